@@ -1,5 +1,6 @@
-"""What a person works with in a notebook: each widget shows a log and asks the same code as everything else, and holds no truth.
+"""Notebook widgets for live sessions, grids, recorded sessions and counterfactual policies.
 
-All widgets inherit from `harness_widget` and talk to their pages by `message_channel`; the `.js` and `.css` files beside them are
-the pages' side.
+A widget holds no results of its own: it shows a session log or an experiment through the same code as the command line and the
+report. All widgets inherit from `harness_widget.HarnessWidget` and send messages through `message_channel.MessageChannel`. The
+`.js` and `.css` files in this folder are loaded in the notebook page.
 """

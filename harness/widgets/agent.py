@@ -1,8 +1,8 @@
-"""A session in a notebook cell: watched, talked to, stopped and gone on with while it works.
+"""`AgentWidget`: a live session in a notebook cell that can be watched, messaged, stopped and resumed while it works.
 
-The session runs in its own thread and the cell returns at once. What it logs and signals goes through a queue to a second thread,
-which makes what pages show of it; the user's clicks come in on threads of the kernel and only touch what is thread-safe. The
-widget never holds the truth: `session` does, and can be used from cells too.
+The session runs in its own thread, and the cell returns at once. Log entries and signals go through a queue to a second thread,
+which updates the pages. Messages from pages arrive on threads of the kernel and call only thread-safe methods. The widget holds
+no state of the session: `AgentWidget.session` does, and its methods can be called from other cells.
 """
 
 import os
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
@@ -30,36 +31,35 @@ from harness.session.spec import SessionSpec
 from harness.store.sessions.lookup import SESSIONS_FOLDER
 from harness.task import Task
 from harness.widgets.compaction_history import CompactionHistory
-from harness.widgets.feed import RESTING_STATES, Feed, build_feed
-from harness.widgets.harness_widget import load_script, load_style
-from harness.widgets.message_channel import MessageChannel
-from harness.widgets.snapshot import SnapshotWidget, render_html, render_text
+from harness.widgets.feed import RESTING_STATES, build_feed
+from harness.widgets.harness_widget import SnapshotWidget, load_script, load_style
+from harness.widgets.snapshot import render_html, render_text
 
 DEFAULT_JOURNAL_FOLDER = Path(SESSIONS_FOLDER)
-"""Where journals go unless another file is named."""
+"""Folder for journals if no file is given."""
 _REFRESH = "look"
 MAX_TURN_STEPS = 300
-"""Of a turn: somebody is there to stop it."""
+"""Maximum number of steps of a turn. It is high because a person can stop the turn."""
 BATCH_SECONDS = 0.05
-"""What comes within it is told together."""
+"""Seconds during which log entries and signals are collected into one update."""
 MAX_RETAINED_ITEMS = 4_000
-"""That a page can ask for again; of what is older it asks for the rows."""
+"""Maximum number of items a page can request again; older content is requested as rows."""
 MAX_LISTED_FILES = 500
 ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 
 
 class AgentWidget(SnapshotWidget):
-    """A live session: transcript, context, compactions and what the user can do about them."""
+    """Widget for a live session: transcript, context, compactions, and buttons to control the session.
 
-    session: LiveSession
-    """The session itself; its methods may be called from cells."""
-    _feed: Feed
-    _feed_lock: threading.Lock
-    _event_queue: "queue.SimpleQueue[Entry | Signal | SessionResult | str]"
-    _skip_pauses: threading.Event
-    _is_closed: bool
-    _pace_seconds: float
-    _publisher_thread: threading.Thread
+    Attributes:
+        session: the running `LiveSession`; its methods may be called from other cells.
+
+    Example:
+        >>> task = harness.load_task("flashcards")(0)  # doctest: +SKIP
+        >>> widget = harness.AgentWidget(task, policy="codex", window_tokens=32_768)  # doctest: +SKIP
+        >>> widget.session.start()  # doctest: +SKIP
+    """
+
     _esm: ClassVar[str] = load_script("agent")
     _css: ClassVar[str] = load_style("agent")
 
@@ -73,20 +73,23 @@ class AgentWidget(SnapshotWidget):
         journal: str | os.PathLike[str] | None = None,
         pace_seconds: float = 0.0,
     ) -> None:
-        """Prepare a session; it starts with the button or with `session.start()`.
+        """Prepare a session, which starts with the button or with `session.start()`.
 
         Args:
-            request: what the agent is asked to do, or a task, whose workspace is laid and whose own request is asked.
-            model: any name that plans know; `scripted` needs a task.
-            policy: an object or a public name, e.g. `"codex"`; None = `KeepLast()`.
-            window_tokens: None = the model's own.
-            journal: the file in which it is logged; None = a new one in the folder `sessions`.
-            pace_seconds: waits so long whenever the model has written a line, and before a compaction, so that a scripted session
-                can be watched.
+            request: text of the request, or a task, whose workspace is copied and whose own request is sent. Required.
+            model: model name as in a plan file; `scripted` needs a task. Default: `scripted`.
+            policy: compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
+            window_tokens: size of the context window in tokens; None is the window of the model. Default: `None`.
+            journal: file to log the session to; None creates a file in the folder `sessions`. Default: `None`.
+            pace_seconds: pause after each line of the model and before each compaction, in seconds, to slow a scripted session
+                down for watching. Default: `0.0`.
+
+        Raises:
+            UsageError: an argument is invalid, or the model or policy does not exist.
         """
         task = request if isinstance(request, Task) else None
         name = secrets.token_hex(6)
-        described = SessionSpec(
+        spec = SessionSpec(
             request=task.prompt if task else str(request),
             policy=KeepLast() if policy is None else resolve_policy(policy),
             model=model,
@@ -95,15 +98,31 @@ class AgentWidget(SnapshotWidget):
             limits=Limits(max_steps=MAX_TURN_STEPS),
             journal=DEFAULT_JOURNAL_FOLDER / f"{name}.sqlite" if journal is None else Path(journal),
         )
-        self._initialize(described, lambda: LiveSession(described, session_id=name, on_event=self._listen), pace_seconds)
+        self._initialize(spec, lambda: LiveSession(spec, session_id=name, on_event=self._listen), pace_seconds)
+
+    def _initialize(self, spec: SessionSpec, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
+        super().__init__(max_retained_items=MAX_RETAINED_ITEMS)
+        self._pace_seconds, self._skip_pauses, self._is_closed = pace_seconds, threading.Event(), False
+        self._event_queue: queue.SimpleQueue[Entry | Signal | SessionResult | str] = queue.SimpleQueue()
+        self._feed_lock = threading.Lock()
+        self.session = open_session()
+        self._feed = build_feed(CompactionHistory(spec.task, spec.policy.counter), self.session.entries)
+        self._describe_session(spec)
+        self._publisher_thread = threading.Thread(target=self._publish_updates, name="harness-agent-panel", daemon=True)
+        self._publisher_thread.start()
+        self._event_queue.put(_REFRESH)
 
     @classmethod
     def from_session(cls, session: SessionSpec, *, pace_seconds: float = 0.0) -> Self:
-        """A session with everything that can be said of one: limits, sandbox, runtime, a folder to keep the files in."""
-        panel = cls.__new__(cls)
-        name = secrets.token_hex(6)
-        panel._initialize(session, lambda: LiveSession(session, session_id=name, on_event=panel._listen), pace_seconds)
-        return panel
+        """Prepare a session with all settings of a `SessionSpec`: limits, sandbox, runtime, folder for the files and more.
+
+        Args:
+            session: settings of the session. Required.
+            pace_seconds: pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
+        """
+        widget, name = cls.__new__(cls), secrets.token_hex(6)
+        widget._initialize(session, lambda: LiveSession(session, session_id=name, on_event=widget._listen), pace_seconds)
+        return widget
 
     @classmethod
     def reopen(
@@ -115,47 +134,42 @@ class AgentWidget(SnapshotWidget):
         unsafe_local: bool = False,
         pace_seconds: float = 0.0,
     ) -> Self:
-        """A session of a journal again, after its kernel was restarted or its process died; start it, then send or resume.
+        """Reopen a session from its journal, e.g. after the kernel was restarted; the session keeps its logged settings.
 
-        It goes on as it was set up, which its log tells.
+        Start the session again with `session.start()`, then send a message or resume the interrupted turn.
 
         Args:
-            journal: the file in which it is logged.
-            session_id: its name there.
-            task: another than its own; None = its own.
-            unsafe_local: leave to run commands without walls, which a session of the sandbox `local` needs anew.
-            pace_seconds: as for a new one.
+            journal: journal file of the session. Required.
+            session_id: id of the session in the journal. Required.
+            task: task that replaces the session's own task; None keeps the session's own. Default: `None`.
+            unsafe_local: allow commands without isolation, required again for a session with the sandbox `local`. Default:
+                `False`.
+            pace_seconds: pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
 
         Raises:
-            StoreError: no such journal or session.
-            UsageError: the session has not begun.
+            StoreError: the journal or the session does not exist.
+            UsageError: the session was never started.
         """
-        before = LiveSession.reopen(Path(journal), session_id)
-        described = replace(before.spec, task=task or before.spec.task, unsafe_local=unsafe_local)
-        panel = cls.__new__(cls)
-        panel._initialize(
-            described,
-            lambda: LiveSession.reopen(Path(journal), session_id, spec=described, on_event=panel._listen),
-            pace_seconds,
-        )
-        return panel
+        before = LiveSession.reopen(Path(journal), session_id).spec
+        spec = replace(before, task=task or before.task, unsafe_local=unsafe_local)
+        widget = cls.__new__(cls)
+        reopen = partial(LiveSession.reopen, Path(journal), session_id, spec=spec, on_event=widget._listen)
+        widget._initialize(spec, reopen, pace_seconds)
+        return widget
 
     def close(self) -> SessionResult:
-        """End the session: its files are kept and the checks of a task are run. The panel shows all of it, and goes on to.
-
-        Idempotent.
-        """
+        """End the session: keep its files, run the checks of its task, and show the result. May be called more than once."""
         self._skip_pauses.set()
         ended = self.session.close()
         with self._feed_lock:
             first, self._is_closed = not self._is_closed, True
         if first:
-            self._event_queue.put(ended)  # behind all that the session has told
+            self._event_queue.put(ended)  # behind all queued entries and signals
         self._publisher_thread.join()
         return ended
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """The user did something in a page."""
+        """Handle a click or a request of a page; unknown kinds of messages are ignored."""
         known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "start": lambda _: self._run_in_background(self.session.start),
             "send": self._send_text,
@@ -176,69 +190,53 @@ class AgentWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """See `SnapshotWidget`."""
+        """Whether nothing will change until the next action of the user."""
         return self.session.state in RESTING_STATES
 
     def render_text(self) -> str:
-        """See `HarnessWidget`."""
+        """Return session id, model, state and totals as one line of text."""
         with self._feed_lock:
             return render_text(self._feed)
 
     def render_html(self) -> str:
-        """See `HarnessWidget`."""
+        """Return totals, compactions and the end of the transcript as HTML."""
         with self._feed_lock:
             return render_html(self._feed)
 
-    # --- what the session does -------------------------------------------------------------------------------------------
+    # --- session ---------------------------------------------------------------------------------------------------------
 
-    def _initialize(self, configuration: SessionSpec, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
-        super().__init__()
-        self.channel = MessageChannel(self.send, max_retained_items=MAX_RETAINED_ITEMS)
-        self.channel.update_state(saved=self.snapshot_mark)
-        self._pace_seconds, self._skip_pauses, self._is_closed = pace_seconds, threading.Event(), False
-        self._event_queue = queue.SimpleQueue()
-        self._feed_lock = threading.Lock()
-        self.session = open_session()
-        self._feed = build_feed(CompactionHistory(configuration.task, configuration.policy.counter), self.session.entries)
-        self._describe_session(configuration)
-        self._publisher_thread = threading.Thread(target=self._publish_updates, name="harness-agent-panel", daemon=True)
-        self._publisher_thread.start()
-        self._event_queue.put(_REFRESH)
-
-    def _describe_session(self, configuration: SessionSpec) -> None:
-        name, journal = self.session.session_id, configuration.journal
-        leave = ", unsafe_local=True" if configuration.unsafe_local else ""
+    def _describe_session(self, spec: SessionSpec) -> None:
+        name, journal = self.session.session_id, spec.journal
+        unsafe = ", unsafe_local=True" if spec.unsafe_local else ""
         self._feed.describe_session(
             id=name,
-            model=configuration.model,
-            policy=name_policy(configuration.policy),
-            task=configuration.task.name if configuration.task else "",
-            kept=f"logged in {journal}" if journal else "not logged into a file: it is lost when the kernel ends",
-            reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{leave})" if journal else "",
+            model=spec.model,
+            policy=name_policy(spec.policy),
+            task=spec.task.name if spec.task else "",
+            kept=f"logged in {journal}" if journal else "not logged to a file: the session is lost when the kernel ends",
+            reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{unsafe})" if journal else "",
         )
 
-    def _listen(self, entry_or_signal: Entry | Signal) -> None:
-        """In the session's threads."""
-        self._event_queue.put(entry_or_signal)
-        slow = isinstance(entry_or_signal, TextDelta) or (
-            isinstance(entry_or_signal, StateChanged) and entry_or_signal.state == "compacting"
-        )
-        if self._pace_seconds and slow:
+    def _listen(self, item: Entry | Signal) -> None:
+        """Queue a log entry or a signal, then pause if the session is slowed down; called from threads of the session."""
+        self._event_queue.put(item)
+        is_slow = isinstance(item, TextDelta) or (isinstance(item, StateChanged) and item.state == "compacting")
+        if self._pace_seconds and is_slow:
             end = time.monotonic() + self._pace_seconds
             while not self.session.is_stopping and (left := end - time.monotonic()) > 0:
                 if self._skip_pauses.wait(min(left, BATCH_SECONDS)):
                     break
 
     def _publish_updates(self) -> None:
-        """Take what was heard in bundles and tell the pages, until the panel is closed or its session has failed."""
+        """Send queued entries and signals to the pages in batches until the session is closed or has failed."""
         ended = False
         while not ended:
-            bundle = [self._event_queue.get()]
+            batch = [self._event_queue.get()]
             time.sleep(BATCH_SECONDS)
             while not self._event_queue.empty():
-                bundle.append(self._event_queue.get())
+                batch.append(self._event_queue.get())
             with self._feed_lock:
-                for one in bundle:
+                for one in batch:
                     if isinstance(one, SessionResult):
                         ended = True
                         self._feed.add_check_results(one.checks)
@@ -251,17 +249,16 @@ class AgentWidget(SnapshotWidget):
                 self.channel.append(items)
             if items or state:
                 self.channel.update_state(count=len(self._feed.rows), **state)
-            if self.is_resting:
-                self.update_snapshot()
+            self.update_snapshot()
 
     def _refresh_state(self) -> None:
-        """What the session says of itself."""
+        """Copy state, queue, failure and budget of the session into the feed."""
         session = self.session
         self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
         if session.budget is not None:
             self._feed.set_budget(session.budget)
 
-    # --- what the user does ----------------------------------------------------------------------------------------------
+    # --- messages of pages -----------------------------------------------------------------------------------------------
 
     def _stop(self, _: Mapping[str, Any]) -> None:
         self._skip_pauses.set()
@@ -285,29 +282,29 @@ class AgentWidget(SnapshotWidget):
             try:
                 self.session.send(text)
                 taken = True
-            finally:  # a page keeps a text until it hears what became of it
+            finally:  # the page keeps the text until this answer arrives
                 self.send({"kind": "sent", "request": message.get("request"), "taken": taken})
             self._event_queue.put(_REFRESH)
 
     def _answer_question(self, message: Mapping[str, Any]) -> None:
         answer = message.get("answer")
         if answer not in ANSWERS:
-            raise UsageError(f"answer {answer!r}: one of {', '.join(ANSWERS)}")
+            raise UsageError(f"answer: must be one of {', '.join(ANSWERS)} (got {answer!r})")
         self.session.decide_repeated_call(answer)
         self._event_queue.put(_REFRESH)
 
     def _run_in_background(self, act: Callable[[], object]) -> None:
-        """Do what may take a second without holding up the page; whatever goes wrong is shown."""
+        """Run a slow action in its own thread and show its error, if any, in the page."""
 
         def work() -> None:
-            wrong = ""
+            message = ""
             try:
                 act()
             except HarnessError as error:
-                wrong = str(error)
-            except Exception as error:  # noqa: BLE001  (the thread's edge: a click that breaks says so instead of doing nothing)
-                wrong = f"{type(error).__name__}: {error}; a bug: the session goes on"
-            self.channel.update_state(error=wrong, phase=self.session.state)
+                message = str(error)
+            except Exception as error:  # noqa: BLE001  (edge of the thread: a failed click must not go unnoticed)
+                message = f"{type(error).__name__}: {error}; this is a bug in harness, the session continues"
+            self.channel.update_state(error=message, phase=self.session.state)
             self._event_queue.put(_REFRESH)
 
         threading.Thread(target=work, name="harness-agent-click", daemon=True).start()
@@ -340,9 +337,7 @@ class AgentWidget(SnapshotWidget):
 
     def _show_round(self, message: Mapping[str, Any]) -> None:
         number = message.get("seq")
-        if not isinstance(number, int):
-            return
         with self._feed_lock:
-            found = self._feed.history.rounds_by_seq.get(number)
-        if found is not None:
-            self.send({"kind": "round", "view": message.get("view"), **found.build_details()})
+            compaction_round = self._feed.history.rounds_by_seq.get(number) if isinstance(number, int) else None
+        if compaction_round is not None:
+            self.send({"kind": "round", "view": message.get("view"), **compaction_round.build_details()})

@@ -1,6 +1,6 @@
-"""One compaction as a person wants to see it: what was dropped, what was kept, the summary, which facts were lost.
+"""Compactions of one session for display: messages dropped and kept, the summary, and the facts lost.
 
-Everything is read off the event and the views before and after it. Texts are cut short, since a panel shows them as lines.
+Everything is computed from the compaction event and the views before and after it. Message texts are shortened to one line.
 """
 
 from collections import Counter
@@ -22,29 +22,29 @@ from harness.view import View, drop_rolled_back, fold
 
 MAX_LINE_CHARACTERS = 160
 MAX_LISTED_MESSAGES = 400
-"""Messages that are told of one round; of more the first and the last half."""
+"""Maximum number of messages listed for one compaction; of a longer list the first and the last half are kept."""
 
 
 class FactRetention(NamedTuple):
-    """The facts of a task that were in view before a compaction."""
+    """Facts of a task that were in view before a compaction."""
 
     lost_facts: tuple[FactRecord, ...]
-    """Their newest value cannot be read in the view any more."""
+    """Facts whose newest value can no longer be read in the view."""
     retained_facts: tuple[FactRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRound:
-    """An attempt at a compaction, with the view before it and after it."""
+    """An attempted compaction with the views before and after it."""
 
     seq: int
-    """Of its event in the log."""
+    """Number of the compaction event in the log."""
     change: CompactionAttempt
     fact_retention: FactRetention | None
-    """None = nobody knows the facts: the session has no scripted task, or nothing was applied."""
+    """None if the task of the session has no facts, or if nothing was applied."""
 
     def build_timeline_point(self) -> dict[str, object]:
-        """What the timeline shows of it."""
+        """Return the values that the timeline shows, as plain JSON."""
         event = self.change.event
         return {
             "seq": self.seq,
@@ -57,13 +57,10 @@ class CompactionRound:
         }
 
     def build_details(self) -> dict[str, object]:
-        """What is shown when a person asks for it; plain values, all texts hostile."""
-        event, message_dispositions = self.change.event, classify_messages(self.change)
-        shown = (
-            message_dispositions
-            if len(message_dispositions) <= MAX_LISTED_MESSAGES
-            else (*message_dispositions[: MAX_LISTED_MESSAGES // 2], *message_dispositions[-MAX_LISTED_MESSAGES // 2 :])
-        )
+        """Return everything shown when a person opens the compaction, as plain JSON; the texts are not escaped."""
+        event, messages, facts = self.change.event, classify_messages(self.change), self.fact_retention
+        half = MAX_LISTED_MESSAGES // 2
+        shown = messages if len(messages) <= MAX_LISTED_MESSAGES else (*messages[:half], *messages[-half:])
         return self.build_timeline_point() | {
             "moment": event.moment,
             "reason": event.reason,
@@ -73,36 +70,30 @@ class CompactionRound:
             "summarizer_cost_usd": event.summarizer_cost_usd,
             "messages_before": event.messages_before,
             "messages_after": event.messages_after,
-            "counts": dict(Counter(one.disposition for one in message_dispositions)),
+            "counts": dict(Counter(one.disposition for one in messages)),
             "messages": [_encode_message(one) for one in shown],
-            "left_out": len(message_dispositions) - len(shown),
-            "facts": None
-            if self.fact_retention is None
-            else {
-                "lost": _encode_facts(self.fact_retention.lost_facts),
-                "kept": _encode_facts(self.fact_retention.retained_facts),
-            },
+            "left_out": len(messages) - len(shown),
+            "facts": facts and {"lost": _encode_facts(facts.lost_facts), "kept": _encode_facts(facts.retained_facts)},
         }
 
 
 @dataclass(slots=True)
 class CompactionHistory:
-    """Hears the entries of a log in order; keeps its compactions and the view that they leave. Not thread-safe."""
+    """Compactions of one session and the view after the last entry; receives log entries in order. Not thread-safe."""
 
     task: Task | None = None
     counter: TokenCounter = field(default_factory=QuarterOfCharacters)
     view: View = field(default_factory=View)
     rounds_by_seq: dict[int, CompactionRound] = field(default_factory=dict)
-    """By the number of the event."""
+    """Attempted compactions by the number of their event in the log."""
     _entries: list[Entry] = field(default_factory=list)
     _prober: FactProber | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Only a task with facts can tell which were lost."""
         self._prober = FactProber(self.task) if self.task and self.task.facts else None
 
     def receive(self, entry: Entry) -> CompactionRound | None:
-        """Take note of the next entry; returns the round if it is one. After a rollback only what still counts is there."""
+        """Add a log entry and return its compaction, or None if it is no compaction. A rollback removes later compactions."""
         self._entries.append(entry)
         if not isinstance(entry.event, RolledBack):
             return self._add(entry)
@@ -118,39 +109,32 @@ class CompactionHistory:
             self._prober.add_entry(entry, before, self.view)
         if not isinstance(entry.event, Compaction):
             return None
-        found = CompactionRound(
-            seq=entry.seq,
-            change=CompactionAttempt(entry.event, before, self.view),
-            fact_retention=self._find_fact_retention(entry),
-        )
-        self.rounds_by_seq[entry.seq] = found
-        return found
+        change = CompactionAttempt(entry.event, before, self.view)
+        compaction_round = CompactionRound(seq=entry.seq, change=change, fact_retention=self._find_fact_retention(entry))
+        self.rounds_by_seq[entry.seq] = compaction_round
+        return compaction_round
 
     def _find_fact_retention(self, entry: Entry) -> FactRetention | None:
         if self._prober is None or not isinstance(entry.event, Compaction) or entry.event.status != "applied":
             return None
         probes = self._prober.build_probes()
-        named = {fact.number: fact for fact in probes.facts}
+        facts = {fact.number: fact for fact in probes.facts}
         rows = [row for row in probes.rows if row.event == entry.seq and row.seen_before]
-        lost = tuple(named[row.fact] for row in rows if not row.seen_after)
-        return FactRetention(lost, tuple(named[row.fact] for row in rows if row.seen_after))
+        lost = tuple(facts[row.fact] for row in rows if not row.seen_after)
+        return FactRetention(lost, tuple(facts[row.fact] for row in rows if row.seen_after))
 
 
 def format_message_line(message: Message) -> str:
-    """A message in one line of at most 160 characters: its calls, or the beginning of its text."""
+    """Return the tool calls of a message, or else the beginning of its text, in one line of at most 160 characters."""
     calls = "; ".join(f"{call.name} {find_key_argument(call)}" for call in message.calls)
     text = calls or " ".join(extract_part_text(part) for part in message.parts)
     return shorten_line(text, MAX_LINE_CHARACTERS)
 
 
 def _encode_message(one: MessageDisposition) -> dict[str, object]:
-    return {
-        "fate": one.disposition,
-        "role": one.message.role,
-        "text": format_message_line(one.message),
-        "before": one.tokens_before,
-        "after": one.tokens_after,
-    }
+    text = format_message_line(one.message)
+    sizes = {"before": one.tokens_before, "after": one.tokens_after}
+    return {"fate": one.disposition, "role": one.message.role, "text": text, **sizes}
 
 
 def _encode_facts(records: tuple[FactRecord, ...]) -> list[dict[str, object]]:

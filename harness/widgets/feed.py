@@ -1,38 +1,16 @@
-"""What the panel of a session shows, as plain values: rows of the transcript, the gauge, figures and the curve of tokens.
+"""Content of a session widget as plain values: transcript rows, context gauge, totals and the curve of tokens.
 
-A feed hears what a session logs and signals, in order, and gives what has changed since it was last asked, so the cost of
-showing a session does not grow with its length. Rows tell of tool calls in a line; their arguments and outputs are given when
-somebody unfolds them. Nothing in here knows of widgets; all texts are hostile.
+A feed receives log entries and signals in order and returns only what has changed since the last update, so the cost of an
+update does not grow with the length of the session. A row shows a tool call in one line; arguments and output are sent when the
+row is unfolded. The module does not depend on widgets, and its texts are not escaped.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.events import (
-    CallRepeated,
-    Compaction,
-    ContextUsage,
-    Entry,
-    Event,
-    MessageAdded,
-    Notice,
-    RolledBack,
-    SessionEnded,
-    SessionForked,
-    SessionResumed,
-    SessionStarted,
-    Signal,
-    StateChanged,
-    StepFinished,
-    StepStarted,
-    SubAgentEnded,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    Waiting,
-)
+from harness import events
+from harness.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.session.grading import GradedCheck
 from harness.session.totals import SessionTotals, format_sub_agent_totals
@@ -43,36 +21,36 @@ from harness.widgets.compaction_history import CompactionHistory, CompactionRoun
 from harness.widgets.message_channel import JsonObject
 
 MAX_ROW_CHARACTERS = 20_000
-"""Of a text that a row shows at once; the rest comes when it is unfolded."""
+"""Maximum characters of a text in a folded row; the rest is sent when the row is unfolded."""
 MAX_BODY_CHARACTERS = 400_000
-"""Of what is given when a row is unfolded."""
+"""Maximum characters of each text in an unfolded row."""
 MAX_LISTED_ROWS = 500
-"""That are given at once when somebody asks for earlier ones."""
+"""Maximum number of rows sent when a page requests earlier rows."""
 MAX_LISTED_CHARACTERS = 600_000
-"""Of their texts."""
+"""Approximate maximum characters of those rows."""
 RESTING_STATES = ("new", "idle", "failed", "closed")
 MAX_CURVE_POINTS = 300
-"""Of the curve; from a longer one every second point is left out, again and again."""
+"""Maximum number of points of the curve; each time it is exceeded, every second point is removed."""
 
 
 class FeedUpdate(NamedTuple):
-    """What has changed."""
+    """Changes since the last update."""
 
     items: list[JsonObject]
-    """Rows as they are now, and what was written on (`grown`), in order."""
+    """New and changed rows, and texts appended to rows (kind `grown`), in order."""
     state: JsonObject
-    """Parts of the state by name."""
+    """Changed parts of the state by name."""
 
 
 @dataclass(slots=True)
 class TokenCurve:
-    """Estimated tokens in view over the steps, thinned out as it grows."""
+    """Estimated tokens in view by step, with fewer points per step as the session grows."""
 
     points: list[tuple[int, int]] = field(default_factory=list)
     _stride: int = 1
 
     def add(self, step: int, tokens: int) -> None:
-        """The next point."""
+        """Add a point."""
         if step % self._stride:
             return
         self.points.append((step, tokens))
@@ -80,65 +58,61 @@ class TokenCurve:
             self.points, self._stride = self.points[::2], 2 * self._stride
 
     def truncate(self, step: int) -> None:
-        """Forget what came after a step."""
+        """Remove all points after a step."""
         self.points = [point for point in self.points if point[0] <= step]
 
 
 @dataclass(slots=True)
 class Feed:
-    """The transcript and the state of one session. Not thread-safe."""
+    """Transcript and state of one session. Not thread-safe."""
 
     history: CompactionHistory
     rows: list[JsonObject] = field(default_factory=list)
-    """In order; a row's number is its place."""
+    """Transcript rows in order; the number of a row is its index."""
     state: JsonObject = field(default_factory=dict)
-    """What is not a row, by name: `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`,
-    `step` (the one that is at work, 0 = none)."""
+    """Everything except rows, by name: `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`
+    and `step` (number of the running step, 0 if none runs)."""
     totals: SessionTotals = field(default_factory=SessionTotals)
     curve: TokenCurve = field(default_factory=TokenCurve)
     _row_sources: dict[int, tuple[ToolCall, ToolResult | None] | Message] = field(default_factory=dict)
     _open_calls: dict[str, int] = field(default_factory=dict)
-    """Rows of calls without a result, by call id."""
+    """Row numbers of tool calls without a result, by call id."""
     _live_rows: dict[str, int] = field(default_factory=dict)
-    """The rows that are being written, by kind."""
+    """Row numbers of texts that are being streamed, by kind."""
     _changed_rows: dict[int, None] = field(default_factory=dict)
     _appended_texts: dict[int, list[str]] = field(default_factory=dict)
     _changed_state: dict[str, None] = field(default_factory=dict)
 
-    # --- what comes in ---------------------------------------------------------------------------------------------------
+    # --- input ------------------------------------------------------------------------------------------------------------
 
     def receive(self, entry_or_signal: Entry | Signal) -> None:
-        """Take note of what was logged or signalled."""
+        """Update rows and state with a log entry or a signal."""
         self.totals(entry_or_signal)
         if isinstance(entry_or_signal, Entry):
-            found = self.history.receive(entry_or_signal)
-            self._handle_event(entry_or_signal.event, found)
+            self._handle_event(entry_or_signal.event, self.history.receive(entry_or_signal))
         else:
             self._handle_signal(entry_or_signal)
 
     def set_state(self, **values: object) -> None:
-        """Change parts of the state."""
+        """Set parts of the state by name."""
         for name, value in values.items():
             if self.state.get(name) != value:
                 self.state[name] = value
                 self._changed_state[name] = None
 
     def describe_session(self, **values: object) -> None:
-        """Say more of the session: its model, policy, journal and the like."""
+        """Add values to the part `session` of the state: model, policy, journal and the like."""
         session = self.state.get("session")
         self.set_state(session=(session if isinstance(session, dict) else {}) | values)
 
     def set_budget(self, budget: Budget) -> None:
-        """Say how the window is divided."""
+        """Show how the budget divides the window."""
         self._update_gauge(
-            window=budget.window_tokens,
-            threshold=budget.threshold_tokens,
-            reserved=budget.reserved_tokens,
-            rule=budget.rule,
+            window=budget.window_tokens, threshold=budget.threshold_tokens, reserved=budget.reserved_tokens, rule=budget.rule
         )
 
     def add_check_results(self, checks: Sequence[GradedCheck]) -> None:
-        """Say what the checks of the task found when the session was over."""
+        """Add a row with the results of the task's checks, if there are any."""
         if not checks:
             return
         passed = sum(one.passed for one in checks)
@@ -146,31 +120,31 @@ class Feed:
         self.add_note("\n".join((f"checks: {passed} of {len(checks)} passed", *failed)), "ended")
 
     def add_note(self, text: str, kind: str = "note") -> None:
-        """A row in words of ours."""
+        """Add a row with a text written by the harness."""
         self._add_row({"kind": kind, "step": self.totals.steps, "text": text[:MAX_ROW_CHARACTERS]})
 
     def _handle_event(self, event: Event, compaction_round: CompactionRound | None) -> None:
         match event:
-            case SessionStarted():
+            case events.SessionStarted():
                 self._handle_start(event)
-            case MessageAdded():
+            case events.MessageAdded():
                 self._handle_message(event.message, event.step)
             case StepFinished():
                 self._handle_step(event)
             case Compaction() if compaction_round is not None:
                 self._handle_compaction(event, compaction_round)
-            case SubAgentEnded():
+            case events.SubAgentEnded():
                 self.add_note(f"sub-agent {event.session_id}: {format_sub_agent_totals([event])}")
             case SessionEnded() | TurnEnded():
                 self._handle_end(event)
-            case RolledBack():
-                self.add_note(f"rolled back to the end of step {event.step}: what stands above from then on counts no more")
+            case events.RolledBack():
+                self.add_note(f"rolled back to the end of step {event.step}: later rows above no longer count")
                 self._roll_back(event.step)
-            case SessionForked():
+            case events.SessionForked():
                 self.add_note(f"forked here from session {event.session_id}, after step {event.step}")
-            case SessionResumed():
+            case events.SessionResumed():
                 self._handle_start(event)
-                self.add_note("taken up again")
+                self.add_note("session resumed")
                 self.set_state(interrupted=True)
             case _:
                 pass
@@ -178,37 +152,37 @@ class Feed:
 
     def _handle_signal(self, signal: Signal) -> None:
         match signal:
-            case TextDelta() if self.state.get("phase") not in RESTING_STATES:  # a call that was broken off may still speak
+            case events.TextDelta() if self.state.get("phase") not in RESTING_STATES:  # an aborted call may still stream
                 if signal.anew:
                     self._clear_live_rows()
                 if signal.text:
                     self._append_live_text("assistant" if signal.part == "text" else "thought", signal.text)
-            case StepStarted():
+            case events.StepStarted():
                 self.set_state(step=signal.step)
-            case StateChanged():
+            case events.StateChanged():
                 self.set_state(phase=signal.state, queued=list(signal.queued))
                 if signal.state != "asking":
                     self.set_state(question="")
-            case CallRepeated():
-                told = replace_surrogates(f"{signal.call.name} {find_key_argument(signal.call)}")
-                self.set_state(question=f"The agent is about to make the same call {signal.times} times in a row: {told}")
-            case ToolStarted():
+            case events.CallRepeated():
+                call = replace_surrogates(f"{signal.call.name} {find_key_argument(signal.call)}")
+                self.set_state(question=f"The agent is about to make the same call {signal.times} times in a row: {call}")
+            case events.ToolStarted():
                 self._finish_live_rows()
                 self._update_row(self._ensure_call_row(signal.call, self.totals.steps + 1), status="running")
-            case ToolEnded() if signal.result.call_id in self._open_calls:
+            case events.ToolEnded() if signal.result.call_id in self._open_calls:
                 self._set_result(self._open_calls[signal.result.call_id], signal.result)
-            case Waiting():
+            case events.Waiting():
                 self._clear_live_rows()
                 seconds = "" if signal.seconds is None else f" {signal.seconds:.1f} s"
                 self.set_state(waiting=f"waiting{seconds}: {signal.what}")
-            case Notice():
+            case events.Notice():
                 self.add_note(signal.text, "notice")
-            case ContextUsage():
+            case events.ContextUsage():
                 self._update_gauge(reported=signal.usage_tokens, trailing=signal.trailing_tokens)
             case _:
                 pass
 
-    def _handle_start(self, event: SessionStarted | SessionResumed) -> None:
+    def _handle_start(self, event: events.SessionStarted | events.SessionResumed) -> None:
         simulated = event.model.partition("/")[0] == "scripted"
         self.describe_session(model=event.model, sandbox=event.sandbox, simulated=simulated, begun=True)
         self._update_gauge(window=event.window_tokens, threshold=event.threshold_tokens, rule=event.budget_rule)
@@ -218,8 +192,8 @@ class Feed:
         detail = f": {event.detail}" if event.detail else ""
         self.add_note(f"{what}: {event.reason.replace('_', ' ')}{detail}", "ended")
         self.set_state(interrupted=event.status == "failed", step=0)
-        for at in self._open_calls.values():
-            self._update_row(at, status="interrupted")
+        for number in self._open_calls.values():
+            self._update_row(number, status="interrupted")
         self._open_calls.clear()
         self._finish_live_rows()
         self._live_rows.clear()
@@ -230,8 +204,8 @@ class Feed:
 
     def _handle_message(self, message: Message, step: int) -> None:
         for result in message.results:
-            if (at := self._open_calls.pop(result.call_id, None)) is not None:
-                self._set_result(at, result)
+            if (number := self._open_calls.pop(result.call_id, None)) is not None:
+                self._set_result(number, result)
         if message.role != "tool":
             self._add_message(message, step)
         self._update_view_gauge()
@@ -253,7 +227,7 @@ class Feed:
             self._row_sources[number] = Message(role="assistant", parts=(Text(text=text),))
 
     def _ensure_call_row(self, call: ToolCall, step: int) -> int:
-        """The row of a call, which may be there since it was started."""
+        """Return the row number of a tool call; the row is added unless it exists since the call was started."""
         row_number = self._open_calls.get(call.call_id)
         if row_number is None:
             title = replace_surrogates(f"{call.name} {find_key_argument(call)}")
@@ -274,18 +248,19 @@ class Feed:
         self.set_state(figures=_encode_totals(self.totals), curve=list(self.curve.points), step=0)
 
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
-        points = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
-        self.set_state(figures=_encode_totals(self.totals), rounds=points)
-        self._add_row(
-            {"kind": "compaction", "step": event.step} | compaction_round.build_timeline_point() | {"reason": event.reason[:500]}
-        )
-        self._update_view_gauge()
+        self._refresh_rounds()
+        row: JsonObject = {"kind": "compaction", "step": event.step} | compaction_round.build_timeline_point()
+        self._add_row(row | {"reason": event.reason[:500]})
 
     def _roll_back(self, step: int) -> None:
-        """Show the totals, the curve and the compactions that are left after a rollback."""
         self.curve.truncate(step)
+        self.set_state(curve=list(self.curve.points))
+        self._refresh_rounds()
+
+    def _refresh_rounds(self) -> None:
+        """Show totals, compactions and context as they are now."""
         rounds = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
-        self.set_state(figures=_encode_totals(self.totals), curve=list(self.curve.points), rounds=rounds)
+        self.set_state(figures=_encode_totals(self.totals), rounds=rounds)
         self._update_view_gauge()
 
     def _update_view_gauge(self) -> None:
@@ -312,9 +287,8 @@ class Feed:
         row_number = self._live_rows.get(kind)
         if row_number is None:
             self._finish_live_rows()
-            row_number = self._live_rows[kind] = self._add_row(
-                {"kind": kind, "step": self.totals.steps + 1, "text": "", "live": True}
-            )
+            row: JsonObject = {"kind": kind, "step": self.totals.steps + 1, "text": "", "live": True}
+            row_number = self._live_rows[kind] = self._add_row(row)
         row = self.rows[row_number]
         room = MAX_ROW_CHARACTERS - len(str(row["text"]))
         if room > 0:
@@ -323,38 +297,33 @@ class Feed:
             self._appended_texts.setdefault(row_number, []).append(more)
 
     def _finish_live_rows(self) -> None:
-        """Something else comes now."""
-        for at in self._live_rows.values():
-            if self.rows[at]["live"]:
-                self._update_row(at, live=False)
+        """Mark the streamed texts as complete."""
+        for number in self._live_rows.values():
+            if self.rows[number]["live"]:
+                self._update_row(number, live=False)
 
     def _clear_live_rows(self) -> None:
-        """What was streamed comes again, or was cut off before."""
-        for at in self._live_rows.values():
-            self._update_row(at, text="")
+        """Empty the streamed texts, because the model streams them again or their call was aborted."""
+        for number in self._live_rows.values():
+            self._update_row(number, text="")
 
-    # --- what goes out ---------------------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------------------------------
 
     def take_update(self) -> FeedUpdate:
-        """What has changed since this was last asked."""
-        items = [dict(self.rows[at]) for at in self._changed_rows]
-        grown = ((at, "".join(texts)) for at, texts in self._appended_texts.items() if at not in self._changed_rows)
-        items += [
-            {
-                "kind": "grown",
-                "n": at,
-                "at": _count_utf16_units(str(self.rows[at]["text"])) - _count_utf16_units(text),
-                "text": text,
-            }
-            for at, text in grown
-        ]
+        """Return the changes since the last call."""
+        items = [dict(self.rows[number]) for number in self._changed_rows]
+        for number, texts in self._appended_texts.items():
+            if number not in self._changed_rows:
+                text = "".join(texts)
+                start = _count_utf16_units(str(self.rows[number]["text"])) - _count_utf16_units(text)
+                items.append({"kind": "grown", "n": number, "at": start, "text": text})
         update = FeedUpdate(items, {name: self.state[name] for name in self._changed_state})
         for changes in (self._changed_rows, self._appended_texts, self._changed_state):
             changes.clear()
         return update
 
     def list_rows(self, before: int | None, max_rows: int = MAX_LISTED_ROWS) -> list[JsonObject]:
-        """The last rows before a number, not more than a message should hold; None = the newest."""
+        """Return the rows just before a row number, as many as fit into one message; None returns the newest rows."""
         end = len(self.rows) if before is None else max(0, min(before, len(self.rows)))
         start, characters = end, 0
         while start > max(0, end - max_rows) and characters < MAX_LISTED_CHARACTERS:
@@ -363,25 +332,23 @@ class Feed:
         return [dict(row) for row in self.rows[start:end]]
 
     def build_row_body(self, number: int) -> JsonObject:
-        """What is shown of a row when it is unfolded: arguments and output of a call, or a whole text."""
+        """Return the content of an unfolded row: arguments and output of a tool call, or a whole text."""
         source = self._row_sources.get(number)
         if isinstance(source, Message):
             return {"n": number, "parts": [["", source.text[:MAX_BODY_CHARACTERS]]]}
         if source is None:
             return {"n": number, "parts": []}
         call, result = source
-        given = parse_arguments(call)
-        parts = [[name, str(value)[:MAX_BODY_CHARACTERS]] for name, value in given.items()] or [
-            ["arguments", call.arguments_json]
-        ]
+        parts = [[name, str(value)[:MAX_BODY_CHARACTERS]] for name, value in parse_arguments(call).items()]
+        parts = parts or [["arguments", call.arguments_json]]
         if result is not None:
-            cut = f" (cut: {result.clipped_characters:,} characters are not shown)" if result.clipped_characters else ""
+            cut = f" (cut: {result.clipped_characters:,} characters omitted)" if result.clipped_characters else ""
             parts.append([f"output{cut}", result.output[:MAX_BODY_CHARACTERS]])
         return {"n": number, "parts": [[replace_surrogates(name), replace_surrogates(text)] for name, text in parts]}
 
 
 def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
-    """The feed of a session that has begun before."""
+    """Return the feed of a session that has log entries already."""
     feed = Feed(rounds)
     for entry in entries:
         feed.receive(entry)
@@ -389,7 +356,7 @@ def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
 
 
 def _encode_totals(totals: SessionTotals) -> JsonObject:
-    """Return the figures of a session by the names that the page reads."""
+    """Return the totals of a session by the names that pages expect."""
     return {
         "steps": totals.steps,
         "compactions": totals.compactions,
@@ -404,5 +371,5 @@ def _encode_totals(totals: SessionTotals) -> JsonObject:
 
 
 def _count_utf16_units(text: str) -> int:
-    """The length of a text as a page counts it."""
+    """Return the length of a text as JavaScript counts it."""
     return len(text.encode("utf-16-le")) // 2

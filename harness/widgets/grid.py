@@ -1,7 +1,7 @@
-"""An experiment in a notebook cell: a heat map that fills while trials finish, with stop and resume; the cell returns at once.
+"""`GridWidget`: run an experiment from a notebook cell; a heat map fills while trials finish, and the cell returns at once.
 
-The run is the one that `Experiment.run` does, in a thread: stopping it keeps what is finished, and starting it again goes on by
-trial id, in this notebook or anywhere else.
+The widget calls `Experiment.run` in a thread. Stopping keeps finished trials, and a later run of the same experiment, in this
+notebook or elsewhere, skips them by their trial ids.
 """
 
 import html
@@ -14,24 +14,35 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from harness.errors import HarnessError, UsageError, format_count
 from harness.experiment.experiment import Experiment
-from harness.experiment.progress import RunProgress, format_record
+from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE
-from harness.widgets.harness_widget import load_script, load_style, render_preformatted, render_table
-from harness.widgets.snapshot import SnapshotWidget
+from harness.widgets.harness_widget import SnapshotWidget, load_script, load_style, render_preformatted, render_table
 from harness.widgets.success_grid import SuccessGrid
 
 if TYPE_CHECKING:
     from harness.store.results import Results
 
 MAX_LISTED_FAILURES = 60
-"""That are listed where no kernel answers."""
+"""Maximum number of trials without success listed in the static form."""
 
 RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "failed"]
 
 
 class GridWidget(SnapshotWidget):
-    """The run of an experiment: success of each arm with its n, progress, failures with their reason, stop and resume."""
+    """Widget that runs an experiment and shows success by arm, progress and trials without success.
+
+    Attributes:
+        output: folder of the journal and the tables.
+        state: state of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`.
+        failure: error message of a failed run, or an empty string.
+
+    Example:
+        >>> widget = harness.GridWidget(experiment, workers=4)  # doctest: +SKIP
+        >>> widget.start()  # doctest: +SKIP
+        >>> widget.wait()  # doctest: +SKIP
+        'done'
+    """
 
     _esm: ClassVar[str] = load_script("grid")
     _css: ClassVar[str] = load_style("grid")
@@ -39,23 +50,20 @@ class GridWidget(SnapshotWidget):
     def __init__(
         self, experiment: Experiment, output: str | os.PathLike[str] | None = None, *, workers: int | None = None
     ) -> None:
-        """Prepare a run; it starts with the button or with `start()`. What an earlier run finished is shown at once.
+        """Prepare a run, which starts with the button or with `start()`; trials finished earlier are shown at once.
 
         Args:
-            experiment: what to run.
-            output: folder for journal and tables; None = that of the experiment.
-            workers: trials at a time; None = one for each processor.
+            experiment: experiment to run. Required.
+            output: folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
+            workers: number of trials that run at the same time; None is the number of processors. Default: `None`.
 
         Raises:
-            StoreError: what is in that folder cannot be read.
+            StoreError: the journal in the folder cannot be read.
         """
         super().__init__()
         self.output = experiment.output if output is None else Path(output)
-        """Folder of journal and tables."""
         self.state: RunState = "new"
-        """How the run stands."""
         self.failure = ""
-        """Why it could not go on."""
         self._experiment, self._workers = experiment, workers
         self._lock = threading.Lock()
         self._success_grid = SuccessGrid(experiment)
@@ -66,36 +74,36 @@ class GridWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """See `SnapshotWidget`."""
+        """Whether no run is going on."""
         return self.state not in ("running", "stopping")
 
     @property
     def results(self) -> "Results":
-        """The tables of what is finished.
+        """Tables of the finished trials.
 
         Raises:
-            UsageError: nothing is there yet.
+            UsageError: no trial has finished yet.
         """
         from harness.store.results import load  # noqa: PLC0415  (pandas is slow to load)
 
         return load(self.output)
 
     def start(self) -> None:
-        """Run what is not there yet; returns at once.
+        """Start the trials that are not finished yet and return at once.
 
         Raises:
-            UsageError: it runs already.
+            UsageError: the experiment is running already.
         """
         with self._lock:
             if self.state in ("running", "stopping"):
-                raise UsageError("this grid runs already; stop it first, or wait for its end")
+                raise UsageError("this grid is running already; stop it first, or wait until it ends")
             self.state, self.failure = "running", ""
             self._stop_event, self._end_event = threading.Event(), threading.Event()
         self._publish_state()
         threading.Thread(target=self._run, name="harness-grid", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask the run to end; what is finished is kept, and `start` goes on from there. Idempotent."""
+        """Ask the run to stop; finished trials are kept, and `start` runs the others. Does nothing unless a run is going on."""
         with self._lock:
             if self.state != "running":
                 return
@@ -104,22 +112,22 @@ class GridWidget(SnapshotWidget):
         self._publish_state()
 
     def wait(self, timeout_seconds: float | None = None) -> RunState:
-        """Wait until it does not run; returns how it stands then.
+        """Wait until the run ends and return its state.
 
         Args:
-            timeout_seconds: wait no longer; None = as long as it takes.
+            timeout_seconds: maximum time to wait, in seconds; None waits without limit. Default: `None`.
         """
         self._end_event.wait(timeout_seconds)
         return self.state
 
     def close(self) -> None:
-        """Stop the run, wait for it, and take the widget away. Idempotent."""
+        """Stop the run, wait until it has ended, and close the widget. May be called more than once."""
         self.stop()
         self._end_event.wait()
         super().close()
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """The user did something in a page."""
+        """Handle a click in a page; unknown kinds of messages are ignored."""
         match message.get("kind"):
             case "start":
                 self.start()
@@ -129,24 +137,26 @@ class GridWidget(SnapshotWidget):
                 self.channel.update_state(beat=time.monotonic())
 
     def render_text(self) -> str:
-        """See `HarnessWidget`."""
+        """Return name, state and progress of the experiment as one line of text."""
         with self._lock:
             return self._describe_status()
 
     def render_html(self) -> str:
-        """See `HarnessWidget`."""
+        """Return progress, success by arm and trials without success as HTML."""
         with self._lock:
-            board, failures = self._success_grid, self._success_grid.failures
-            level = f" Level {html.escape(board.level)}." if board.level else ""
+            grid, failures = self._success_grid, self._success_grid.failures
+            level = f" Level {html.escape(grid.level)}." if grid.level else ""
             parts = [f"<p><b>{html.escape(self._describe_status())}</b>.{level}</p>"]
             rows = [
-                (name, f"{len(arm.records)} of {arm.planned_trials}", str(arm.success_rate)) for name, arm in board.arms.items()
+                (name, f"{len(arm.records)} of {arm.planned_trials}", str(arm.success_rate)) for name, arm in grid.arms.items()
             ]
         parts.append(render_table(("arm", "trials", "success, 95 % interval"), rows))
         if failures:
             lines = [format_record(record) for record in failures[:MAX_LISTED_FAILURES]]
             lines += [f"and {len(failures) - MAX_LISTED_FAILURES} more"] if len(failures) > MAX_LISTED_FAILURES else []
-            parts.append(f"<details><summary>Without success</summary>{render_preformatted(chr(10).join(lines))}</details>")
+            parts.append(
+                f"<details><summary>Trials without success</summary>{render_preformatted(chr(10).join(lines))}</details>"
+            )
         return "".join(parts)
 
     def _describe_status(self) -> str:
@@ -155,9 +165,9 @@ class GridWidget(SnapshotWidget):
         return f"{self._experiment.name}: {self.state}; {finished} of {total} finished, {failed} without success"
 
     def _run(self) -> None:
-        """In a thread of its own."""
+        """Run the experiment and publish how it ended; called in its own thread."""
         state: RunState = "failed"
-        failure = "the run broke off; the kernel's log says why"
+        failure = "the run ended with an unexpected error; see the log of the kernel"
         try:
             self._experiment.run(self.output, workers=self._workers, progress=_WidgetDisplay(self), stop=self._stop_event)
             state, failure = ("stopped" if self._success_grid.finished_trials < len(self._experiment.grid) else "done"), ""
@@ -172,14 +182,14 @@ class GridWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _load_finished_trials(self) -> None:
-        """What an earlier run finished."""
+        """Show the trials that an earlier run finished."""
         file = self.output / JOURNAL_FILE
         if not file.exists():
             return
         with Journal.open(file) as journal:
-            kept = [record for record in journal.list_trials() if record.status != "crashed"]
+            finished = [record for record in journal.list_trials() if record.status != "crashed"]
         with self._lock:
-            items = self._success_grid.add(kept)
+            items = self._success_grid.add(finished)
         self.channel.append(items)
         self._publish_state()
 
@@ -188,25 +198,23 @@ class GridWidget(SnapshotWidget):
             state=self.state, failure=self.failure, finished=self._success_grid.finished_trials, level=self._success_grid.level
         )
 
-    def show_progress(self, standing: RunProgress) -> None:
-        """A trial has begun or ended; called by the run."""
-        if standing.last_record is not None:
+    def show_progress(self, progress: RunProgress) -> None:
+        """Show a trial that has started or finished; called by the run."""
+        if progress.last_record is not None:
             with self._lock:
-                items = self._success_grid.add((standing.last_record,))
+                items = self._success_grid.add((progress.last_record,))
             if items:
                 self.channel.append(items)
                 self._publish_state()
-        self.channel.update_state(running=list(standing.running_trials), last=standing.last_result)
+        self.channel.update_state(running=list(progress.running_trials), last=progress.last_result)
 
 
-class _WidgetDisplay:
-    """The run's display: a widget."""
+class _WidgetDisplay(NoDisplay):
+    """Progress display of a run that forwards to a widget."""
 
     def __init__(self, widget: GridWidget) -> None:
         self._widget = widget
 
-    def show(self, standing: RunProgress) -> None:
-        self._widget.show_progress(standing)
-
-    def close(self) -> None:
-        """The widget says itself how the run ended."""
+    def show(self, progress: RunProgress) -> None:
+        """Forward the progress to the widget."""
+        self._widget.show_progress(progress)

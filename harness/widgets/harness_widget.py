@@ -1,10 +1,12 @@
-"""What all widgets share: script and style of their own, one wire to their pages, and a text where no kernel answers.
+"""Base classes of all widgets: script and style, one message channel, and a static form for notebooks without a kernel.
 
-Models and tools write hostile text. A page makes elements and sets their text, it never parses a text as HTML; the fallback that
-is saved in a notebook is escaped here.
+Texts from models and tools may contain hostile markup. The scripts never parse a text as HTML: they create elements and set
+their text. The static form, which is saved in the notebook as HTML, is escaped in this module.
 """
 
 import html
+import secrets
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -13,53 +15,56 @@ from typing import Any
 import anywidget
 from IPython.display import display
 
-from harness.errors import HarnessError
-from harness.widgets.message_channel import SHARED_SENDER, MessageChannel, MessageSender
+from harness.errors import CompactionError, HarnessError, UsageError
+from harness.widgets.message_channel import MAX_RETAINED_ITEMS, SHARED_SENDER, MessageChannel, MessageSender
 
 ASSETS_FOLDER = Path(__file__).parent
-FALLBACK_CLASS = "harness-stood"
-"""Class of what is read without a kernel."""
 VIEW_MIMETYPE = "application/vnd.jupyter.widget-view+json"
 LEFT_ALIGN_ATTRIBUTE = ' style="text-align: left"'
 
 
 def load_script(*names: str) -> str:
-    """The script of a widget behind what all share: each `NAME.js` uses what those before it define, without importing it."""
-    return "".join(_read_asset(f"{name}.js") for name in ("surface", *names))
+    """Return the JavaScript of a widget: `surface.js`, then each `NAME.js`, joined into one module in the given order."""
+    return _read_assets("js", names)
 
 
 def load_style(*names: str) -> str:
-    """The style of a widget behind what all of them share."""
-    return "".join(_read_asset(f"{name}.css") for name in ("surface", *names))
+    """Return the CSS of a widget: `surface.css`, then each `NAME.css`, in the given order."""
+    return _read_assets("css", names)
 
 
-def _read_asset(file: str) -> str:
-    return (ASSETS_FOLDER / file).read_text(encoding="utf-8")
+def _read_assets(suffix: str, names: Sequence[str]) -> str:
+    return "".join((ASSETS_FOLDER / f"{name}.{suffix}").read_text(encoding="utf-8") for name in ("surface", *names))
 
 
 class HarnessWidget(anywidget.AnyWidget):
-    """A widget: it shows what it is told over its wire, and hears what the user does.
+    """Widget that sends items and state to its pages through a message channel and receives messages from them.
 
-    Who inherits sets `_esm = script(NAME)` and `_css = style(NAME)`, and says by `handle_message` what happens when the user does
-    something, and by `render_text` and `render_html` what is seen where no kernel answers.
+    A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in `handle_message`,
+    and returns the static form from `render_text` and `render_html`.
     """
 
-    def __init__(self, sender: MessageSender = SHARED_SENDER) -> None:
-        """Show nothing yet; the post keeps the pace of all widgets together."""
+    fallback_class = "harness-stood"
+    """CSS class of the static form. `surface.css` hides elements of this class beside a live view."""
+
+    def __init__(self, sender: MessageSender = SHARED_SENDER, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
+        """Open the message channel; see `MessageChannel` for the arguments."""
         super().__init__()
-        self.channel = MessageChannel(self.send, sender)
-        """To all pages that show this widget."""
+        self.channel = MessageChannel(self.send, sender, max_retained_items=max_retained_items)
+        """Channel to all pages that show this widget."""
+        self._fallback_handles: list[Any] = []
+        self._fallback_text = ""
         self.on_msg(self._on_page_message)
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """The user did something in a page. It may say anything: check it. An error of our tree is shown as the state `error`."""
+        """Handle a message from a page; its content is not validated yet. A `HarnessError` is sent back as the state `error`."""
 
     def render_text(self) -> str:
-        """What is shown where there is only text."""
+        """Return the static form as plain text."""
         return f"{type(self).__name__}, live in a notebook with a running kernel"
 
     def render_html(self) -> str:
-        """What is shown where a notebook is opened without its kernel; everything that others wrote must be escaped."""
+        """Return the static form as HTML; texts from models, tools and files must be escaped."""
         return render_preformatted(self.render_text())
 
     def _on_page_message(self, _widget: object, message: object, _buffers: object) -> None:
@@ -77,37 +82,95 @@ class HarnessWidget(anywidget.AnyWidget):
     def _view_reference(self) -> dict[str, Any]:
         return {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
 
-    def _ipython_display_(self) -> None:
-        """Show the live view, and in an output of its own what is read without a kernel; the style hides it beside a live view.
+    def _build_fallback(self) -> dict[str, str]:
+        self._fallback_text = self.render_text()
+        return {"text/plain": self._fallback_text, "text/html": f'<div class="{self.fallback_class}">{self.render_html()}</div>'}
 
-        In one output JupyterLab would choose the view, also in a notebook of one's own whose kernel is gone, and show an error.
+    def _ipython_display_(self) -> None:
+        """Display the live view and the static form in two separate outputs.
+
+        In a single output JupyterLab would always choose the live view, and show an error once the kernel is gone.
         """
-        name = f"{type(self).__name__}: live where its kernel runs; below is how it stood"
-        show: Callable[..., None] = display
+        show: Callable[..., Any] = display
+        name = f"{type(self).__name__}: live while its kernel runs; its last saved state is below"
         show({"text/plain": name, VIEW_MIMETYPE: self._view_reference}, raw=True)
-        show(
-            {"text/plain": self.render_text(), "text/html": f'<div class="{FALLBACK_CLASS}">{self.render_html()}</div>'}, raw=True
-        )
+        self._fallback_handles.append(show(self._build_fallback(), raw=True, display_id=True))
+
+
+class SnapshotWidget(HarnessWidget):
+    """Widget whose displayed static form is updated whenever the widget comes to rest."""
+
+    def __init__(self, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
+        """Open the message channel and send the state `saved`, by which pages find and hide the static form."""
+        super().__init__(max_retained_items=max_retained_items)
+        self._snapshot_lock = threading.Lock()
+        mark = secrets.token_hex(6)
+        self.fallback_class = f"harness-saved-{mark}"
+        self.channel.update_state(saved=mark)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing will change until the next action of the user."""
+        return False
+
+    def update_snapshot(self) -> None:
+        """Update the displayed static form if the widget is at rest and its text has changed."""
+        if not self._fallback_handles or not self.is_resting:
+            return
+        with self._snapshot_lock:
+            if self.render_text() != self._fallback_text:
+                fallback = self._build_fallback()
+                for handle in self._fallback_handles:
+                    handle.update(fallback, raw=True)
+
+
+class StepWidget(HarnessWidget):
+    """Widget that shows one step of a session; its pages request other steps and the texts of messages."""
+
+    def __init__(self, sender: MessageSender) -> None:
+        """Open the message channel through the given sender."""
+        super().__init__(sender)
+        self._lock = threading.Lock()
+
+    def handle_message(self, message: Mapping[str, Any]) -> None:
+        """Handle `{"kind": "look", "request": ..., "look": ...}` or `{"kind": "read", "message": NUMBER}`."""
+        with self._lock:
+            if message.get("kind") == "look":
+                request = str(message.get("request"))
+                try:
+                    self._show_view(request, message.get("look"))
+                except (UsageError, CompactionError) as error:
+                    self.channel.update_state(refused={"request": request, "text": str(error)})
+            elif message.get("kind") == "read":
+                self.channel.update_state(reading=self._read_message(message.get("message")))
+
+    def _show_view(self, request: str, look: object) -> None:
+        """Send the view that a page requested, labelled with the id of its request."""
+        raise NotImplementedError
+
+    def _read_message(self, number: object) -> dict[str, Any] | None:
+        """Return the texts of a message of the current step, or None if there is no such message."""
+        raise NotImplementedError
 
 
 def render_preformatted(text: str) -> str:
-    """A text as HTML that shows it as it is."""
+    """Return a text as an escaped HTML `<pre>` element."""
     return f'<pre style="white-space: pre-wrap">{html.escape(text)}</pre>'
 
 
 def render_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """An HTML table, without a head where none is given; every cell is escaped, and words stand at the left."""
-    laid = [tuple(row) for row in rows]
-    numbers = [all(isinstance(cell, int | float) for cell in column) for column in zip(*laid, strict=True)]
+    """Return an HTML table with every cell escaped; an empty header gives no header row. Columns with text are left-aligned."""
+    cells = [tuple(row) for row in rows]
+    numbers = [all(isinstance(cell, int | float) for cell in column) for column in zip(*cells, strict=True)]
     lines = [_render_row("th", header, numbers)] if header else []
-    lines += [_render_row("td", row, numbers) for row in laid]
+    lines += [_render_row("td", row, numbers) for row in cells]
     return f"<table>{''.join(lines)}</table>"
 
 
 def _render_row(tag: str, cells: Iterable[object], numbers: Iterable[bool]) -> str:
-    """A notebook puts all cells at the right, which suits columns of numbers alone."""
-    made = (
+    """Return one row; text cells override the right alignment that notebooks give to all cells."""
+    html_cells = (
         f"<{tag}{'' if number else LEFT_ALIGN_ATTRIBUTE}>{html.escape(str(cell))}</{tag}>"
         for cell, number in zip_longest(cells, numbers)
     )
-    return f"<tr>{''.join(made)}</tr>"
+    return f"<tr>{''.join(html_cells)}</tr>"

@@ -1,8 +1,8 @@
-"""Messages from the kernel to every page that shows a widget: numbered, joined into batches, few a second.
+"""Numbered, batched and rate-limited messages from the kernel to every page that shows a widget.
 
-Jupyter's server silently drops the messages of a kernel that sends too many. So all widgets of a process send through one
-`MessageSender`, which limits their rate, and every message is numbered: a page that misses some, because it was just opened,
-reloaded or cut off, reports the last number that it has and is sent the rest.
+Jupyter's server silently drops messages from a kernel that sends too many. Therefore all widgets of a process send through one
+`MessageSender`, which limits their rate, and every message is numbered. A page that misses messages, because it was just opened,
+reloaded or disconnected, reports the last number it has received and gets the rest.
 """
 
 import threading
@@ -14,17 +14,17 @@ JsonObject: TypeAlias = dict[str, Any]
 """JSON object with string keys."""
 
 MESSAGES_PER_SECOND = 20
-"""Of all widgets of a process together. The server drops what is above 1,000, and a page is slow long before."""
+"""Maximum rate of all widgets of a process together. The server drops messages above 1,000; pages get slow much earlier."""
 MAX_MESSAGE_CHARACTERS = 200_000
-"""A longer batch is sent in pieces."""
+"""Maximum characters of a batch; a longer batch is split."""
 MAX_RETAINED_ITEMS = 20_000
-"""Items that a page can ask for again."""
+"""Default maximum number of items that a page can request again."""
 ITEM_OVERHEAD_CHARACTERS = 100
-"""What an item without any text weighs."""
+"""Characters added to the texts of an item to estimate its size."""
 
 
 class MessageSender:
-    """Sends for many wires in turn, at most so many messages a second, in a thread that lives while there is work."""
+    """Rate-limited sender that serves many channels in turn, in a thread that lives while messages are waiting."""
 
     def __init__(self, messages_per_second: float = MESSAGES_PER_SECOND) -> None:
         self._pause_seconds = 1 / messages_per_second
@@ -34,7 +34,7 @@ class MessageSender:
         self._next_send_at = 0.0
 
     def schedule(self, channel: "MessageChannel") -> None:
-        """Send for a wire soon: at once when nothing was sent lately. From any thread."""
+        """Schedule a batch of a channel, to be sent as soon as the rate limit permits. Thread-safe."""
         with self._condition:
             self._waiting[channel] = None
             if self._thread is None:
@@ -42,30 +42,30 @@ class MessageSender:
                 self._thread.start()
 
     def drain(self, timeout_seconds: float = 10.0) -> bool:
-        """Wait until everything is sent; whether it was in time."""
+        """Wait until all batches are sent and return whether that happened before the timeout."""
         with self._condition:
             return self._condition.wait_for(lambda: self._thread is None, timeout_seconds)
 
     def _send_scheduled(self) -> None:
         try:
-            while (wire := self._take_next_channel()) is not None:
+            while (channel := self._take_next_channel()) is not None:
                 time.sleep(max(0.0, self._next_send_at - time.monotonic()))
                 self._next_send_at = time.monotonic() + self._pause_seconds
-                if wire.send_batch():
-                    self.schedule(wire)
+                if channel.send_batch():
+                    self.schedule(channel)
         except BaseException:
-            self._finish_thread()  # whatever is told next is sent by a new thread
+            self._finish_thread()  # the next batch is sent by a new thread
             raise
 
     def _take_next_channel(self) -> "MessageChannel | None":
-        """The wire that waits longest; None ends the thread."""
+        """Return the channel that has waited longest, or None and end the thread if no channel waits."""
         with self._condition:
-            wire = next(iter(self._waiting), None)
-            if wire is None:
+            channel = next(iter(self._waiting), None)
+            if channel is None:
                 self._finish_thread()
             else:
-                del self._waiting[wire]
-            return wire
+                del self._waiting[channel]
+            return channel
 
     def _finish_thread(self) -> None:
         with self._condition:
@@ -74,15 +74,15 @@ class MessageSender:
 
 
 SHARED_SENDER = MessageSender()
-"""Of this process: the limit is one of the kernel, however many widgets it shows."""
+"""Sender of this process, because the rate limit applies to the kernel as a whole."""
 
 
 class MessageChannel:
-    """What one widget tells its pages: a growing list of items, and a state of which only the newest counts. Thread-safe.
+    """Messages of one widget to its pages: a growing list of items, and a state with the newest value per name. Thread-safe.
 
-    Everything told must be plain JSON. A batch looks so: `{"kind": "batch", "number": 7, "oldest": 1, "from": 41, "items": [...],
-    "state": {...}, "whole": false}`; `number` counts messages, `from` is the number of its first item, `oldest` that of the first
-    which is kept, and `whole` says that the state is all of it, not only what changed.
+    All values must be plain JSON. A batch looks like `{"kind": "batch", "number": 7, "oldest": 1, "from": 41, "items": [...],
+    "state": {...}, "whole": false}`: `number` counts messages, `from` is the number of the first item in `items`, `oldest` is the
+    number of the oldest retained item, and `whole` is true if `state` is complete rather than only its changes.
     """
 
     def __init__(
@@ -92,26 +92,26 @@ class MessageChannel:
         *,
         max_retained_items: int = MAX_RETAINED_ITEMS,
     ) -> None:
-        """Nothing is sent before somebody tells something.
+        """Open a channel without items and state.
 
         Args:
-            send: sends one message to all pages; called from the thread of `sender`, never twice at a time.
-            sender: limits the messages of all widgets together.
-            max_retained_items: number of items that a page can ask for again.
+            send: function that sends one message to all pages; called from the thread of `sender`, never concurrently.
+            sender: sender that limits the messages of all widgets together.
+            max_retained_items: maximum number of items that a page can request again.
         """
         self._send, self._sender, self._max_retained_items = send, sender, max_retained_items
         self._lock = threading.Lock()
         self._items: list[Mapping[str, Any]] = []
         self._oldest = 1
         self._first_unsent = 1
-        """Number of the first item that is still to be sent."""
+        """Number of the first item that has not been sent yet."""
         self._state: dict[str, Any] = {}
         self._changed: dict[str, None] = {}
         self._message_count = 0
         self._sync_requested = False
 
     def append(self, items: Sequence[Mapping[str, Any]]) -> None:
-        """Tell of new items; each is delivered, in order."""
+        """Append items; every item is delivered, in order."""
         with self._lock:
             self._items += items
             if len(self._items) > 2 * self._max_retained_items:
@@ -122,14 +122,14 @@ class MessageChannel:
         self._sender.schedule(self)
 
     def update_state(self, **state: Any) -> None:
-        """Tell of a new state; of several in short time only the last value of each name is sent."""
+        """Set parts of the state; if a name changes often, only its last value is sent."""
         with self._lock:
             self._state.update(state)
             self._changed.update(dict.fromkeys(state))
         self._sender.schedule(self)
 
     def handle_sync(self, message: Mapping[str, Any]) -> bool:
-        """Answer a page that says what it has: `{"kind": "sync", "have": 40}`; False = it wants something else."""
+        """Answer a page that reports its last item, `{"kind": "sync", "have": 40}`; return False for any other message."""
         if message.get("kind") != "sync":
             return False
         have = message.get("have")
@@ -141,7 +141,7 @@ class MessageChannel:
         return True
 
     def send_batch(self) -> bool:
-        """Send one message; whether there is more. Called by the post."""
+        """Send one batch and return whether more items are waiting; called by the sender."""
         with self._lock:
             first = self._first_unsent
             items = self._take_batch(first - self._oldest)
@@ -158,11 +158,10 @@ class MessageChannel:
         return more
 
     def _take_batch(self, start: int) -> list[Mapping[str, Any]]:
-        """Items from an index on, as many as go into one message."""
+        """Return the items from an index on that fit into one message."""
         characters, end = 0, start
         while end < len(self._items) and (end == start or characters < MAX_MESSAGE_CHARACTERS):
-            characters += ITEM_OVERHEAD_CHARACTERS + sum(
-                len(value) for value in self._items[end].values() if isinstance(value, str)
-            )
+            texts = [value for value in self._items[end].values() if isinstance(value, str)]
+            characters += ITEM_OVERHEAD_CHARACTERS + sum(map(len, texts))
             end += 1
         return self._items[start:end]

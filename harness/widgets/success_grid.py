@@ -1,7 +1,8 @@
-"""A grid as a heat map that fills: one cell for each arm, laid out along the axes, and how many of its trials succeeded.
+"""Success of the arms of an experiment, laid out as a heat map with one cell per arm.
 
-The last two axes over which arms differ span a table, every combination of the others has one of its own, and arms beside the
-grid stand in a list. Trials are known by their ids, so what an earlier run finished counts as well. All names are hostile.
+The last two axes along which arms differ span a table, every combination of the other axes has its own table, and arms outside
+the grid are listed separately. Trials are identified by their ids, so trials finished by an earlier run count too. Names are not
+escaped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,27 +20,22 @@ MAX_ERROR_CHARACTERS = 600
 
 @dataclass(slots=True)
 class ArmProgress:
-    """How the trials of an arm stand."""
+    """Planned and finished trials of one arm."""
 
     planned_trials: int = 0
     records: dict[str, TrialRecord] = field(default_factory=dict)
-    """Of the finished ones, by trial id."""
+    """Records of the finished trials by trial id."""
 
     @property
     def success_rate(self) -> Rate:
-        """Successes among the finished trials, with Wilson's interval."""
+        """Success rate of the finished trials with its Wilson interval."""
         return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
 
     def to_plain(self, number: int) -> JsonObject:
-        """For a page: counts, share and Wilson's 95 % interval (0–1), and the mean score."""
+        """Return counts, success rate with its 95 % Wilson interval (0 to 1) and mean score as plain JSON."""
         rate, scores = self.success_rate, [record.score for record in self.records.values()]
-        counts: JsonObject = {
-            "kind": "arm",
-            "arm": number,
-            "planned": self.planned_trials,
-            "finished": rate.trials,
-            "succeeded": rate.successes,
-        }
+        counts: JsonObject = {"kind": "arm", "arm": number, "planned": self.planned_trials}
+        counts |= {"finished": rate.trials, "succeeded": rate.successes}
         if not scores:
             return counts
         return counts | {"share": rate.share, "low": rate.low, "high": rate.high, "score": sum(scores) / len(scores)}
@@ -47,39 +43,38 @@ class ArmProgress:
 
 @dataclass(slots=True)
 class SuccessGrid:
-    """The arms of an experiment and what has become of their trials. Not thread-safe."""
+    """Arms of an experiment with the records of their finished trials. Not thread-safe."""
 
     experiment: Experiment
     arms: dict[str, ArmProgress] = field(default_factory=dict)
-    """By name, in the order of the grid."""
+    """Progress of each arm by name, in the order of the grid."""
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
-    """By trial id."""
+    """Name of the arm by trial id."""
 
     def __post_init__(self) -> None:
-        """Count what is planned."""
         for cell in self.experiment.grid:
             self._arm_by_trial[cell.trial.trial_id] = cell.arm
             self.arms.setdefault(cell.arm, ArmProgress()).planned_trials += 1
 
     @property
     def finished_trials(self) -> int:
-        """Trials of the grid that are finished."""
+        """Number of finished trials of the grid."""
         return sum(len(arm.records) for arm in self.arms.values())
 
     @property
     def level(self) -> str:
-        """Fidelity of what is finished. Levels are never pooled, so several are named."""
+        """Fidelity level of the finished trials; several levels are joined by "and"."""
         return " and ".join(sorted({record.level for arm in self.arms.values() for record in arm.records.values()}))
 
     @property
     def failures(self) -> list[TrialRecord]:
-        """Finished trials that did not succeed, arm by arm."""
+        """Finished trials without success, arm by arm."""
         return [record for arm in self.arms.values() for record in arm.records.values() if not record.success]
 
     def add(self, records: Iterable[TrialRecord]) -> list[JsonObject]:
-        """Take note of finished trials; returns what is new for a page: arms as they stand now, then failures.
+        """Add finished trials and return the changes for a page: updated arms, then trials without success.
 
-        Trials that are not of this grid change nothing; of a trial that was run again the newest record counts.
+        Trials that do not belong to this grid are ignored. If a trial was run again, its newest record counts.
         """
         numbers = {name: number for number, name in enumerate(self.arms)}
         touched: dict[str, None] = {}
@@ -96,7 +91,7 @@ class SuccessGrid:
         return [self.arms[name].to_plain(numbers[name]) for name in touched] + failures
 
     def build_layout(self) -> JsonObject:
-        """For a page: names of the arms, and how they are laid out."""
+        """Return names and layout of the arms as plain JSON."""
         beside = {arm.name for arm in self.experiment.arms}
         numbers = {name: number for number, name in enumerate(self.arms)}
         cells = {cell.arm: cell for cell in self.experiment.grid if cell.arm not in beside}
@@ -110,29 +105,22 @@ class SuccessGrid:
 
 
 def _encode_failure(arm: str, record: TrialRecord) -> JsonObject:
-    """Why a trial did not succeed; `over` says that it did when it was run again."""
+    """Return the result of a trial without success as plain JSON; `over` is true if it succeeded when run again."""
     error = record.error.strip()[:MAX_ERROR_CHARACTERS]
     details = {"arm": arm, "status": record.status, "text": format_record(record), "error": error}
     return {"kind": "failure", "trial": record.trial_id, "over": record.success, **details}
 
 
 def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[JsonObject]:
-    """The arms of the axes as tables: what spans rows and columns, and the number of the arm in each place."""
+    """Return the tables of the grid: labels of rows and columns, and the number of the arm in each cell."""
     paths = [path for path in (cells[0].axes if cells else ()) if not is_block(path)]
     paths = [path for path in paths if len({str(cell.axes[path]) for cell in cells}) > 1]
     across, down = (paths[-1:], paths[-2:-1])
     tables: dict[tuple[str, ...], JsonObject] = {}
     for cell in cells:
         key = tuple(f"{path} = {cell.axes[path]}" for path in paths[:-2])
-        empty_table: JsonObject = {
-            "title": ", ".join(key),
-            "across": "".join(across),
-            "down": "".join(down),
-            "columns": [],
-            "rows": [],
-            "places": [],
-        }
-        table = tables.setdefault(key, empty_table)
+        labels: JsonObject = {"title": ", ".join(key), "across": "".join(across), "down": "".join(down)}
+        table = tables.setdefault(key, labels | {"columns": [], "rows": [], "places": []})
         row = str(cell.axes[down[0]]) if down else ""
         column = str(cell.axes[across[0]]) if across else cell.arm
         table["places"].append([_ensure_index(table["rows"], row), _ensure_index(table["columns"], column), numbers[cell.arm]])
@@ -140,7 +128,7 @@ def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[Jso
 
 
 def _ensure_index(values: list[str], value: str) -> int:
-    """Where a value stands on an axis of a table; one that is new there is added."""
+    """Return the index of a value in a list, and append the value if it is missing."""
     if value not in values:
         values.append(value)
     return values.index(value)

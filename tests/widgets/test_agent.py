@@ -410,7 +410,10 @@ def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, mon
     monkeypatch.setattr(widget.session, "compact", lambda: vars(panel)["no such thing"])
     linked.click("Compact")
     linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
-    assert page.locator(".a-alarm").nth(1).inner_text() == "KeyError: 'no such thing'; a bug: the session goes on"
+    assert (
+        page.locator(".a-alarm").nth(1).inner_text()
+        == "KeyError: 'no such thing'; this is a bug in harness, the session continues"
+    )
 
 
 @pytest.mark.parametrize("name", ["plain", 'it "is"', "it's", """it's "so" \\ then"""])

@@ -73,7 +73,7 @@ def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, sessi
         told = dict(inspector._describe_step())
         assert told["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
         assert sent.digest[:16] in told["digest"]
-        assert told["digest"].endswith("as logged")
+        assert told["digest"].endswith("equal to the log")
 
 
 def test_a_log_that_is_not_what_was_sent_is_said_so(session):
@@ -83,7 +83,7 @@ def test_a_log_that_is_not_what_was_sent_is_said_so(session):
     kept = {name: getattr(entries[place].event, name) for name in StepFinished.__dataclass_fields__}
     entries[place] = Entry(entries[place].seq, StepFinished(**{**kept, "request_digest": other}))
     inspector = SessionInspector(RecordedSession(name="changed", entries=tuple(entries)))
-    assert f"NOT what was logged, {other[:16]}" in dict(inspector._describe_step())["digest"]
+    assert f"NOT equal to the log, which has {other[:16]}" in dict(inspector._describe_step())["digest"]
 
 
 def test_the_workspace_is_named_where_it_was_kept():

@@ -10,16 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import order_arms, select_valid
-from harness.analysis.figures.style import (
-    FAILURE_COLOUR,
-    MUTED_COLOUR,
-    SUCCESS_COLOUR,
-    TEXT_COLOUR,
-    add_footer,
-    add_header,
-    draw_chart,
-    make_figure,
-)
+from harness.analysis.figures import style
 from harness.analysis.formatting import format_label
 from harness.analysis.tables import Tables
 from harness.errors import format_count
@@ -58,19 +49,19 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
         UsageError: an empty table, or several levels.
     """
     message = "there is no trial that counts, so there are no rounds to draw"
-    return draw_chart(table, ax, _draw_figure, _draw_distribution, empty_message=message)
+    return style.draw_chart(table, ax, _draw_figure, _draw_distribution, empty_message=message)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     arms = table["arm"].nunique()
-    figure = make_figure(9.8, max(3.4, arms * ROW_INCHES + 1.6))
+    figure = style.make_figure(9.8, max(3.4, arms * ROW_INCHES + 1.6))
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     _draw_distribution(left, table)
     _draw_by_arm(right, table)
     exposed = int((table["rounds"] > 0).sum())
     about = f"{format_count(len(table), 'trial')}, {exposed} with at least one compaction"
-    add_header(figure, "Compaction rounds per trial", about, level)
-    add_footer(
+    style.add_header(figure, "Compaction rounds per trial", about, level)
+    style.add_footer(
         figure, "Right: one mark per trial. Long sessions have more rounds and are harder, so read effects from paired arms only."
     )
     return figure
@@ -80,12 +71,12 @@ def _draw_distribution(ax: "Axes", table: pd.DataFrame) -> None:
     most = int(table["rounds"].max())
     rounds = np.arange(most + 1)
     won, lost = (np.bincount(table["rounds"][table["success"] == success], minlength=most + 1) for success in (True, False))
-    ax.bar(rounds, won, color=SUCCESS_COLOUR, width=0.78, label=f"success ({won.sum()})")
+    ax.bar(rounds, won, color=style.SUCCESS_COLOUR, width=0.78, label=f"success ({won.sum()})")
     ax.bar(
         rounds,
         lost,
         bottom=won,
-        color=FAILURE_COLOUR,
+        color=style.FAILURE_COLOUR,
         width=0.78,
         hatch="///",
         edgecolor="white",
@@ -94,7 +85,7 @@ def _draw_distribution(ax: "Axes", table: pd.DataFrame) -> None:
     )
     for r, total in enumerate((won + lost).tolist()):
         if total:
-            ax.text(r, total, f" {total} ", ha="center", va="bottom", fontsize=7.5, color=MUTED_COLOUR)
+            ax.text(r, total, f" {total} ", ha="center", va="bottom", fontsize=7.5, color=style.MUTED_COLOUR)
     ax.set_xlabel("compaction rounds per trial (count)")
     ax.set_ylabel("trials (count)")
     _use_integer_ticks(ax.xaxis, ax.yaxis)
@@ -105,7 +96,7 @@ def _draw_distribution(ax: "Axes", table: pd.DataFrame) -> None:
 
 def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
     arms = table.drop_duplicates("place").set_index("place")["arm"].sort_index()
-    for won, mark, colour in ((True, "o", SUCCESS_COLOUR), (False, "X", FAILURE_COLOUR)):
+    for won, mark, colour in ((True, "o", style.SUCCESS_COLOUR), (False, "X", style.FAILURE_COLOUR)):
         rows = _spread_marks(table)
         chosen = rows[rows["success"] == won]
         ax.scatter(
@@ -124,7 +115,7 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
     ax.set_ylim(len(arms) - 0.4, -0.6)
     ax.grid(axis="y", zorder=0)
     _use_integer_ticks(ax.xaxis)
-    ax.set_xlabel("compaction rounds (count)", color=TEXT_COLOUR)
+    ax.set_xlabel("compaction rounds (count)", color=style.TEXT_COLOUR)
     ax.set_title("by arm: dot = success, cross = failure")
     ax.spines["left"].set_visible(False)
     ax.set_xlim(-0.7, max(1, int(table["rounds"].max())) + 0.5)

@@ -17,14 +17,7 @@ from harness.analysis.arms import (
     read_specified_field,
     select_valid,
 )
-from harness.analysis.figures.style import (
-    TEXT_COLOUR,
-    add_footer,
-    add_header,
-    describe_excluded_repeats,
-    draw_chart,
-    make_figure,
-)
+from harness.analysis.figures.style import TEXT_COLOUR, add_footer, add_header, describe_excluded_repeats, draw_chart, make_figure
 from harness.analysis.formatting import format_label
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import UsageError, format_count

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from harness.analysis.arms import select_valid, tabulate_axes
-from harness.analysis.figures.style import (
-    FAINT_COLOUR,
-    MUTED_COLOUR,
-    PALETTE,
-    TEXT_COLOUR,
-    add_header,
-    add_legend,
-    describe_excluded_repeats,
-    draw_chart,
-    make_figure,
-)
+from harness.analysis.figures import style
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.tables import Tables
 from harness.errors import format_count
@@ -121,7 +111,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
         UsageError: an empty table, or several levels.
     """
     message = "no step of a trial that counts was stored, so there is no token curve to draw"
-    return draw_chart(table, ax, _draw_figure, _draw_all_sessions, empty_message=message)
+    return style.draw_chart(table, ax, _draw_figure, _draw_all_sessions, empty_message=message)
 
 
 def _draw_all_sessions(ax: "Axes", table: pd.DataFrame) -> None:
@@ -133,7 +123,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     grid = table[~table["reference"]] if not table["reference"].all() else table.assign(reference=False)
     panels = _arrange_panels(grid)
     rows, columns = max(place[0] for place in panels.values()) + 1, max(place[1] for place in panels.values()) + 1
-    figure = make_figure(max(5.6, 2.55 * columns + 0.9), 1.62 * rows + 1.55)
+    figure = style.make_figure(max(5.6, 2.55 * columns + 0.9), 1.62 * rows + 1.55)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     colours, beside = _assign_colours(grid), table[table["reference"]]
     for (row, column), (y, x) in panels.items():
@@ -145,8 +135,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     _finish_axes(axes[rows - 1][0], table)
     _add_legend(figure, table, colours)
     trials = format_count(table["trial_id"].nunique(), "session")
-    sessions = f"{trials}{describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}"
-    add_header(figure, "Context at each step", f"{sessions}; tokens by the policy's estimate", level)
+    sessions = f"{trials}{style.describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}"
+    style.add_header(figure, "Context at each step", f"{sessions}; tokens by the policy's estimate", level)
     return figure
 
 
@@ -178,15 +168,19 @@ def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
     """A colour for each value of the third axis; without one for each seed, while there are colours enough."""
     lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
     if len(lines) > 1:
-        return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(lines)}
-    return {seed: PALETTE[place] if len(seeds) <= len(PALETTE) else PALETTE[0] for place, seed in enumerate(seeds)}
+        return {name: style.PALETTE[place % len(style.PALETTE)] for place, name in enumerate(lines)}
+    return {
+        seed: style.PALETTE[place] if len(seeds) <= len(style.PALETTE) else style.PALETTE[0] for place, seed in enumerate(seeds)
+    }
 
 
 def _draw_panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None:
     crowded = rows[~rows["reference"]]["trial_id"].nunique() > CROWDED_SESSIONS
     for _, session in rows.groupby("trial_id", sort=False):
         first = session.iloc[0]
-        colour = MUTED_COLOUR if first["reference"] else colours.get(first["line"], colours.get(first["seed"], PALETTE[0]))
+        colour = (
+            style.MUTED_COLOUR if first["reference"] else colours.get(first["line"], colours.get(first["seed"], style.PALETTE[0]))
+        )
         _draw_session(ax, session, colour, 0.55 if first["reference"] or crowded else 0.9)
     _draw_limits(ax, rows)
     ax.yaxis.set_major_formatter(lambda value, _: format_short_number(value))
@@ -213,12 +207,12 @@ def _draw_session(ax: "Axes", session: pd.DataFrame, colour: str, strength: floa
 
 def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
     for tokens in sorted(rows[~rows["reference"]]["threshold_tokens"].dropna().unique()):
-        ax.axhline(tokens, color=TEXT_COLOUR, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
-        _label_limit(ax, f"threshold {format_short_number(tokens)}", tokens, TEXT_COLOUR)
+        ax.axhline(tokens, color=style.TEXT_COLOUR, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+        _label_limit(ax, f"threshold {format_short_number(tokens)}", tokens, style.TEXT_COLOUR)
     for tokens in rows["window_tokens"].dropna().unique():
-        ax.axhline(tokens, color=MUTED_COLOUR, linewidth=1.3, zorder=1)
-        ax.axhspan(tokens, tokens * 1.12, color=FAINT_COLOUR, alpha=0.6, linewidth=0, zorder=0.5)
-        _label_limit(ax, f"window {format_short_number(tokens)}", tokens, MUTED_COLOUR)
+        ax.axhline(tokens, color=style.MUTED_COLOUR, linewidth=1.3, zorder=1)
+        ax.axhspan(tokens, tokens * 1.12, color=style.FAINT_COLOUR, alpha=0.6, linewidth=0, zorder=0.5)
+        _label_limit(ax, f"window {format_short_number(tokens)}", tokens, style.MUTED_COLOUR)
 
 
 def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
@@ -249,18 +243,18 @@ def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str]) 
     from matplotlib.lines import Line2D
 
     by_seed = not set(colours) & set(table["line"])
-    many = by_seed and len(colours) > len(PALETTE)
-    named = {f"seeds {min(colours)} to {max(colours)}": PALETTE[0]} if many else colours
+    many = by_seed and len(colours) > len(style.PALETTE)
+    named = {f"seeds {min(colours)} to {max(colours)}": style.PALETTE[0]} if many else colours
     lines = [
         Line2D([], [], color=colour, linewidth=1.6, label=f"seed {name}" if by_seed and not many else format_label(name, 40))
         for name, colour in named.items()
     ]
     beside = [
-        Line2D([], [], color=MUTED_COLOUR, linewidth=1.2, alpha=0.6, label=format_label(name, 40))
+        Line2D([], [], color=style.MUTED_COLOUR, linewidth=1.2, alpha=0.6, label=format_label(name, 40))
         for name in sorted(table[table["reference"]]["line"].unique())[:4]
     ]
     marks = [
-        Line2D([], [], color=MUTED_COLOUR, linewidth=0, marker=mark, markersize=5, label=label)
+        Line2D([], [], color=style.MUTED_COLOUR, linewidth=0, marker=mark, markersize=5, label=label)
         for mark, label in (("v", "compaction"), ("o", "success"), ("X", "failure"))
     ]
-    add_legend(figure, [*lines[:8], *beside, *marks], 1.3)
+    style.add_legend(figure, [*lines[:8], *beside, *marks], 1.3)

@@ -1,4 +1,4 @@
-"""The compaction explorer: `exploration` is where one looks and what is seen, `controls` what is turned, `widget` its face."""
+"""The compaction explorer: `exploration` holds settings and results, `controls` the policy's fields, `widget` the display."""
 
 from harness.widgets.explorer.widget import CompactionExplorer
 

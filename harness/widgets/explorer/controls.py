@@ -1,7 +1,7 @@
-"""Which fields of a policy a person can turn, and how far: read off its class, so that every preset has its controls.
+"""Controls for the fields of a policy, derived from its class so that every policy has controls.
 
-A field is turned by a slider, a switch or a choice by its type and unit; what is none of these (texts, tuples) stays as it is.
-What may be set together is for the policy to say: a control only offers.
+The type and unit of a field decide whether it gets a slider, a switch or a choice. Fields of other types, such as texts and
+tuples, get no control. A control does not check combinations of values: the policy rejects invalid ones.
 """
 
 import types
@@ -10,38 +10,36 @@ from typing import Any, Literal, TypeAlias, TypedDict, Union, get_args, get_orig
 from harness.compaction.description import list_config_fields, resolve_default
 
 ControlKind: TypeAlias = Literal["share", "count", "amount", "switch", "choice"]
-IGNORED_FIELDS = frozenset({"clip_characters", "summarizer", "summarizer_input_tokens", "context_window", "seed"}) | {
-    "truncate",
-    "truncate_lines",
-    "truncate_bytes",
-    "truncate_keep",
+IGNORED_FIELDS = {
+    *("clip_characters", "summarizer", "summarizer_input_tokens", "context_window", "seed"),
+    *("truncate", "truncate_lines", "truncate_bytes", "truncate_keep"),
 }
-"""Fields that change nothing where outputs are cut already, summaries are stand-ins and the window has a control of its own."""
+"""Fields without effect here: outputs are already cut, summaries are placeholders, and the window has its own control."""
 MAX_PROMINENT_SLIDERS = 3
-"""Sliders that are seen at once; the rest are folded."""
+"""Number of sliders shown directly; further sliders are folded away."""
 DEFAULT_MAX_TOKENS, DEFAULT_MAX_COUNT = 200_000, 200
 TOKENS_PER_NOTCH = 500
 
 
 class Control(TypedDict):
-    """How a page offers one field."""
+    """Control of one field as sent to a page."""
 
     name: str
     kind: ControlKind
     value: Any
-    """The default; None = the policy does without."""
+    """Default of the field; None switches off what the field limits."""
     least: float
     most: float
     notch: float
     choices: list[str]
     optional: bool
-    """Whether None can be set."""
+    """Whether the field accepts None."""
     first: bool
-    """Whether it is seen at once."""
+    """Whether the control is shown directly rather than folded away."""
 
 
 def build_controls(policy_class: type[Any]) -> list[Control]:
-    """The controls of a policy's class, in the order of its fields."""
+    """Return the controls for a policy class, in the order of its fields."""
     hints = get_type_hints(policy_class)
     control_list = [
         control

@@ -1,6 +1,7 @@
-"""What an explorer shows, without its face: a session, where one looks, and the picture of that as plain JSON.
+"""State of a compaction explorer without its display: a session, the settings, and the resulting view as plain JSON.
 
-It is a `DryRun` that is kept: the same `plan`, no model. A look that was rehearsed before costs nothing but its picture.
+Each combination of settings is computed by a `DryRun`, which calls the policy without calling a model. Recent dry runs are
+cached.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,32 +29,32 @@ from harness.protocols import Policy
 from harness.text import shorten_line
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
-"""In a picture a fate is its place here."""
+"""All dispositions; pages receive a disposition as its index in this tuple."""
 MAX_CACHED_REHEARSALS = 6
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
-"""Offered."""
+"""Window sizes offered in the page, in tokens."""
 DEFAULT_WINDOW_SHARE = 0.75
-"""The first choice is the largest window that is at most so much of the conversation."""
+"""Maximum size of the default window as a share of the conversation, 0 to 1."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""For which most published constants were made; in a smaller window they are scaled from it unless told otherwise."""
+"""Window for which most published policy constants were chosen; by default constants are scaled down for a smaller window."""
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorerSettings:
-    """Where one looks: everything that a picture depends on."""
+    """Settings of an explorer: policy, window and step."""
 
     policy: str
-    """Its kind."""
+    """Kind of the policy, e.g. `keep-last`."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Of the policy, where they are not its defaults."""
+    """Fields of the policy that differ from their defaults."""
     window_tokens: int
     nominal_window_tokens: int | None = None
-    """The window that the policy's constants were made for; None = they are not scaled."""
+    """Window for which the policy's constants were chosen; None leaves the constants unscaled."""
     summary_tokens: int = STAND_IN_TOKENS
-    """Length of a summary's stand-in, unless the policy allows less."""
+    """Length of the placeholder for a summary, if the policy does not set a lower limit."""
     step: int
-    """From 1, counted in the steps that the session has."""
+    """Number of the step shown, from 1, in the order of the session's finished steps."""
 
     def __post_init__(self) -> None:
         for name in ("window_tokens", "summary_tokens", "step"):
@@ -62,10 +63,10 @@ class ExplorerSettings:
 
     @property
     def rehearsal_setting(self) -> DryRunSpec:
-        """Under what that is rehearsed.
+        """Settings of the dry run.
 
         Raises:
-            UsageError: no such policy, or a field that it does not have or take.
+            UsageError: the policy does not exist, or one of its fields does not exist or has an invalid value.
         """
         return DryRunSpec(
             policy=policy_from_plain({"kind": self.policy, **self.fields}),
@@ -76,7 +77,7 @@ class ExplorerSettings:
 
 
 class DispositionTotal(NamedTuple):
-    """The messages that met one fate."""
+    """Number and tokens of the messages with one disposition."""
 
     disposition: Disposition
     messages: int
@@ -85,7 +86,7 @@ class DispositionTotal(NamedTuple):
 
 
 class CompactionAttempt(NamedTuple):
-    """A compaction, or what came to nothing."""
+    """Attempted compaction, applied or not."""
 
     step: int
     tokens_before: int
@@ -95,18 +96,18 @@ class CompactionAttempt(NamedTuple):
 
 
 class Exploration:
-    """A session and where one looks. Not thread-safe."""
+    """Session under exploration with the current settings. Not thread-safe."""
 
     def __init__(self, session: RecordedSession, policy: str | Policy, window_tokens: int | None) -> None:
-        """Look at the last step.
+        """Run the policy over the session and show the last step.
 
         Args:
-            session: to be rehearsed.
-            policy: by its kind, or with fields of one's own.
-            window_tokens: None = one that the session fills.
+            session: session to explore.
+            policy: kind of the policy, or a policy object.
+            window_tokens: size of the window; None chooses a window that the session fills.
 
         Raises:
-            UsageError: the session has no step, or the policy does not work in that window.
+            UsageError: the session has no step, or the policy cannot work in that window.
         """
         self.session, self.course = session, SessionTrace(session.entries)
         self.uncompacted_tokens = list(count_uncompacted_tokens(self.course))
@@ -124,23 +125,18 @@ class Exploration:
         self.rehearse(self.settings)
 
     def _choose_window(self) -> int:
-        """That of the session itself if it was filled, else one of those that are offered."""
-        started = self.session.start_event
-        own = started.window_tokens if started else 0
-        return (
-            own
-            if 0 < own < self.uncompacted_tokens[-1]
-            else max(
-                (one for one in WINDOW_CHOICES if one <= DEFAULT_WINDOW_SHARE * self.uncompacted_tokens[-1]),
-                default=WINDOW_CHOICES[0],
-            )
-        )
+        """Return the session's own window if the conversation exceeds it, or else the largest fitting choice."""
+        started, whole_tokens = self.session.start_event, self.uncompacted_tokens[-1]
+        if started and 0 < started.window_tokens < whole_tokens:
+            return started.window_tokens
+        fitting = [one for one in WINDOW_CHOICES if one <= DEFAULT_WINDOW_SHARE * whole_tokens]
+        return max(fitting, default=WINDOW_CHOICES[0])
 
     def rehearse(self, settings: ExplorerSettings, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Look at something else, and rehearse until all is done or it is enough.
+        """Change the settings and run the policy over the session until the end or until `should_stop()`.
 
         Raises:
-            UsageError: that cannot be; the look stays where it was.
+            UsageError: the settings are invalid; the earlier settings are kept.
         """
         steps = len(self.course.steps)
         if settings.step > steps:
@@ -155,25 +151,25 @@ class Exploration:
 
     @property
     def rehearsal(self) -> DryRun:
-        """Of what is looked at."""
+        """Dry run under the current settings."""
         return self._rehearsals[next(reversed(self._rehearsals))]
 
     @property
     def step_index(self) -> int:
-        """Of the step that is shown, from 0: the one that is looked at, or the last that was rehearsed so far."""
+        """Index of the step shown, from 0: the selected step, or the last step computed so far if that is earlier."""
         return min(self.settings.step, len(self.rehearsal.scenes)) - 1
 
     @property
     def scene(self) -> StepState:
-        """The step that is shown."""
+        """State of the policy at the step shown."""
         return self.rehearsal.scenes[self.step_index]
 
     def list_standings(self) -> list[MessageState]:
-        """What became of each message that was told before the step that is shown."""
+        """Return the state of each message that was logged before the step shown."""
         return self.rehearsal.list_message_states(self.step_index)
 
     def build_run(self) -> dict[str, Any]:
-        """What depends on the policy and its window, as far as it was rehearsed."""
+        """Return everything that depends on policy and window, up to the last step computed so far."""
         budget = self.rehearsal.budget
         return {
             "curve": [scene.view.tokens for scene in self.rehearsal.scenes],
@@ -185,7 +181,7 @@ class Exploration:
         }
 
     def build_picture(self) -> dict[str, Any]:
-        """What depends on the step: lists have a place for each message that was told before it."""
+        """Return everything that depends on the step; each list has one entry per message logged before that step."""
         standings, scene = self.list_standings(), self.scene
         places = {item.item_id: place for place, item in enumerate(scene.view.items)}
         return {
@@ -203,35 +199,32 @@ class Exploration:
         }
 
     def list_attempts(self) -> Iterable[CompactionAttempt]:
-        """Every attempt at a compaction so far."""
+        """Yield every attempted compaction up to the last step computed so far."""
         for entry in self.rehearsal.attempts:
             event = cast("Compaction", entry.event)
-            yield CompactionAttempt(
-                event.step, event.tokens_before, event.tokens_after, event.status, event.reason[:MAX_REASON_CHARACTERS]
-            )
+            reason = event.reason[:MAX_REASON_CHARACTERS]
+            yield CompactionAttempt(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self, standings: list[MessageState]) -> list[tuple[int, int]]:
-        """The view in order, as fates and their tokens."""
-        fates = {
-            self.rehearsal.look_up_item_id(number): DISPOSITIONS.index(one.disposition) for number, one in enumerate(standings)
-        }
+        """Return the view in order as pairs: a disposition and the tokens of consecutive messages with that disposition."""
+        indices = [DISPOSITIONS.index(one.disposition) for one in standings]
+        fates = {self.rehearsal.look_up_item_id(number): index for number, index in enumerate(indices)}
         new = DISPOSITIONS.index("summary")
         shown = [(fates.get(item.item_id, new), item.tokens) for item in self.scene.view.items]
         return [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(shown, key=lambda one: one[0])]
 
     def sum_by_disposition(self, standings: list[MessageState]) -> list[DispositionTotal]:
-        """One row for each fate; the last is of what compactions put in."""
+        """Return one row per disposition; the last row counts messages inserted by compactions."""
         rows = []
-        for fate in DISPOSITIONS[:-1]:
-            met = [one for one in standings if one.disposition == fate]
-            rows.append(
-                DispositionTotal(fate, len(met), sum(one.tokens_before for one in met), sum(one.tokens_after for one in met))
-            )
+        for disposition in DISPOSITIONS[:-1]:
+            states = [one for one in standings if one.disposition == disposition]
+            sizes = sum(one.tokens_before for one in states), sum(one.tokens_after for one in states)
+            rows.append(DispositionTotal(disposition, len(states), *sizes))
         view, held = self.scene.view, sum(row.tokens_after for row in rows)
         return [*rows, DispositionTotal("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
 
     def describe(self) -> list[tuple[str, str]]:
-        """What is looked at, in words."""
+        """Return the current settings and the size of the view as labelled texts."""
         look, view = self.settings, self.scene.view
         given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
         step = self.course.steps[self.step_index].end_event.step
@@ -245,7 +238,10 @@ class Exploration:
         ]
 
     def read_message(self, number: object) -> dict[str, Any] | None:
-        """The texts of one message: as logged, as in view if that differs, and the summary that tells of it; None = no such."""
+        """Return the texts of one message, or None if there is no such message.
+
+        The texts are the message as logged, as in the view if it is masked, and the summary that replaces it.
+        """
         standings = self.list_standings()
         if not isinstance(number, int) or not 0 <= number < len(standings):
             return None
@@ -261,14 +257,14 @@ class Exploration:
 
 
 def format_message_line(message: Message) -> str:
-    """The beginning of a message, on one line."""
+    """Return the beginning of a message in one line, after the names of the tools whose results it holds."""
     named = "".join(f"[{result.name}] " for result in message.results)
     text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
     return shorten_line(text, MAX_LABEL_CHARACTERS)
 
 
 def format_full_text(message: Message) -> str:
-    """All of a message, or as much as a page shows."""
+    """Return the text of a message, cut to the maximum length shown in a page."""
     text = "\n\n".join(extract_part_text(part) for part in message.parts)
     rest = len(text) - MAX_TEXT_CHARACTERS
-    return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} characters more)"
+    return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} more characters)"

@@ -1,20 +1,17 @@
-"""`CompactionExplorer`: a policy tried on a session that is over, with sliders, and what becomes of every message at every step.
+"""`CompactionExplorer`: apply a policy to a finished session and show the disposition of every message at every step.
 
-A page asks for one picture at a time and gets the next when it has it; a rehearsal that takes long is answered in slices, so
-that a slider never waits for it.
+A page requests one view at a time. A dry run that takes long is answered in slices, so that sliders stay responsive.
 """
 
 import os
-import threading
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness import codec
 from harness.compaction.description import extract_description
-from harness.errors import CompactionError, UsageError, format_count
+from harness.errors import format_count
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
 from harness.policies import PRESETS, list_policy_names, load_policy_class
 from harness.protocols import Policy
@@ -28,7 +25,7 @@ from harness.widgets.explorer.exploration import (
     format_message_line,
 )
 from harness.widgets.explorer.timeline_chart import draw_timeline
-from harness.widgets.harness_widget import HarnessWidget, load_script, load_style, render_table
+from harness.widgets.harness_widget import StepWidget, load_script, load_style, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 
 if TYPE_CHECKING:
@@ -36,13 +33,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SLICE_SECONDS = 0.1
-"""How long a page waits for steps to be rehearsed before it is shown what there is."""
+"""Seconds of a dry run after which a page gets the steps computed so far."""
 
 
-class CompactionExplorer(HarnessWidget):
-    """Shows what a policy would keep, mask, summarize and drop of a session, at any step and under any numbers.
+class CompactionExplorer(StepWidget):
+    """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop, step by step.
 
-    Summaries are stand-ins of a given length, and nobody knows what the agent would have done without what it lost.
+    Sliders change the fields of the policy and the window. No model is called: summaries are placeholders of a given length, and
+    the agent's recorded actions stay the same whatever the policy removes.
+
+    Example:
+        >>> explorer = harness.CompactionExplorer("sample", policy="codex", window_tokens=100_000)  # doctest: +SKIP
+        >>> explorer.to_dataframe()  # doctest: +SKIP
     """
 
     _esm = load_script("asking", "timeline", "rows", "explorer")
@@ -57,95 +59,86 @@ class CompactionExplorer(HarnessWidget):
         window_tokens: int | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
-        """Open a session and rehearse it.
+        """Open a session and run the policy over it.
 
         Args:
-            session: a journal file, an experiment's folder, another agent's recording, a task's name, or `sample`.
-            session_id: which one, where there are several; its beginning is enough.
-            policy: to begin with, by name or with fields of one's own.
-            window_tokens: to begin with; None = one that the session fills.
-            sender: limits the messages of all widgets together.
+            session: journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
+                `sample`.
+            session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
+            policy: name of the first policy, or a policy object. Default: `keep-last`.
+            window_tokens: size of the window in tokens; None chooses a window that the session fills. Default: `None`.
+            sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
+                process.
 
         Raises:
-            UsageError: no such session or policy, or the policy does not work in that window.
-            StoreError, SandboxError: the session cannot be read, or a task's cannot be run here.
+            UsageError: the session or policy does not exist, or the policy cannot work in that window.
+            StoreError: the session cannot be read.
+            SandboxError: the session is a task that cannot be run on this machine.
         """
         super().__init__(sender)
-        found = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
-        self._exploration = Exploration(found, policy, window_tokens)
-        self._lock = threading.Lock()
+        recorded = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
+        self._exploration = Exploration(recorded, policy, window_tokens)
         self.channel.update_state(**self._build_constants(), **self._build_controls(), **self._build_state(""))
 
     @property
     def step_count(self) -> int:
-        """How many steps the session has."""
+        """Number of steps of the session."""
         return len(self._exploration.course.steps)
 
     def change_settings(self, **changes: Any) -> None:
-        """Look at something else.
+        """Change step, policy, window or fields of the policy.
 
         Args:
-            changes: `step`, `policy` (by its kind), `window_tokens`, `nominal_window_tokens`, `summary_tokens`, or any field of
-                the policy.
+            changes: `step`, `policy` (name), `window_tokens`, `nominal_window_tokens`, `summary_tokens`, or any field of the
+                policy.
 
         Raises:
-            UsageError: that cannot be; the look stays where it was.
+            UsageError: a value is invalid; the earlier settings are kept.
         """
         with self._lock:
             before = self._exploration.settings
             own = {name: changes.pop(name) for name in tuple(changes) if name in ExplorerSettings.__dataclass_fields__}
             kept = before.fields if own.get("policy", before.policy) == before.policy else {}
-            self._apply_settings(
-                "", codec.from_plain(ExplorerSettings, {**codec.to_plain(before), **own, "fields": {**kept, **changes}})
-            )
+            plain = {**codec.to_plain(before), **own, "fields": {**kept, **changes}}
+            self._apply_settings("", codec.from_plain(ExplorerSettings, plain))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """What became of each message that was told before the step that is looked at.
+        """Return one row per message that was logged before the step shown.
 
-        Columns: message (number from 0), role, fate (`kept`, `masked`, `summarized`, `dropped`), tokens_before, tokens_after (in
-        view; both estimated), since_step (before which it met this fate; 0 = nothing has happened to it), text (its beginning).
+        Columns: `message` (number from 0), `role`, `fate` (`kept`, `masked`, `summarized` or `dropped`), `tokens_before` and
+        `tokens_after` (estimated tokens as logged and in view), `since_step` (step before which the message got this fate; 0 if
+        it is unchanged), `text` (beginning of the message).
         """
         with self._lock:
-            told = zip(self._exploration.course.messages, self._exploration.list_standings(), strict=False)
-            rows = [
-                (
-                    number,
-                    message.role,
-                    one.disposition,
-                    one.tokens_before,
-                    one.tokens_after,
-                    one.changed_at_step,
-                    format_message_line(message),
-                )
-                for number, (message, one) in enumerate(told)
-            ]
-        names = ("message", "role", "fate", "tokens_before", "tokens_after", "since_step", "text")
-        return pd.DataFrame(rows, columns=list(names))
+            states = self._exploration.list_standings()
+            messages = self._exploration.course.messages[: len(states)]
+        columns: dict[str, list[Any]] = {
+            "message": list(range(len(states))),
+            "role": [message.role for message in messages],
+            "fate": [one.disposition for one in states],
+            "tokens_before": [one.tokens_before for one in states],
+            "tokens_after": [one.tokens_after for one in states],
+            "since_step": [one.changed_at_step for one in states],
+            "text": [format_message_line(message) for message in messages],
+        }
+        return pd.DataFrame(columns)
 
     def draw(self, ax: "Axes | None" = None) -> "Figure":
-        """The timeline as a chart, to be kept where no kernel runs.
+        """Draw the timeline as a static chart of the finished dry run.
 
         Args:
-            ax: to draw on; None = a figure of its own.
+            ax: axes to draw on; None creates a figure.
         """
         with self._lock:
             self._exploration.rehearse(self._exploration.settings)
             return draw_timeline(self._exploration, ax)
 
-    def handle_message(self, message: Mapping[str, Any]) -> None:
-        """What a page asks for: another look, or the texts of a message."""
-        with self._lock:
-            if message.get("kind") == "look":
-                self._handle_settings(str(message.get("request")), message.get("look"))
-            elif message.get("kind") == "read":
-                self.channel.update_state(reading=self._exploration.read_message(message.get("message")))
+    def _show_view(self, request: str, look: object) -> None:
+        deadline = time.monotonic() + SLICE_SECONDS
+        self._apply_settings(request, codec.from_plain(ExplorerSettings, look, "look"), deadline)
 
-    def _handle_settings(self, request: str, plain_settings: object) -> None:
-        end = time.monotonic() + SLICE_SECONDS
-        try:
-            self._apply_settings(request, codec.from_plain(ExplorerSettings, plain_settings, "look"), end)
-        except (UsageError, CompactionError) as error:
-            self.channel.update_state(refused={"request": request, "text": str(error)})
+    def _read_message(self, number: object) -> dict[str, Any] | None:
+        return self._exploration.read_message(number)
 
     def _apply_settings(self, request: str, settings: ExplorerSettings, deadline: float | None = None) -> None:
         before = self._exploration.settings
@@ -154,10 +147,9 @@ class CompactionExplorer(HarnessWidget):
         self.channel.update_state(**new, **self._build_state(request))
 
     def render_text(self) -> str:
-        """See `HarnessWidget`."""
+        """Return settings and the tokens of each disposition as plain text."""
         with self._lock:
-            explored = self._exploration
-            rows = [f"{name}: {value}" for name, value in explored.describe()]
+            rows = [f"{name}: {value}" for name, value in self._exploration.describe()]
             rows += [
                 f"{one.disposition}: {format_count(one.messages, 'message')}, {one.tokens_after:,} tokens in view"
                 for one in self._sum_by_disposition()
@@ -165,13 +157,13 @@ class CompactionExplorer(HarnessWidget):
             return "\n".join(rows)
 
     def render_html(self) -> str:
-        """See `HarnessWidget`."""
+        """Return settings, the tokens of each disposition and all attempted compactions as HTML tables."""
         with self._lock:
             facts = render_table((), self._exploration.describe())
-            sums = render_table(("fate", "messages", "tokens as logged", "tokens in view"), self._sum_by_disposition())
-            attempts = list(self._exploration.list_attempts())
-            made = render_table(("before step", "tokens before", "tokens after", "attempt", "why"), attempts) if attempts else ""
-            return f"{facts}{sums}{made}"
+            sums = render_table(("disposition", "messages", "tokens as logged", "tokens in view"), self._sum_by_disposition())
+            rows = list(self._exploration.list_attempts())
+            header = ("before step", "tokens before", "tokens after", "status", "reason")
+            return f"{facts}{sums}{render_table(header, rows) if rows else ''}"
 
     def _sum_by_disposition(self) -> list[Any]:
         return self._exploration.sum_by_disposition(self._exploration.list_standings())
@@ -181,27 +173,21 @@ class CompactionExplorer(HarnessWidget):
         return {"run": self._exploration.build_run(), "picture": picture, "refused": None}
 
     def _build_constants(self) -> dict[str, Any]:
-        """What never changes."""
+        """Return the parts of the state that never change: the session and the available choices."""
         explored = self._exploration
-        course, foreseen = explored.course, explored.session.oracle is not None
-        policies = [name for name in list_policy_names() if foreseen or not hasattr(PRESETS.get(name), "with_oracle")]
+        has_oracle = explored.session.oracle is not None
+        policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
         session = {
             "name": explored.session.name,
-            "messages": [[one.role, format_message_line(one)] for one in course.messages],
-            "steps": [step.end_event.step for step in course.steps],
+            "messages": [[one.role, format_message_line(one)] for one in explored.course.messages],
+            "steps": [step.end_event.step for step in explored.course.steps],
             "whole": explored.uncompacted_tokens,
         }
-        return {
-            "session": session,
-            "offered": {"policies": policies, "windows": WINDOW_CHOICES, "nominal": NOMINAL_WINDOW_TOKENS, "fates": DISPOSITIONS},
-        }
+        offered = {"policies": policies, "windows": WINDOW_CHOICES, "nominal": NOMINAL_WINDOW_TOKENS, "fates": DISPOSITIONS}
+        return {"session": session, "offered": offered}
 
     def _build_controls(self) -> dict[str, Any]:
-        kind = load_policy_class(self._exploration.settings.policy)
-        return {
-            "policy": {
-                "kind": self._exploration.settings.policy,
-                "sentence": extract_description(kind),
-                "controls": build_controls(kind),
-            }
-        }
+        name = self._exploration.settings.policy
+        policy_class = load_policy_class(name)
+        controls = build_controls(policy_class)
+        return {"policy": {"kind": name, "sentence": extract_description(policy_class), "controls": controls}}
