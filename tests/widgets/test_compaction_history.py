@@ -1,11 +1,11 @@
 """A compaction as it is shown: read off the views before and after it, and off the facts of a scripted task."""
 
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
 
 from harness.agent.loop import Limits
-from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, Entry, RolledBack, Signal
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import execute_session
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.bubblewrap
 def session(request):
     """The task, and the log of a session that was compacted."""
     task, heard = tiny(7), list[Entry | Signal]()
-    policy = KeepLast(**{name: getattr(POLICY, name) for name in POLICY.__dataclass_fields__} | {"summarizer": request.param})
+    policy = replace(POLICY, summarizer=request.param)
     described = SessionSpec(
         request=task.prompt,
         task=task,
