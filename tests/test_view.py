@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.events import Compaction, ContextUsage, Entry, Insert, ItemId, MessageAdded, Patch, Replace, RolledBack
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.store.memory import MemoryLog
+from harness.store.log import MemoryLog
 from harness.testing.strategies import conversations
 from harness.tokens import Estimated, Measured, QuarterOfCharacters, Usage
 from harness.view import (

@@ -164,7 +164,7 @@ class _ExperimentRun:
     run_job: TrialRunner
 
     def run(self, folder: Path, *, retry_failed: bool) -> None:
-        from harness.store.export import export  # noqa: PLC0415  (pyarrow: slow, and of no use to workers that load a script)
+        from harness.store.tables import export  # noqa: PLC0415  (pyarrow: slow, and of no use to workers that load a script)
 
         cells = self.experiment.grid
         backends = choose_backends((cell.trial for cell in cells), unsafe_local=self.unsafe_local)

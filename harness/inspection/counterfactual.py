@@ -21,7 +21,7 @@ from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
-from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.log import MemoryLog, MemoryOutputs
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
 from harness.view import View, drop_rolled_back, fold
 

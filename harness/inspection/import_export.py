@@ -12,7 +12,7 @@ from harness.replay.document import open_document
 from harness.replay.formats import detect_format, read_document
 from harness.replay.session_file import NAME, TimedEntry, encode_lines, read_log
 from harness.replay.session_log import build_entries
-from harness.store.files import replace_file
+from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 

@@ -21,7 +21,7 @@ from harness.session.assembly import assemble_session
 from harness.session.resources import AssembledSession, SessionResources
 from harness.session.spec import SessionSpec
 from harness.session.totals import SessionTotals
-from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.log import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools.function_tool import FunctionTool

@@ -18,7 +18,7 @@ from harness.protocols import OutputStore, Sandbox, WarningPolicy
 from harness.session.assembly import assemble_session, open_agent_model
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
-from harness.store.memory import MemoryLog
+from harness.store.log import MemoryLog
 from harness.task import Runtime
 from harness.tokens import Window
 from harness.tools import make_standard_tools

@@ -17,8 +17,7 @@ from harness.models.local.server import Endpoint
 from harness.protocols import Clock, Log, Model, Oracle, OutputStore, Sandbox, Tool, ignore
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
-from harness.store.log import RETENTION_MS
-from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.log import RETENTION_MS, MemoryLog, MemoryOutputs
 from harness.task import Task
 
 

@@ -24,8 +24,7 @@ from harness.session.history import (
 from harness.session.setup import decode_setup, find_setup
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
-from harness.store.log import RETENTION_MS
-from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.log import RETENTION_MS, MemoryLog, MemoryOutputs
 from harness.store.records import Draft
 from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces

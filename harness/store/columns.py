@@ -1,236 +1,228 @@
-"""The six tables of results, each column declared once: name, dtype, unit, description, and its SQL over the journal.
+"""The six tables of results. Each column is declared once: name, dtype, unit, description, and SQL over the journal.
 
-`harness.store.tables` reads the columns by that SQL, and derives the Arrow and pandas types from the dtype. Parquet files have
-the same columns.
+`harness.store.tables` reads the columns by that SQL and derives the Arrow and pandas types from the dtype. Parquet files have the
+same columns.
 
-One row per: trial · step (model call) · attempt at a compaction · check of a trial · version of a message · fact at a
-compaction. `trial_id` joins the tables; it is missing in sessions that belong to no trial. Amounts are per row, never running
-sums, unless the description says so.
+The tables have one row per trial, per step (model call), per attempt at a compaction, per check of a trial, per version of a
+message, and per fact at a compaction. The column `trial_id` joins the tables; it is missing in sessions that belong to no trial.
+Amounts are per row, never running sums, unless the description says so.
 
 A new column of `trials`, `steps`, `compactions` or `probes` that the journal stores under the same name is declared with `form`:
 the number of the next migration. The migration is derived from the declaration.
 """
 
+from dataclasses import fields
 from typing import Literal, NamedTuple, TypeAlias
 
+from harness.store.records import StepMetrics
 from harness.store.sessions.views import build_undone_sql
 
 Dtype: TypeAlias = Literal["str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
-"""As in pandas; `boolean`, `Int64` and `float64` may miss values, `str` only where the description says so."""
+"""Pandas dtype. `boolean`, `Int64` and `float64` columns may miss values, `str` columns only if the description says so."""
 
 
 class Column(NamedTuple):
-    """A documented column."""
+    """Documented column of a table of results."""
 
     name: str
     dtype: Dtype
     unit: str
-    """Empty for names, labels and flags."""
+    """Unit of the values; empty for names, labels and flags."""
     description: str
     sql: str = ""
-    """Expression over the rows of the table's `Source`; empty = the column of the same name of the source's own table."""
+    """Expression over the rows of the table's `Source`. Empty: the column of the same name of the table in the journal."""
     form: int = 0
-    """Form of the journal (see `harness.store.schema`) that added the column to the source's own table, with no value in rows
-    logged before; 0 = the table was created with the column, or the column is computed. Never changes once released."""
+    """Form of the journal (see `harness.store.schema`) that added the column to its table, with no value in rows logged before.
+    0: the table was created with the column, or the column is computed. The number never changes once released."""
 
 
 class Source(NamedTuple):
-    """The rows of the journal that a table of results shows."""
+    """Rows of the journal that a table of results shows."""
 
     table: str
     """Table of the journal with one row for each row of results."""
     alias: str
     """Name of that table in SQL expressions."""
     rows_sql: str
-    """`FROM` and all that follows; of the tables read by session, with one parameter: the keys of the sessions as JSON."""
+    """SQL from `FROM` to the end. For tables that are read by session it has one parameter: the keys of the sessions as JSON."""
 
 
 _FILLED_IN = "NULL"
-"""SQL of a column that `harness.store.tables` computes from the others."""
-_MISSING_METRICS = "missing: the session was not watched to its end"
-_MISSING_LOG = "missing: it crashed before it began"
-_MISSING_USES = "missing: no call was recognised as one of the script"
+"""SQL of a column that `harness.store.tables` computes from other columns."""
+_MISSING_METRICS = "missing if the process of the session was killed"
+_MISSING_LOG = "missing if the trial crashed before its session began"
+_MISSING_USES = "missing if no call was recognised as a call of the task's script"
 _PROMPT_SQL = "{0}input_tokens + {0}cache_read_tokens + {0}cache_write_tokens"
 
 
 def _make_metric(name: str, unit: str, sql: str, description: str) -> Column:
-    """Return a column of counts that are computed at the end of a session: 0 for steps without calls, which have no row."""
+    """Return a column of counts computed at the end of a session; steps without calls have no row and count as 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) END"
     return Column(name, "Int64", unit, f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_flag(name: str, sql: str, description: str) -> Column:
-    """Return a column that says whether such a count is above 0."""
-    return _make_metric(name, "", sql, description)._replace(
-        dtype="boolean", sql=f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
-    )
+    """Return a column of flags that are true if a count from the end of the session is above 0."""
+    sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
+    return Column(name, "boolean", "", f"{description}; {_MISSING_METRICS}", sql)
 
 
-def _make_sum(name: str, unit: str, sql: str, description: str) -> Column:
-    """Return a column of sums over the events of a session: 0 where there is no such event."""
-    sql = f"CASE WHEN s.key IS NOT NULL THEN coalesce({sql}, 0) END"
-    return Column(name, "Int64", unit, f"{description}; {_MISSING_LOG}", sql)
+def _make_sum(name: str, unit: str, sql: str, description: str, dtype: Dtype = "Int64") -> Column:
+    """Return a column of sums over the events of a session; the sum is 0 if the session has no such event."""
+    return Column(name, dtype, unit, f"{description}; {_MISSING_LOG}", f"CASE WHEN s.key IS NOT NULL THEN coalesce({sql}, 0) END")
 
 
 def _make_use(name: str, description: str) -> Column:
-    """Return a column of uses of facts."""
+    """Return a column that counts uses of facts in tool calls."""
     return Column(name, "Int64", "", f"{description}; {_MISSING_USES}", f"k.{name}")
 
 
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
-    """Return a column of quotients, missing where the divisor is 0."""
+    """Return a column of quotients; a quotient is missing if the divisor is 0."""
     return Column(name, "float64", unit, description, f"{dividend_sql} * 1.0 / nullif({divisor_sql}, 0)")
 
 
 def _make_delay(counts: str) -> Column:
-    """Return the column of the mean delay of reacquisitions from the alias of the rows with their counts."""
-    description = "mean since the compaction, 1 = the first after it; missing: none"
-    dividend_sql, divisor_sql = f"{counts}.reacquired_steps", f"{counts}.reacquisitions"
-    return _make_ratio("reacquired_after_steps", "steps", dividend_sql, divisor_sql, description)
+    """Return the column with the mean delay of reacquisitions; `counts` is the SQL alias of the rows with the counts."""
+    description = "Mean number of steps from a compaction to a reacquisition (1: the next step); missing if there is none"
+    return _make_ratio("reacquired_after_steps", "steps", f"{counts}.reacquired_steps", f"{counts}.reacquisitions", description)
 
 
-_TRIAL = Column(
-    "trial_id", "str", "", "hash of the trial's configuration; missing: a session outside of an experiment", "r.trial_id"
-)
-_SESSION = Column("session_id", "str", "", "the session in the journal", "s.id")
+_TRIAL = Column("trial_id", "str", "", "Hash of the trial's configuration; missing if the session is no trial", "r.trial_id")
+_SESSION = Column("session_id", "str", "", "Id of the session in the journal", "s.id")
 
 TRIALS: tuple[Column, ...] = (
-    Column("trial_id", "str", "", "hash of the configuration"),
-    Column("session_id", "str", "", "the session in the journal; empty: crashed before it began"),
-    Column("experiment", "str", "", "name of the experiment that ran it"),
-    Column("arm", "str", "", "short label of the configuration without seed and task"),
-    Column("task", "str", "", "name of the task, with the knobs of its world that are turned"),
-    Column("seed", "int64", "", "draws the task's facts and the model's chance"),
-    Column("replicate", "int64", "", "tells repeated trials of one configuration apart"),
-    Column("model", "str", "", "as configured"),
-    Column("policy", "str", "", "kind of the compaction policy"),
-    Column("policy_json", "str", "", "kind and fields of the policy as configured, canonical JSON"),
-    Column("config_json", "str", "", "the whole configuration, canonical JSON"),
-    Column("axes_json", "str", "", "JSON object: dotted path of an axis -> value; `Results.axes` has them as columns"),
-    Column("window_tokens", "int64", "tokens", "context window; 0: unknown"),
-    Column("threshold_tokens", "Int64", "tokens", "the view is compacted at or above this; missing: never"),
-    Column("max_steps", "int64", "steps", "the session fails after so many"),
-    Column("level", "str", "", "fidelity: L0 scripted model and summarizer ... L3 all real; never pooled"),
-    Column("status", "str", "", "completed, failed or crashed (the harness's own fault)"),
-    Column("reason", "str", "", "why it stopped: replied, declared, max_steps, overflow, ..."),
-    Column("success", "bool", "", "every check passed"),
-    Column("score", "float64", "share", "checks that passed, 0 to 1"),
-    Column("steps", "int64", "steps", "model calls of the agent"),
-    Column("compactions", "int64", "", "applied compactions"),
-    Column("prompt_tokens", "int64", "tokens", "measured, cached ones included, summed over the agent's calls"),
-    Column("output_tokens", "int64", "tokens", "measured, summed over the agent's calls"),
-    Column("cost_usd", "float64", "USD", "of the agent's calls; missing: a price is not known"),
-    Column("summarizer_prompt_tokens", "int64", "tokens", "measured, summed over the summarizer's calls"),
-    Column("summarizer_output_tokens", "int64", "tokens", "measured, summed over the summarizer's calls"),
-    Column("summarizer_cost_usd", "float64", "USD", "of the summarizer's calls; missing: a price is not known"),
-    Column("peak_context_tokens", "int64", "tokens", "longest prompt, measured"),
-    Column("treatment", "str", "", "as planned, partly, not at all: whether the compactions that were due took place"),
-    Column("sandbox", "str", "", "backend that ran the tools"),
-    Column("started_at", "datetime64[ms, UTC]", "", "when the trial began", "r.started_at_ms"),
-    Column("wall_seconds", "float64", "s", "from start to the last check"),
-    Column("error", "str", "", "what went wrong; empty: nothing"),
-    Column("traceback", "str", "", "of a crash; empty: none"),
-    Column("provenance_json", "str", "", "versions, commit, hashes"),
-    Column("action_hits", "Int64", "commands", "answered from the action cache; missing: it was not used"),
-    Column("action_misses", "Int64", "commands", "run for real; missing: the action cache was not used"),
-    Column("scale", "float64", "", "of the policy's constants in this trial; 1: as configured; missing: it broke off before"),
+    Column("trial_id", "str", "", "Hash of the trial's configuration"),
+    Column("session_id", "str", "", "Id of the session in the journal; empty if the trial crashed before the session began"),
+    Column("experiment", "str", "", "Name of the experiment that ran the trial"),
+    Column("arm", "str", "", "Short label of the configuration without task and seed"),
+    Column("task", "str", "", "Name of the task, followed by the task's options that differ from the default"),
+    Column("seed", "int64", "", "Seed of the task's facts and of the scripted model"),
+    Column("replicate", "int64", "", "Number that distinguishes repeated trials of the same configuration"),
+    Column("model", "str", "", "Name of the agent's model, as configured"),
+    Column("policy", "str", "", "Kind of the compaction policy"),
+    Column("policy_json", "str", "", "Kind and fields of the policy as configured, as canonical JSON"),
+    Column("config_json", "str", "", "Whole configuration of the trial, as canonical JSON"),
+    Column("axes_json", "str", "", "JSON object: dotted path of each axis -> value; `Results.axes` has one column per axis"),
+    Column("window_tokens", "int64", "tokens", "Context window of the model; 0 if unknown"),
+    Column("threshold_tokens", "Int64", "tokens", "View size from which the policy compacts; missing if the policy never does"),
+    Column("max_steps", "int64", "steps", "Maximum number of steps before the session fails"),
+    Column("level", "str", "", "Fidelity, from L0 (scripted model and summarizer) to L3 (all real); levels are never pooled"),
+    Column("status", "str", "", "completed, failed, or crashed (a fault of the harness itself)"),
+    Column("reason", "str", "", "Reason why the session stopped: replied, declared, max_steps, overflow, ..."),
+    Column("success", "bool", "", "Whether every check of the task passed"),
+    Column("score", "float64", "share", "Share of the checks that passed, from 0 to 1"),
+    Column("steps", "int64", "steps", "Number of model calls of the agent"),
+    Column("compactions", "int64", "", "Number of applied compactions"),
+    Column("prompt_tokens", "int64", "tokens", "Measured prompt tokens of all calls of the agent, cached tokens included"),
+    Column("output_tokens", "int64", "tokens", "Measured output tokens of all calls of the agent"),
+    Column("cost_usd", "float64", "USD", "Cost of the agent's calls; missing if a price is unknown"),
+    Column("summarizer_prompt_tokens", "int64", "tokens", "Measured prompt tokens of all calls of the summarizer"),
+    Column("summarizer_output_tokens", "int64", "tokens", "Measured output tokens of all calls of the summarizer"),
+    Column("summarizer_cost_usd", "float64", "USD", "Cost of the summarizer's calls; missing if a price is unknown"),
+    Column("peak_context_tokens", "int64", "tokens", "Measured size of the longest prompt"),
+    Column("treatment", "str", "", "Whether due compactions took place: as planned, partly, or not at all"),
+    Column("sandbox", "str", "", "Sandbox backend that ran the tools"),
+    Column("started_at", "datetime64[ms, UTC]", "", "Time at which the trial began", "r.started_at_ms"),
+    Column("wall_seconds", "float64", "s", "Wall time from the start of the trial to its last check"),
+    Column("error", "str", "", "Error that ended the trial; empty if there was none"),
+    Column("traceback", "str", "", "Traceback of the crash; empty if the trial did not crash"),
+    Column("provenance_json", "str", "", "Versions, git commit and hashes under which the trial ran, as JSON"),
+    Column("action_hits", "Int64", "commands", "Commands answered from the action cache; missing if no cache was used"),
+    Column(
+        "action_misses", "Int64", "commands", "Commands run because the action cache had no answer; missing if no cache was used"
+    ),
+    Column("scale", "float64", "", "Factor on the policy's constants (1: as configured); missing if the trial broke off early"),
     Column(
         "activity",
         "str",
         "",
-        "active, summarizer never asked, no effect (due, but nothing changed), never fired, control (has no rule); "
-        "missing: it broke off before, or an older version ran it",
+        "Effect of the policy: active, summarizer never asked, no effect (due, but nothing changed), never fired, or control "
+        "(policy without a trigger); missing if the trial broke off early or an older version ran it",
         form=5,
     ),
-    Column(
-        "cache_saved_usd", "float64", "USD", "by the provider's cache, less its surcharge; missing: a price is not known", form=7
-    ),
+    Column("cache_saved_usd", "float64", "USD", "Net savings by the provider's cache; missing if a price is unknown", form=7),
     Column(
         "cache_could_save_usd",
         "float64",
         "USD",
-        "the same for a cache that forgets nothing, simulated from what requests share; missing: a price is not known",
+        "Net savings by a simulated cache that never evicts; missing if a price is unknown",
         form=7,
     ),
-    Column(
-        "retries",
-        "Int64",
+    Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
+    Column("waited_seconds", "float64", "s", "Total waiting time before these retries; missing if unknown", form=10),
+    _make_ratio("mean_context_tokens", "tokens", "r.prompt_tokens", "r.steps", "Mean measured size of a prompt"),
+    Column("first_compaction_step", "Int64", "", "Step that followed the first compaction; missing if none", "c.first_step"),
+    _make_metric("execution_calls", "calls", "t.executions", "Tool calls that change or run something"),
+    _make_metric("retrieval_calls", "calls", "t.retrievals", "Tool calls that only look something up"),
+    _make_metric("failed_calls", "calls", "t.failures", "Tool calls that ended in an error or a non-zero exit code"),
+    _make_metric("repeat_calls", "calls", "t.repeats", "Tool calls that had been made before in the session"),
+    _make_metric("redundant_calls", "calls", "t.redundant", "Repeated calls with the same answer and an unchanged target"),
+    _make_metric(
+        "reacquisitions",
         "calls",
-        "of real models, made again after a limit or a fault; missing: an older version ran it",
-        form=10,
+        "t.reacquisitions",
+        "Tool calls that fetched evicted content again, counted once for each content",
     ),
-    Column("waited_seconds", "float64", "s", "before those retries, all together; missing: an older version ran it", form=10),
-    _make_ratio(
-        "mean_context_tokens",
-        "tokens",
-        "r.prompt_tokens",
-        "r.steps",
-        "mean prompt, measured; the area under the curve is prompt_tokens",
-    ),
-    Column(
-        "first_compaction_step", "Int64", "", "the step before which the view was first compacted; missing: never", "c.first_step"
-    ),
-    _make_metric("execution_calls", "calls", "t.executions", "that do something"),
-    _make_metric("retrieval_calls", "calls", "t.retrievals", "that only look something up"),
-    _make_metric("failed_calls", "calls", "t.failures", "ended in an error or with an exit code other than 0"),
-    _make_metric("repeat_calls", "calls", "t.repeats", "made before in the session"),
-    _make_metric("redundant_calls", "calls", "t.redundant", "repeats with the same answer, their target untouched since"),
-    _make_metric("reacquisitions", "calls", "t.reacquisitions", "fetched what a compaction had taken away, first time each"),
-    _make_metric("reacquired_tokens", "tokens", "t.reacquired_tokens", "of their results, estimated"),
+    _make_metric("reacquired_tokens", "tokens", "t.reacquired_tokens", "Estimated tokens in the results of reacquisitions"),
     _make_delay("t"),
-    _make_metric("evicted_tokens", "tokens", "k.evicted_tokens", "taken out of view by compactions, estimated"),
-    _make_flag("thrash", "k.close_compactions + k.full_compactions + k.evicted_again", "any of the next three is above 0"),
-    _make_metric("close_compactions", "", "k.close_compactions", "fewer than 3 steps after the one before"),
-    _make_metric("full_compactions", "", "k.full_compactions", "left at least 90 % of the threshold in view"),
-    _make_metric("evicted_again", "", "k.evicted_again", "times that a target was evicted, reacquired and evicted again"),
+    _make_metric("evicted_tokens", "tokens", "k.evicted_tokens", "Estimated tokens evicted from the view by compactions"),
+    _make_flag(
+        "thrash",
+        "k.close_compactions + k.full_compactions + k.evicted_again",
+        "Whether close_compactions, full_compactions or evicted_again is above 0",
+    ),
+    _make_metric("close_compactions", "", "k.close_compactions", "Compactions fewer than 3 steps after the previous one"),
+    _make_metric("full_compactions", "", "k.full_compactions", "Compactions that left at least 90 % of the threshold in view"),
+    _make_metric(
+        "evicted_again", "", "k.evicted_again", "Number of times that a target was evicted, reacquired and evicted again"
+    ),
     _make_ratio(
         "thrash_ratio",
         "share",
         "coalesce(t.reacquired_tokens, 0)",
         "k.evicted_tokens",
-        "reacquired_tokens over evicted_tokens; missing: nothing was evicted",
+        "reacquired_tokens / evicted_tokens; missing if nothing was evicted",
     ),
-    _make_metric("repeated_dead_ends", "calls", "k.repeated_dead_ends", "tried again what had failed before a compaction"),
-    Column("doom_loop", "str", "", f"rule of the first loop; empty: none; {_MISSING_METRICS}", "k.loop_rule"),
-    Column("doom_loop_step", "Int64", "", "the step in which it began; missing: none", "k.loop_onset_step"),
+    _make_metric("repeated_dead_ends", "calls", "k.repeated_dead_ends", "Calls that retried what had failed before a compaction"),
+    Column("doom_loop", "str", "", f"Rule that detected the first loop; empty if none; {_MISSING_METRICS}", "k.loop_rule"),
+    Column("doom_loop_step", "Int64", "", "Step in which the first loop began; missing if there is none", "k.loop_onset_step"),
     Column(
         "doom_loop_after_steps",
         "Int64",
         "steps",
-        "from the compaction before it, 1 = the first after; missing: none",
+        "Steps from the last compaction to the first loop; missing if none",
         "k.loop_after_steps",
     ),
-    _make_use("fact_uses", "facts written into calls"),
-    _make_use("wrong_uses", "of those, not with the newest value that was told"),
-    _make_use("stale_uses", "of the wrong ones, with a value that a later one had replaced"),
-    _make_use("constraint_violations", "of the wrong ones, of a constraint"),
-    _make_sum("turns", "", "m.turns", "messages of the user"),
-    _make_sum("messages", "messages", "m.messages", "of all roles that joined the conversation"),
-    _make_sum("clipped_outputs", "", "o.outputs", "tool outputs that were cut before they were logged"),
-    _make_sum("clipped_characters", "characters", "o.characters", "that went by those cuts"),
-    _make_sum("prunings", "", "c.prunings", "applied compactions that put nothing in"),
-    _make_sum("pruned_tokens", "tokens", "c.pruned_tokens", "saved by those, estimated"),
+    _make_use("fact_uses", "Number of times that a fact of the task was written into a call"),
+    _make_use("wrong_uses", "Uses of a fact with another value than the newest one"),
+    _make_use("stale_uses", "Wrong uses of a fact with a value that had been replaced"),
+    _make_use("constraint_violations", "Wrong uses of a fact that is a constraint"),
+    _make_sum("turns", "", "m.turns", "Number of user messages"),
+    _make_sum("messages", "messages", "m.messages", "Number of messages of all roles in the conversation"),
+    _make_sum("clipped_outputs", "", "o.outputs", "Number of tool outputs that were clipped before they were logged"),
+    _make_sum("clipped_characters", "characters", "o.characters", "Characters removed from clipped tool outputs"),
+    _make_sum("prunings", "", "c.prunings", "Number of applied compactions that inserted nothing"),
+    _make_sum("pruned_tokens", "tokens", "c.pruned_tokens", "Estimated tokens saved by compactions that inserted nothing"),
     Column(
         "pruning_seconds",
         "float64",
         "s",
-        "wall time that those took together; missing: there is none, or its time is not known",
+        "Wall time of compactions that inserted nothing; missing if unknown",
         "c.prune_seconds",
     ),
-    _make_sum("summaries", "", "c.summaries", "applied compactions that put a summary in"),
-    _make_sum("emergency_compactions", "", "c.emergencies", "applied after the provider had refused the prompt"),
-    _make_sum("fruitless_compactions", "", "c.fruitless", "attempts that failed or would have saved nothing"),
-    _make_sum("summarizer_seconds", "s", "c.seconds", "of the summarizer's calls, on its virtual clock if scripted")._replace(
-        dtype="float64"
-    ),
-    _make_sum("cache_read_tokens", "tokens", "p.read_tokens", "of the agent's prompts, as the provider reports"),
-    _make_sum("cache_write_tokens", "tokens", "p.write_tokens", "of the agent's prompts, as the provider reports"),
+    _make_sum("summaries", "", "c.summaries", "Number of applied compactions that inserted a summary or a marker"),
+    _make_sum("emergency_compactions", "", "c.emergencies", "Number of compactions after the provider refused a prompt"),
+    _make_sum("fruitless_compactions", "", "c.fruitless", "Number of attempts that failed or would have saved nothing"),
+    _make_sum("summarizer_seconds", "s", "c.seconds", "Time of the summarizer's calls (virtual time if scripted)", "float64"),
+    _make_sum("cache_read_tokens", "tokens", "p.read_tokens", "Prompt tokens read from a cache, as the provider reports"),
+    _make_sum("cache_write_tokens", "tokens", "p.write_tokens", "Prompt tokens written to a cache, as the provider reports"),
     _make_ratio(
         "cache_hit_share",
         "share",
         "p.read_tokens",
         "r.prompt_tokens",
-        "cache_read_tokens over prompt_tokens; missing: nothing was sent",
+        "cache_read_tokens divided by prompt_tokens; missing if nothing was sent",
     ),
 )
 
@@ -238,34 +230,34 @@ _ROUNDS_SQL = "(SELECT count(*) FROM compaction AS c WHERE c.session = t.session
 STEPS: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
-    Column("step", "int64", "", "number of the model call, from 1; after a rollback it counts from there again"),
-    Column("rounds", "int64", "", "compactions applied before this step, since the session began", _ROUNDS_SQL),
-    Column("view_tokens", "int64", "tokens", "the view that was sent, estimated by the policy's counter"),
-    Column("view_messages", "int64", "messages", "in the view that was sent"),
-    Column("prompt_tokens", "int64", "tokens", "measured: input + cache_read + cache_write", _PROMPT_SQL.format("t.")),
-    Column("input_tokens", "int64", "tokens", "measured: neither read from nor written to a cache"),
-    Column("output_tokens", "int64", "tokens", "measured, reasoning included"),
-    Column("reasoning_tokens", "int64", "tokens", "measured, part of output_tokens"),
-    Column("cache_read_tokens", "int64", "tokens", "as the provider reports; a scripted model reports none"),
-    Column("cache_write_tokens", "int64", "tokens", "as the provider reports; a scripted model reports none"),
-    Column("cost_usd", "float64", "USD", "of this call; missing: the price is not known"),
+    Column("step", "int64", "", "Number of the model call, from 1; after a rollback to a step the numbers go on from there"),
+    Column("rounds", "int64", "", "Number of compactions applied in the session before this step", _ROUNDS_SQL),
+    Column("view_tokens", "int64", "tokens", "Size of the view that was sent, estimated by the policy's token counter"),
+    Column("view_messages", "int64", "messages", "Number of messages in the view that was sent"),
+    Column("prompt_tokens", "int64", "tokens", "Measured input + cache_read + cache_write tokens", _PROMPT_SQL.format("t.")),
+    Column("input_tokens", "int64", "tokens", "Measured prompt tokens that were neither read from nor written to a cache"),
+    Column("output_tokens", "int64", "tokens", "Measured output tokens, reasoning included"),
+    Column("reasoning_tokens", "int64", "tokens", "Measured reasoning tokens, which are part of output_tokens"),
+    Column("cache_read_tokens", "int64", "tokens", "Prompt tokens read from a cache, as the provider reports (0 if scripted)"),
+    Column("cache_write_tokens", "int64", "tokens", "Prompt tokens written to a cache, as the provider reports (0 if scripted)"),
+    Column("cost_usd", "float64", "USD", "Cost of the model call; missing if the price is unknown"),
     Column("request_digest", "str", "", "SHA-256 chain over the messages that were sent"),
-    Column("kept_prefix_messages", "int64", "messages", "leading messages shared with the request before"),
-    Column("kept_prefix_tokens", "int64", "tokens", "estimate of those"),
-    Column("calls", "int64", "calls", "tool calls in the answer"),
-    Column("call_errors", "int64", "calls", "of those, ended in an error"),
-    Column("model_seconds", "float64", "s", "time of the call; of a scripted model on its virtual clock"),
-    Column("tool_seconds", "float64", "s", "wall time of the tools"),
-    Column("action_hits", "Int64", "commands", "answered from the action cache; missing: it was not used", "a.hits"),
-    Column("action_misses", "Int64", "commands", "run for real; missing: the action cache was not used", "a.misses"),
-    Column("finished_at", "datetime64[ms, UTC]", "", "when the step was logged", "e.at_ms"),
-    _make_flag("is_execution", "d.executions", "a call does something"),
-    _make_flag("is_retrieval", "d.retrievals", "a call only looks something up"),
-    _make_flag("is_error", "d.failures", "a call ended in an error or with an exit code other than 0"),
-    _make_flag("is_repeat", "d.repeats", "a call was made before in the session"),
-    _make_flag("is_redundant", "d.redundant", "such a repeat had the same answer, its target untouched since"),
-    _make_flag("is_reacquisition", "d.reacquisitions", "a call fetched what a compaction had taken away"),
-    _make_metric("reacquired_tokens", "tokens", "d.reacquired_tokens", "of the results of such calls, estimated"),
+    Column("kept_prefix_messages", "int64", "messages", "Number of leading messages shared with the previous request"),
+    Column("kept_prefix_tokens", "int64", "tokens", "Estimated size of the messages shared with the previous request"),
+    Column("calls", "int64", "calls", "Number of tool calls in the model's answer"),
+    Column("call_errors", "int64", "calls", "Number of tool calls that ended in an error"),
+    Column("model_seconds", "float64", "s", "Duration of the model call; on the virtual clock if the model is scripted"),
+    Column("tool_seconds", "float64", "s", "Wall time of the step's tool calls"),
+    Column("action_hits", "Int64", "commands", "Commands answered from the action cache; missing if no cache was used", "a.hits"),
+    Column("action_misses", "Int64", "commands", "Commands that were run; missing if no action cache was used", "a.misses"),
+    Column("finished_at", "datetime64[ms, UTC]", "", "Time at which the step was logged", "e.at_ms"),
+    _make_flag("is_execution", "d.executions", "Whether a call of the step changes or runs something"),
+    _make_flag("is_retrieval", "d.retrievals", "Whether a call of the step only looks something up"),
+    _make_flag("is_error", "d.failures", "Whether a call ended in an error or a non-zero exit code"),
+    _make_flag("is_repeat", "d.repeats", "Whether a call had been made before in the session"),
+    _make_flag("is_redundant", "d.redundant", "Whether a repeated call had the same answer and an unchanged target"),
+    _make_flag("is_reacquisition", "d.reacquisitions", "Whether a call fetched again what a compaction had evicted"),
+    _make_metric("reacquired_tokens", "tokens", "d.reacquired_tokens", "Estimated tokens in the results of reacquisitions"),
     _make_delay("d"),
 )
 
@@ -273,46 +265,49 @@ _OFFLOADED_SQL = "coalesce(json_array_length(e.body, '$.offloaded'), 0)"
 COMPACTIONS: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
-    Column("event", "int64", "", "number of the event in the session's log", "c.seq"),
-    Column("round", "int64", "", "number of the applied compaction; of other attempts that of the last applied one"),
-    Column("step", "int64", "", "the step before which it took place"),
-    Column("moment", "str", "", "turn, step, overflow or manual: when the policy was asked"),
+    Column("event", "int64", "", "Number of the compaction's event in the session's log", "c.seq"),
+    Column("round", "int64", "", "Number of the applied compaction; for other attempts, of the latest applied compaction"),
+    Column("step", "int64", "", "Step before which the compaction took place"),
+    Column("moment", "str", "", "Hook at which the policy was called: turn, step, overflow or manual"),
     Column("status", "str", "", "applied, no-op or failed"),
-    Column("reason", "str", "", "the trigger, or what went wrong"),
-    Column("tokens_before", "int64", "tokens", "the view, estimated"),
-    Column("tokens_after", "int64", "tokens", "the view, estimated"),
-    Column("messages_before", "int64", "messages", "in the view"),
-    Column("messages_after", "int64", "messages", "in the view"),
-    Column("forgotten", "int64", "messages", "taken out of the view"),
-    Column("replaced", "int64", "messages", "replaced by shorter ones"),
-    Column("inserted", "int64", "messages", "summaries and markers put in"),
-    Column("offloaded", "int64", "texts", "of tool results, moved out of the view into the saved outputs", _OFFLOADED_SQL),
-    Column("summary", "str", "", "text of the summary; empty: none was written", "json_extract(e.body, '$.summary')"),
-    Column("summary_characters", "int64", "characters", "length of it"),
-    Column("summarizer", "str", "", "model that wrote it; empty: nobody was asked"),
+    Column("reason", "str", "", "Trigger of the compaction, or the reason why it failed"),
+    Column("tokens_before", "int64", "tokens", "Estimated size of the view before the compaction"),
+    Column("tokens_after", "int64", "tokens", "Estimated size of the view after the compaction"),
+    Column("messages_before", "int64", "messages", "Number of messages in the view before the compaction"),
+    Column("messages_after", "int64", "messages", "Number of messages in the view after the compaction"),
+    Column("forgotten", "int64", "messages", "Number of messages evicted from the view"),
+    Column("replaced", "int64", "messages", "Number of messages replaced by shorter ones"),
+    Column("inserted", "int64", "messages", "Number of summaries and markers inserted into the view"),
+    Column("offloaded", "int64", "texts", "Number of tool results moved from the view to saved outputs", _OFFLOADED_SQL),
+    Column("summary", "str", "", "Text of the summary; empty if no summary was written", "json_extract(e.body, '$.summary')"),
+    Column("summary_characters", "int64", "characters", "Length of the summary"),
+    Column("summarizer", "str", "", "Model that wrote the summary; empty if no summarizer was called"),
     Column(
-        "summarizer_prompt_tokens", "Int64", "tokens", "measured; missing: nobody was asked", _PROMPT_SQL.format("c.summarizer_")
+        "summarizer_prompt_tokens",
+        "Int64",
+        "tokens",
+        "Measured prompt tokens of the summarizer; missing if it was not called",
+        _PROMPT_SQL.format("c.summarizer_"),
     ),
-    Column("summarizer_output_tokens", "Int64", "tokens", "measured; missing: nobody was asked"),
-    Column("summarizer_cost_usd", "float64", "USD", "missing: nobody was asked or the price is not known"),
-    Column("summarizer_seconds", "float64", "s", "of a scripted one on its virtual clock"),
+    Column("summarizer_output_tokens", "Int64", "tokens", "Measured output tokens of the summarizer; missing if not called"),
+    Column("summarizer_cost_usd", "float64", "USD", "Cost of the summarizer; missing if not called or if its price is unknown"),
+    Column("summarizer_seconds", "float64", "s", "Duration of the summarizer's call; on the virtual clock if it is scripted"),
     Column(
         "wall_seconds",
         "float64",
         "s",
-        "from planning to the logged event as the clock on the wall has it, the summarizer's answer included; "
-        "missing: an older version logged it",
+        "Wall time from planning to the logged event, summarizer included; missing if an older version logged it",
         form=7,
     ),
-    Column("logged_at", "datetime64[ms, UTC]", "", "when it was logged", "e.at_ms"),
+    Column("logged_at", "datetime64[ms, UTC]", "", "Time at which the compaction was logged", "e.at_ms"),
 )
 
 CHECKS: tuple[Column, ...] = (
-    Column("trial_id", "str", "", "hash of the trial's configuration"),
-    Column("check", "str", "", "name of the check", 'k."check"'),
-    Column("title", "str", "", "what must hold, in words"),
-    Column("passed", "bool", "", "whether it held"),
-    Column("detail", "str", "", "what the grader found"),
+    Column("trial_id", "str", "", "Hash of the trial's configuration"),
+    Column("check", "str", "", "Name of the check", 'k."check"'),
+    Column("title", "str", "", "Condition that must hold, in words"),
+    Column("passed", "bool", "", "Whether the condition held"),
+    Column("detail", "str", "", "Finding of the grader"),
 )
 
 _ORIGIN_SQL = "CASE WHEN e.kind = 'message-added' THEN 'added' WHEN i.seq = i.item THEN 'inserted' ELSE 'replacement' END"
@@ -328,52 +323,51 @@ _BODY_SQL = "iif(e.role IS NOT NULL, e.body, json_extract(e.body, i.path))"
 MESSAGES: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
-    Column("sequence", "int64", "", "number of the message in its session, in the order of coming into being"),
-    Column("event", "int64", "", "number of the event that brought it", "i.seq"),
-    Column("step", "int64", "", "the step in which it came; 0: before the first", "coalesce(e.step, 0)"),
+    Column("sequence", "int64", "", "Number of the message in its session, in order of creation"),
+    Column("event", "int64", "", "Number of the event that added the message", "i.seq"),
+    Column("step", "int64", "", "Step in which the message was added; 0 before the first step", "coalesce(e.step, 0)"),
     Column("role", "str", "", "system, user, assistant or tool"),
-    Column("origin", "str", "", "added to the conversation, inserted by a compaction, or replacement for another", _ORIGIN_SQL),
-    Column("tool", "str", "", "name of the first tool that it calls or answers for; empty: none", _FILLED_IN),
-    Column("tokens", "int64", "tokens", "estimated by the journal's counter"),
-    Column("characters", "int64", "characters", "length of content", _FILLED_IN),
-    Column("clipped_characters", "int64", "characters", "of tool output that were cut before it was logged", _FILLED_IN),
-    Column("is_compacted", "bool", "", "no longer in the view at the end of the log", _FILLED_IN),
-    Column("compacted_before_step", "Int64", "", "the step before which it left the view; missing: still in it", _LEFT_SQL),
-    Column("place", "str", "", "sorts the messages of a view in the order in which they are sent"),
-    Column("created_at", "datetime64[ms, UTC]", "", "when it was logged", "e.at_ms"),
-    Column("content", "str", "", "all that a model reads of it, part after part", _BODY_SQL),
+    Column("origin", "str", "", "added (to the conversation), inserted (by a compaction) or replacement", _ORIGIN_SQL),
+    Column("tool", "str", "", "Name of the first tool that the message calls or answers for; empty if there is none", _FILLED_IN),
+    Column("tokens", "int64", "tokens", "Size of the message, estimated by the journal's token counter"),
+    Column("characters", "int64", "characters", "Length of the column content", _FILLED_IN),
+    Column("clipped_characters", "int64", "characters", "Characters clipped from tool output before logging", _FILLED_IN),
+    Column("is_compacted", "bool", "", "Whether the message is no longer in the view at the end of the log", _FILLED_IN),
+    Column("compacted_before_step", "Int64", "", "Step before which the message left the view; missing if never", _LEFT_SQL),
+    Column("place", "str", "", "Sort key that gives the order in which the messages of a view are sent"),
+    Column("created_at", "datetime64[ms, UTC]", "", "Time at which the message was logged", "e.at_ms"),
+    Column("content", "str", "", "Text of all parts that the model reads", _BODY_SQL),
 )
 
+_FACT_KINDS = "constraint, goal, decision, artifact, value, error, progress, next-step, preference or superseded"
 PROBES: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
-    Column("event", "int64", "", "number of the applied compaction's event in the session's log"),
-    Column("round", "int64", "", "number of the compaction", "c.round"),
-    Column("step", "int64", "", "the step before which it took place", "c.step"),
-    Column("fact", "str", "", "name of a fact of the task that was in view before the compaction, or is after it", "f.name"),
+    Column("event", "int64", "", "Number of the compaction's event in the session's log"),
+    Column("round", "int64", "", "Number of the applied compaction", "c.round"),
+    Column("step", "int64", "", "Step before which the compaction took place", "c.step"),
+    Column("fact", "str", "", "Name of a fact that was in view before or after the compaction", "f.name"),
+    Column("kind", "str", "", f"Kind of the fact: {_FACT_KINDS}", "f.kind"),
+    Column("said_in", "str", "", "Source of the fact: prompt, file, output or the agent's own words", "f.said_in"),
     Column(
-        "kind",
-        "str",
-        "",
-        "constraint, goal, decision, artifact, value, error, progress, next-step, preference, superseded",
-        "f.kind",
+        "reacquisition_calls",
+        "Int64",
+        "calls",
+        "Tool calls that find the fact again; missing if none can",
+        "f.reacquisition_calls",
     ),
-    Column("said_in", "str", "", "where it is told: prompt, file, output or the agent's own words", "f.said_in"),
-    Column(
-        "reacquisition_calls", "Int64", "calls", "that bring it back; missing: it cannot be got again", "f.reacquisition_calls"
-    ),
-    Column("version", "int64", "", "which of the values that were told for it so far is the newest, from 1"),
-    Column("seen_before", "bool", "", "the task's patterns, as a scripted agent reads, found that value in the view before it"),
-    Column("seen_after", "bool", "", "they find it in the view after the compaction"),
+    Column("version", "int64", "", "Number of the fact's newest value among all values stated so far, from 1"),
+    Column("seen_before", "bool", "", "Whether the task's patterns find the newest value in the view before the compaction"),
+    Column("seen_after", "bool", "", "Whether the task's patterns find the newest value in the view after the compaction"),
     Column(
         "stands_after",
         "boolean",
         "",
-        "they do, or it stands there as a whole token in whatever words (retained in text); a common word may stand there for "
-        "another reason; missing: shorter than 4 characters, or an older version ran it",
+        "Whether seen_after holds or the newest value occurs as a whole token anywhere in the view after the compaction (a "
+        "common word may occur for another reason); missing if the value is too short (under 4 characters) or unknown",
     ),
-    Column("used_step", "Int64", "", "the next step that wrote the fact into a call; missing: none was recognised"),
-    Column("used", "str", "", "right, stale (replaced by then) or wrong: the value it wrote; missing: none was recognised"),
+    Column("used_step", "Int64", "", "Next step with a call that contains the fact; missing if no such call was recognised"),
+    Column("used", "str", "", "Value used in that call: right, stale (replaced before) or wrong; missing if there is no call"),
 )
 
 TABLES: dict[str, tuple[Column, ...]] = {
@@ -384,21 +378,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "messages": MESSAGES,
     "probes": PROBES,
 }
-"""By the name that `Results`, its SQL and the Parquet files use."""
+"""Columns of each table, by the name of the table in `Results`, in its SQL and in the names of Parquet files."""
 
 SESSION_FILTER = "s.key IN (SELECT value FROM json_each(?))"
 _SESSION_JOIN = "FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id"
 _EVENT_JOIN = "JOIN event AS e ON e.session = {0}.session AND e.seq = {0}.seq"
-_CALL_COUNTS = (
-    "executions",
-    "retrievals",
-    "failures",
-    "repeats",
-    "redundant",
-    "reacquisitions",
-    "reacquired_tokens",
-    "reacquired_steps",
-)
+_CALL_COUNTS = [field.name for field in fields(StepMetrics) if field.name != "step"]
 _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key
     LEFT JOIN (SELECT session, {", ".join(f"sum({name}) AS {name}" for name in _CALL_COUNTS)}
       FROM step_conduct GROUP BY session) AS t ON t.session = s.key
@@ -439,11 +424,11 @@ SOURCES: dict[str, Source] = {
     "messages": Source("item", "i", _MESSAGE_ROWS),
     "probes": Source("probe", "p", _PROBE_ROWS),
 }
-"""By the name of the table in `TABLES`."""
+"""Source of each table of results, by the name of the table in `TABLES`."""
 
 
 def build_select(name: str) -> str:
-    """Return the SQL that reads the rows of a table of results, one expression for each column."""
+    """Return the SQL that reads the rows of a table of results, with one expression for each column."""
     source = SOURCES[name]
     expressions = [column.sql or f"{source.alias}.{column.name}" for column in TABLES[name]]
     return f"SELECT {', '.join(expressions)} {source.rows_sql}"
@@ -460,4 +445,4 @@ def list_added_columns(form: int) -> list[str]:
 
 
 _STORED_TYPES: dict[Dtype, str] = {"str": "TEXT", "boolean": "INTEGER", "Int64": "INTEGER", "float64": "REAL"}
-"""SQLite types of columns that may miss values."""
+"""SQLite type of each dtype that may have missing values."""

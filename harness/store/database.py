@@ -208,3 +208,14 @@ def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
     """Return fields of a record as values of columns."""
     values = [getattr(record, name) for name in names]
     return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """Yield a path beside the file to write to; it takes the place of the file at the end, and is removed after an error."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

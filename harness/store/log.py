@@ -318,3 +318,44 @@ class SavedOutputs:
         if row is None:
             raise FileMissing(name)
         return Packer().unpack(row[0])
+
+
+class MemoryOutputs:
+    """Tool outputs of one session as long as the object lives. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Nothing is kept yet."""
+        self._texts: dict[str, str] = {}
+
+    def save(self, text: str) -> str:
+        """See `harness.protocols.OutputStore`."""
+        name = name_output(text)
+        self._texts[name] = text
+        return name
+
+    def load(self, name: str) -> str:
+        """See `harness.protocols.OutputStore`."""
+        if name not in self._texts:
+            raise FileMissing(name)
+        return self._texts[name]
+
+
+class MemoryLog:
+    """Log of one session that exists as long as the object. Not thread-safe."""
+
+    def __init__(self) -> None:
+        """Start an empty log."""
+        self._entries: list[Entry] = []
+
+    def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
+        """Log events and return them with their numbers."""
+        new = tuple(Entry(seq, event) for seq, event in enumerate(events, len(self._entries) + 1))
+        self._entries += new
+        return new
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all events in the order in which they were logged."""
+        return tuple(self._entries)
+
+    def close(self) -> None:
+        """Do nothing: a log in memory has no file."""

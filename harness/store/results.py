@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 
 from harness.errors import StoreError, UsageError, format_count
 from harness.store.columns import TABLES
-from harness.store.export import compute_journal_state, export, read_exported_state
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
-from harness.store.tables import build_schema, read_batches
+from harness.store.tables import build_schema, compute_journal_state, export, read_batches, read_exported_state
 
 if TYPE_CHECKING:
     import duckdb

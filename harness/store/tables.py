@@ -2,18 +2,23 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from harness.errors import StoreError
 from harness.messages import PART_TEXTS
 from harness.store.columns import TABLES, Column, build_select
+from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.log import load_texts
 from harness.store.texts import attach_texts
 from harness.text import replace_surrogates
 
 SESSIONS_A_BATCH = 50
+_STATE = b"journal"
 _ARROW: dict[str, Any] = {
     "str": pa.string(),
     "bool": pa.bool_(),
@@ -110,3 +115,52 @@ def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
     """Return the text of a part in its stored form, as `harness.messages.extract_part_text` does of a part."""
     names, separator = PART_TEXTS[part["kind"]]
     return separator.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
+
+
+def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
+    """Write the tables of a journal as Parquet; each file is replaced in one go.
+
+    Returns:
+        The files, in the order of `TABLES`.
+
+    Raises:
+        StoreError: the journal cannot be read or the folder cannot be written.
+    """
+    with Journal.open(journal_path, read_only=True) as journal:
+        try:
+            results_dir.mkdir(parents=True, exist_ok=True)
+            return tuple([_write(journal, name, results_dir / f"{name}.parquet") for name in TABLES])
+        except OSError as error:
+            raise StoreError(f"cannot write results in {str(results_dir)!r}: {error}; free space or name another") from error
+
+
+def _write(journal: Journal, name: str, path: Path) -> Path:
+    schema = build_schema(TABLES[name]).with_metadata({_STATE: compute_journal_state(journal)})
+    with replace_file(path) as unfinished, pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+        for table in read_batches(journal, name):
+            writer.write_table(table.cast(schema))
+    return path
+
+
+def compute_journal_state(journal: Journal) -> bytes:
+    """What a journal holds in a few bytes: equal as long as nothing was added."""
+    rows = journal.query(
+        """SELECT count(*), coalesce(max(key), 0), coalesce(sum((SELECT max(seq) FROM event WHERE session = key)), 0),
+        (SELECT coalesce(max(revision), 0) FROM trial) FROM session"""
+    )
+    return ".".join(map(str, rows[0])).encode()
+
+
+def read_exported_state(path: Path, name: str) -> bytes | None:
+    """The state of the journal that a Parquet file was written from; None when there is no such file or it is of no use.
+
+    Args:
+        path: of the file.
+        name: of the table; a file with other columns was written by another version.
+    """
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowInvalid):
+        return None
+    state: bytes | None = (schema.metadata or {}).get(_STATE)
+    return state if schema.names == [column.name for column in TABLES[name]] else None

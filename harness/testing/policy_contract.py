@@ -15,7 +15,7 @@ from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.events import Compaction, Entry, Hook
 from harness.messages import assistant
 from harness.protocols import Policy
-from harness.store.memory import MemoryOutputs
+from harness.store.log import MemoryOutputs
 from harness.testing.fake_model import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import Window

@@ -13,7 +13,7 @@ from harness.protocols import Policy, ToolSpec
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
-from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import LaterMessage
 from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox

@@ -34,7 +34,7 @@ from harness.events import (
 from harness.messages import Message, ToolCall, ToolResult, assistant, extract_part_text
 from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
-from harness.store.memory import MemoryLog
+from harness.store.log import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox

@@ -9,7 +9,7 @@ from harness.events import Compaction, Entry, Event, Hook, MessageAdded, Signal
 from harness.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
 from harness.protocols import Policy
-from harness.store.memory import MemoryOutputs
+from harness.store.log import MemoryOutputs
 from harness.testing.fake_model import FakeModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold, fold_all

@@ -13,7 +13,7 @@ from harness.events import Compaction, Entry, Hook, Insert, ItemId, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan, Slot
 from harness.protocols import OutputStore, Reply, Request, ignore
-from harness.store.memory import MemoryOutputs
+from harness.store.log import MemoryOutputs
 from harness.testing.fake_model import FakeModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
 from harness.truncation import name_output

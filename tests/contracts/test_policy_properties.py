@@ -33,7 +33,7 @@ from harness.events import Compaction, Entry, Hook, MessageAdded
 from harness.messages import Message, assistant, system, user
 from harness.policies import PRESETS
 from harness.protocols import Need, Policy
-from harness.store.memory import MemoryOutputs
+from harness.store.log import MemoryOutputs
 from harness.testing.fake_model import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters, Window

@@ -22,7 +22,7 @@ from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
-from harness.store.memory import MemoryLog
+from harness.store.log import MemoryLog
 from harness.tokens import Measured, Usage, Window
 
 pytestmark = pytest.mark.laws

@@ -14,7 +14,7 @@ from harness.messages import ToolCall, assistant
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
-from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.log import MemoryLog, MemoryOutputs
 from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox
 from tests.experiment.tiny_task import tiny

@@ -20,7 +20,7 @@ from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Request
 from harness.sandboxes import open_sandbox
 from harness.session.preflight import check_first_request, count_first_request_tokens
-from harness.store.memory import MemoryOutputs
+from harness.store.log import MemoryOutputs
 from harness.tasks import load_task
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools

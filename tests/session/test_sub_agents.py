@@ -15,7 +15,7 @@ from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
 from harness.session.sub_agents import EXPLORE_MAX_STEPS, MAX_ANSWER_CHARACTERS, ExploreTool, select_exploring_tools
-from harness.store.memory import MemoryLog
+from harness.store.log import MemoryLog
 from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox
 from harness.tools import make_standard_tools

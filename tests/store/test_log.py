@@ -11,8 +11,7 @@ from harness.events import Event, MessageAdded, StepFinished
 from harness.messages import ToolResult, assistant, tool
 from harness.protocols import Log
 from harness.store.journal import Journal
-from harness.store.log import SessionLog
-from harness.store.memory import MemoryLog
+from harness.store.log import MemoryLog, SessionLog
 from harness.tokens import Usage
 from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, content, events, finished, flat, opening, plain, step
@@ -158,11 +157,3 @@ def test_an_unreadable_event_is_an_error_of_ours(journal: Journal) -> None:
     journal.database.execute('UPDATE event SET body = \'{"role": "king"}\' WHERE seq = 2')
     with pytest.raises(StoreError, match="event 2 is not one of ours"):
         list(log.entries())
-
-
-def test_a_memory_log_can_be_full() -> None:
-    log = MemoryLog(refuse_after=4)
-    log.append(opening())
-    with pytest.raises(StoreError):
-        log.append(step(1))
-    assert len(log.entries()) == 3

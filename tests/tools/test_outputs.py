@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.messages import ToolCall, ToolResult
-from harness.store.memory import MemoryOutputs
+from harness.store.log import MemoryOutputs
 from harness.tools.outputs import LINE_CHARACTERS, make_output_tools
 
 TEXT = "\n".join(f"row {number} {'needle' if number % 100 == 0 else 'hay'}" for number in range(1, 1_001))

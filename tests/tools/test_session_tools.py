@@ -7,7 +7,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Policy
-from harness.store.memory import MemoryOutputs
+from harness.store.log import MemoryOutputs
 from harness.testing.memory_sandbox import MemorySandbox
 from harness.tools import make_session_tools
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 import zstandard
 
 from harness.errors import StoreError
-from harness.store.files import replace_file
+from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.sessions import queries

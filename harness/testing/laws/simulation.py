@@ -20,7 +20,7 @@ from harness.session.assembly import assemble_session
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.resources import SessionResources, write_workspace
 from harness.session.spec import SessionSpec
-from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import Task
 from harness.transcript import find_key_argument
 
