@@ -52,7 +52,11 @@ def load_task(name: str) -> TaskTemplate:
         if name not in SUITE:
             raise UnknownName("task", name, SUITE)
         return SUITE[name]
-    return _load_from_file(Path(path), function)
+    module = _load_module(Path(path))
+    template: TaskTemplate | None = getattr(module, function, None)
+    if not callable(template):
+        raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
+    return template
 
 
 def hash_task_file(name: str) -> str:
@@ -84,8 +88,8 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) 
         raise
     except (Exception, SystemExit) as error:  # foreign code is run here
         code = getattr(template, "__code__", None)
-        where, said = _describe_error_line(error, code and code.co_filename), f"{type(error).__name__}: {error}"
-        raise UsageError(f"the task {name!r} cannot be made of seed {seed}{where}: {said}") from error
+        description = _describe_error(error, code and code.co_filename)
+        raise UsageError(f"the task {name!r} cannot be made of seed {seed}{description}") from error
     if not isinstance(task, Task):
         raise UsageError(f"the task {name!r} is none: of seed {seed} its function gives {task!r:.80}, not a Task")
     return task
@@ -107,10 +111,9 @@ def find_only_function(path: str) -> str:
         UsageError: as `load_task`; or it has no such function, or several.
     """
     module = _load_module(Path(path))
-    own_functions = {
-        key: value for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__
-    }
-    names = [name for name, value in own_functions.items() if not name.startswith("_") and _can_take_seed(value)]
+    functions = {key: value for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")}
+    own_names = [key for key, value in functions.items() if value.__module__ == module.__name__]
+    names = [name for name in own_names if _can_take_seed(functions[name])]
     if len(names) != 1:
         found = f"has {len(names)}: {', '.join(names)}" if names else "has none"
         raise UsageError(f"{path!r} {found} of the functions that take a seed; name the task as {path}:function")
@@ -120,15 +123,6 @@ def find_only_function(path: str) -> str:
 def _can_take_seed(function: TaskTemplate) -> bool:
     required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
     return len(required) == 1
-
-
-def _load_from_file(path: Path, function: str) -> TaskTemplate:
-    module = _load_module(path)
-    task_function = getattr(module, function, None)
-    if not callable(task_function):
-        raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
-    template: TaskTemplate = task_function
-    return template
 
 
 def _load_module(path: Path) -> ModuleType:
@@ -145,15 +139,13 @@ def _load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # foreign code is run here
         sys.modules.pop(module_name, None)
-        where = _describe_error_line(error, spec.origin)
-        said = f"{type(error).__name__}: {error}"
-        raise UsageError(f"the task file {str(path)!r} cannot be loaded{where}: {said}") from error
+        raise UsageError(f"the task file {str(path)!r} cannot be loaded{_describe_error(error, spec.origin)}") from error
     return module
 
 
-def _describe_error_line(error: BaseException, file: str | None) -> str:
-    """Describe where in that file an error was raised: the innermost line that ran, or the line that does not parse."""
+def _describe_error(error: BaseException, file: str | None) -> str:
+    """Describe an error, and where in that file it was raised: the innermost line that ran, or the line that does not parse."""
     executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         executed_lines.append(error.lineno)
-    return f" (line {executed_lines[-1]})" if executed_lines else ""
+    return f"{f' (line {executed_lines[-1]})' if executed_lines else ''}: {type(error).__name__}: {error}"

@@ -34,7 +34,7 @@ MAX_OTHER_SEEDS = 50
 """Seeds that are tried for another value of a fact."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _FactLine:
     """A line of the request that tells facts. Steps count from 1; 0 = the request itself."""
 
@@ -93,7 +93,8 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
         written_indexes=_choose_written_lines(task, lines, world.recoverable_share or 0.0),
         revised_facts=revised,
     )
-    file = [(ORDER_FILE, _render_order_file(plan))] if plan.written_indexes else []
+    written_lines = [plan.render_initial(line) for line in lines if line.index in plan.written_indexes]
+    file = [(ORDER_FILE, "\n".join(["# What was ordered", "", *written_lines, ""]))] if written_lines else []
     return replace(
         task,
         prompt=_render_prompt(task.prompt, plan),
@@ -132,19 +133,9 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
         if not facts or any(fact.is_superseded for fact in facts):
             continue
         names = tuple(fact.name for fact in facts)
-        need = min(needs[name][0] for name in names)
-        told_step = 0 if world.use_lag_steps is None else need - world.use_lag_steps
-        last = max(needs[name][1] for name in names)
-        fact_lines.append(
-            _FactLine(
-                index=index,
-                text=text,
-                facts=names,
-                first_need_step=need,
-                last_need_step=last,
-                told_step=told_step if told_step > 1 else 0,
-            )
-        )
+        first, last = min(needs[name][0] for name in names), max(needs[name][1] for name in names)
+        told_step = 0 if world.use_lag_steps is None else first - world.use_lag_steps
+        fact_lines.append(_FactLine(index, text, names, first, last, told_step if told_step > 1 else 0))
     if not fact_lines:
         knob = next(iter(world.overrides))
         raise UsageError(
@@ -166,8 +157,8 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
     for number, step in enumerate(task.script.steps, start=1):
         for name in {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}:
             needing.setdefault(name, []).append(number)
-    needed = {fact.name: needing.get(fact.name, [steps]) for fact in task.facts}
-    return {name: (numbers[0], numbers[-1]) for name, numbers in needed.items()}
+    numbers = {fact.name: needing.get(fact.name, [steps]) for fact in task.facts}
+    return {name: (found[0], found[-1]) for name, found in numbers.items()}
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
@@ -211,14 +202,10 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
     for line in lines:
         for name in old.keys() & line.facts:
             for pattern in patterns[name]:
-                texts[line.index] = _replace_value(texts[line.index], pattern, old[name])
+                text = texts[line.index]
+                if match := re.search(pattern, text):
+                    texts[line.index] = text[: match.start(1)] + old[name] + text[match.end(1) :]
     return texts
-
-
-def _replace_value(text: str, pattern: str, value: str) -> str:
-    """Replace the value that a pattern reads in a text."""
-    match = re.search(pattern, text)
-    return text[: match.start(1)] + value + text[match.end(1) :] if match else text
 
 
 def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
@@ -242,12 +229,6 @@ def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
     if plan.written_indexes:
         prompt_lines += ["", f"Some of what holds for this work stands in {ORDER_FILE} too."]
     return "\n".join(prompt_lines)
-
-
-def _render_order_file(plan: _MessagePlan) -> str:
-    return "\n".join(
-        ["# What was ordered", "", *(plan.render_initial(line) for line in plan.lines if line.index in plan.written_indexes), ""]
-    )
 
 
 def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:

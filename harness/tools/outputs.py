@@ -28,11 +28,8 @@ def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
         first = _require_whole_number(arguments, "from_line", 1)
         if first > len(lines):
             raise ToolError(f"from_line={first}: the output has {len(lines)} lines")
-        page = list(
-            _iter_page(
-                enumerate(lines[first - 1 :], first), _require_whole_number(arguments, "lines", PAGE_LINES, most=PAGE_LINES)
-            )
-        )
+        most = _require_whole_number(arguments, "lines", PAGE_LINES, most=PAGE_LINES)
+        page = list(_iter_page(enumerate(lines[first - 1 :], first), most))
         last = first + len(page) - 1
         rest = f"; go on with from_line={last + 1}" if last < len(lines) else ""
         return "\n".join([*page, f"[lines {first} to {last} of {len(lines)}{rest}]"])

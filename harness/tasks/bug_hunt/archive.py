@@ -93,11 +93,8 @@ def generate_letters(task_seed: int) -> Iterator[tuple[str, str]]:
     """Generate path and text of letters of customers that nobody has answered yet."""
     for letter in range(1, LETTER_COUNT + 1):
         rng = make_rng("bug-hunt", task_seed, f"letter {letter}")
-        parts = [
-            part.format(number=rng.randrange(20_000, 98_000), count=rng.randint(2, 28)) for part in rng.sample(LETTER_PARTS, 7)
-        ]
+        chosen = rng.sample(LETTER_PARTS, 7)
+        parts = [part.format(number=rng.randrange(20_000, 98_000), count=rng.randint(2, 28)) for part in chosen]
         body = ".\n\n".join(part[0].upper() + part[1:] for part in parts)
-        yield (
-            f"letters/{letter:02}.txt",
-            f"Dear {rng.choice(CLERK_NAMES)},\n\n{body}.\n\nYours faithfully, a customer of the office\n",
-        )
+        text = f"Dear {rng.choice(CLERK_NAMES)},\n\n{body}.\n\nYours faithfully, a customer of the office\n"
+        yield f"letters/{letter:02}.txt", text

@@ -11,7 +11,7 @@ from functools import partial
 from harness.tasks.kit.draws import make_rng
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Stage:
     """One step of an invoice, as its module is generated."""
 
@@ -29,20 +29,12 @@ class Stage:
 
 
 TIERED_STAGES = (
-    Stage(
-        name="levy",
-        title="Levy",
-        story="what the state takes for the growth of renewable energy",
-        letter="your levy",
-        field="kwh",
-    ),
-    Stage(name="grid", title="Grid", story="the fee of whoever owns the wires by day", letter="use of the grid", field="day_kwh"),
-    Stage(name="night", title="Night", story="the second register of old meters", letter="used by night", field="night_kwh"),
-    Stage(name="peak", title="Peak", story="the hours in which everybody cooks", letter="used in the peak", field="peak_kwh"),
-    Stage(
-        name="weekend", title="Weekend", story="two days with a register of their own", letter="at weekends", field="weekend_kwh"
-    ),
-    Stage(name="heating", title="Heating", story="heat pumps behind their own meter", letter="for heating", field="heating_kwh"),
+    Stage("levy", "Levy", "what the state takes for the growth of renewable energy", "your levy", "kwh"),
+    Stage("grid", "Grid", "the fee of whoever owns the wires by day", "use of the grid", "day_kwh"),
+    Stage("night", "Night", "the second register of old meters", "used by night", "night_kwh"),
+    Stage("peak", "Peak", "the hours in which everybody cooks", "used in the peak", "peak_kwh"),
+    Stage("weekend", "Weekend", "two days with a register of their own", "at weekends", "weekend_kwh"),
+    Stage("heating", "Heating", "heat pumps behind their own meter", "for heating", "heating_kwh"),
 )
 """Any of them may hold the bug."""
 

@@ -27,10 +27,6 @@ def build_script() -> Script:
     return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)
 
 
-def _read_page(name: str, text: str) -> StepSpec:
-    return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
-
-
 def _orient() -> Iterable[StepSpec]:
     yield look_around(
         "Let me see what is here: the folder, the specification, the tools, the decks, and what there is of the program.", FOLDERS
@@ -72,7 +68,7 @@ def _write_scheduler() -> Iterable[StepSpec]:
         PROGRAM.write_text("flashcards/clock.py", "app/clock.py"),
     )
     yield PROGRAM.write_module("card", "A card is a frozen value, and the four numbers of its memory are a value of their own.")
-    yield _read_page("scheduling", "The scheduler is next; its page says that the constants are not those of the paper.")
+    yield PROGRAM.read_page("scheduling", "The scheduler is next; its page says that the constants are not those of the paper.")
     yield PROGRAM.write_module(
         "scheduler",
         "The scheduler as pure functions over the memory. It starts with an ease of ${initial_ease}, and the second interval is "
@@ -98,7 +94,7 @@ def _write_scheduler() -> Iterable[StepSpec]:
 
 
 def _write_storage() -> Iterable[StepSpec]:
-    yield _read_page("storage", "Now the storage. Names and types on its page are a contract with the office's scripts.")
+    yield PROGRAM.read_page("storage", "Now the storage. Names and types on its page are a contract with the office's scripts.")
     yield look(
         "schema_version",
         "The registry hands out the schema's version; I must not choose one myself.",
@@ -134,7 +130,7 @@ def _write_storage() -> Iterable[StepSpec]:
 
 
 def _write_decks() -> Iterable[StepSpec]:
-    yield _read_page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
+    yield PROGRAM.read_page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
     yield look(
         "look_at_deck",
         "I look at the sample deck as it is, to see quoting and the header that the publishers use.",
@@ -177,7 +173,7 @@ def _write_decks() -> Iterable[StepSpec]:
 
 
 def _write_generator() -> Iterable[StepSpec]:
-    yield _read_page("generation", "Cards from text: the page on the interface and the offline rule.")
+    yield PROGRAM.read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
     yield PROGRAM.write_module(
         "generator",
@@ -201,7 +197,7 @@ def _write_generator() -> Iterable[StepSpec]:
 
 
 def _write_review() -> Iterable[StepSpec]:
-    yield _read_page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
+    yield PROGRAM.read_page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
     yield PROGRAM.write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
     yield PROGRAM.write_module(
         "leeches", "Leeches are found by their number of lapses, suspended, and released when somebody has rewritten them."
@@ -240,7 +236,7 @@ def _write_statistics() -> Iterable[StepSpec]:
         "Removing without losing: the row stays, the day of removal stands in its own column, which is added when it is needed.",
     )
     yield from PROGRAM.test_module("archive", "Tests for the archive.", "Run the archive's tests.")
-    yield _read_page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
+    yield PROGRAM.read_page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
     yield PROGRAM.write_module("stats", "The statistics: one query a number; a card is mature from ${mature_days} days on.")
     yield PROGRAM.write_module("forecast", "The forecast looks at the next answer only; a new card counts three times.")
     yield from PROGRAM.test_module("stats", "Tests for both, with cards right at the thresholds.", "Run them.")
@@ -261,7 +257,7 @@ def _write_statistics() -> Iterable[StepSpec]:
 
 
 def _write_command_line() -> Iterable[StepSpec]:
-    yield _read_page("command-line", "The command line's page: commands, exit status, names.")
+    yield PROGRAM.read_page("command-line", "The command line's page: commands, exit status, names.")
     yield PROGRAM.write_module("about", "What the program says about itself: its name and the reserved release.")
     yield look(
         "look_at_review_again",

@@ -39,10 +39,6 @@ def build_script() -> Script:
     return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)
 
 
-def _read_page(name: str, text: str) -> StepSpec:
-    return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
-
-
 def _orient() -> Iterable[StepSpec]:
     yield look_around(
         "I look around first: the folder, the specification, the tools, the decks, and what there is of the program.", FOLDERS
@@ -72,7 +68,7 @@ def _write_scheduler() -> Iterable[StepSpec]:
         "Errors in one tree, days as text and the card as a value come first; all follow the overview's rules.",
         *(PROGRAM.write_text(f"src/{name}.ts", f"app/{name}.ts") for name in ("errors", "day", "card")),
     )
-    yield _read_page("scheduling", "The scheduler is next; its page has constants of its own.")
+    yield PROGRAM.read_page("scheduling", "The scheduler is next; its page has constants of its own.")
     yield PROGRAM.write_module(
         "scheduler", "The scheduler as pure functions over the memory of a card, with the page's constants.", first_cut=True
     )
@@ -91,7 +87,7 @@ def _write_scheduler() -> Iterable[StepSpec]:
 
 
 def _write_storage() -> Iterable[StepSpec]:
-    yield _read_page("storage", "Now the storage. Names and types on its page are a contract with the stations.")
+    yield PROGRAM.read_page("storage", "Now the storage. Names and types on its page are a contract with the stations.")
     yield look(
         "schema_version",
         "The registry hands out the schema's version; I must not choose one myself.",
@@ -115,7 +111,7 @@ def _write_storage() -> Iterable[StepSpec]:
 
 
 def _write_decks() -> Iterable[StepSpec]:
-    yield _read_page("decks", "Decks from and to text: the page with the columns and the ids.")
+    yield PROGRAM.read_page("decks", "Decks from and to text: the page with the columns and the ids.")
     yield look("look_at_deck", "I look at the sample deck as it is, to see quoting and header.", run("cat decks/flags.csv"))
     yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the agreed prefix.")
     yield PROGRAM.write_module(
@@ -132,7 +128,7 @@ def _write_decks() -> Iterable[StepSpec]:
 
 
 def _write_generator() -> Iterable[StepSpec]:
-    yield _read_page("generation", "Cards from text: the page on the interface and the offline rule.")
+    yield PROGRAM.read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
     yield PROGRAM.write_module(
         "generator",
@@ -151,7 +147,7 @@ def _write_generator() -> Iterable[StepSpec]:
 
 
 def _write_session() -> Iterable[StepSpec]:
-    yield _read_page("sessions", "What a learner sees on a day: the page on sessions.")
+    yield PROGRAM.read_page("sessions", "What a learner sees on a day: the page on sessions.")
     yield PROGRAM.write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
     yield look(
         "look_at_storage_again",
@@ -178,7 +174,7 @@ def _write_session() -> Iterable[StepSpec]:
 
 
 def _write_statistics() -> Iterable[StepSpec]:
-    yield _read_page("numbers", "Numbers about learning: the page with the words and where the lines are drawn.")
+    yield PROGRAM.read_page("numbers", "Numbers about learning: the page with the words and where the lines are drawn.")
     yield PROGRAM.write_module("numbers", "The numbers, and the days to come; for maturity the order has the newer word.")
     yield from PROGRAM.test_module("numbers", "Tests for both, with cards right at the thresholds.")
     yield look(
@@ -197,7 +193,7 @@ def _write_statistics() -> Iterable[StepSpec]:
 
 
 def _write_command_line() -> Iterable[StepSpec]:
-    yield _read_page("command-line", "The command line's page: commands, exit status, names.")
+    yield PROGRAM.read_page("command-line", "The command line's page: commands, exit status, names.")
     yield PROGRAM.write_module("about", "What the program says about itself: its name, its version and the reserved release.")
     yield look(
         "look_before_cli",

@@ -12,7 +12,7 @@ from itertools import chain
 from string import Template
 
 from harness.task import CallTemplate, Evidence, Repair, Script, Step
-from harness.tasks.kit.calls import list_directory, run, write
+from harness.tasks.kit.calls import list_directory, read, run, write
 from harness.tasks.kit.texts import load_text
 
 DONE_PATTERN = r"\b(?:wrote|written|created|implemented|finished|completed|done)\b"
@@ -101,6 +101,10 @@ class Program:
     def write_text(self, path: str, name: str = "") -> CallTemplate:
         """Write the text of that name to a path; the name is the path if it is empty."""
         return write(path, load_text(self.package, name or path))
+
+    def read_page(self, name: str, text: str) -> StepSpec:
+        """Read a page of the specification in `docs`."""
+        return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
     def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
         """Write a module, or its first cut, which holds a mistake."""

@@ -4,7 +4,7 @@ Lines are drawn from a few hundred made in advance, so that megabytes cost milli
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -132,8 +132,7 @@ def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -
     return hours * 3600 + minutes * 60 + seconds
 
 
-def _generate_dumps(values: Mapping[str, str], rng: random.Random) -> list[tuple[str, str]]:
-    dump_files = []
+def _generate_dumps(values: Mapping[str, str], rng: random.Random) -> Iterator[tuple[str, str]]:
     for number in range(1, DUMP_COUNT + 1):
         name = f"ledger-{number:04d}.txt"
         rows = [
@@ -142,7 +141,4 @@ def _generate_dumps(values: Mapping[str, str], rng: random.Random) -> list[tuple
         ]
         if name == values["dump_name"]:
             rows.insert(72, f"orders lost for good: {values['lost_orders']}\n")
-        dump_files.append(
-            (f"dumps/{name}", f"dump {number} of the books\n" + "".join(rows) + f"orders still open: {rng.randrange(10, 90)}\n")
-        )
-    return dump_files
+        yield f"dumps/{name}", f"dump {number} of the books\n{''.join(rows)}orders still open: {rng.randrange(10, 90)}\n"

@@ -35,20 +35,14 @@ FACTS: tuple[Fact, ...] = (
 
 DESKS = ("gatehouse", "signals", "stores", "chandlery", "chartroom", "boathouse")
 HELPERS = ("spot_of", "place_by_hand", "rough_place", "guessed_spot", "chalked_place", "near_enough")
-FIRST_FOLDERS, LAST_FOLDERS, EXCLUDED_FOLDERS = (
-    ("customs", "quarantine", "passports"),
-    ("salvage", "weather", "shipyard"),
-    ("museum", "oldtown", "relics"),
-)
-ALIAS_MODULES = ("compat", "facade", "outside", "bridge")
 CHOICES: dict[str, tuple[str, ...]] = {
     "old_name": ("get_slot", "fetch_slot", "slot_of", "find_slot", "pick_slot"),
     "new_name": ("berth_for", "mooring_of", "assigned_berth", "berth_of_ship", "place_at_quay"),
     "proposed_name": ("quay_slot", "harbour_slot", "slot_for_ship", "slot_v2"),
-    "excluded_folder": EXCLUDED_FOLDERS,
-    "alias_module": ALIAS_MODULES,
-    "first_folder": FIRST_FOLDERS,
-    "last_folder": LAST_FOLDERS,
+    "excluded_folder": ("museum", "oldtown", "relics"),
+    "alias_module": ("compat", "facade", "outside", "bridge"),
+    "first_folder": ("customs", "quarantine", "passports"),
+    "last_folder": ("salvage", "weather", "shipyard"),
     "removal_release": tuple(f"{major}.{minor}" for major in (3, 4, 5) for minor in range(1, 9)),
     "goal_left": ("5", "6", "7", "8", "9"),
     "verb": ("Moved", "Rebaptised", "Swept", "Relabelled"),

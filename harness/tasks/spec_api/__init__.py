@@ -85,10 +85,8 @@ CHECKS: tuple[Check, ...] = (
 def make_spec_api(task_seed: int) -> Task:
     """Make the task under a seed, which gives every fact its value."""
     values = draw_values(task_seed)
-    surcharges = [
-        int((Decimal(one) * Decimal("0.025")).quantize(Decimal(1), rounding=values["rounding"])) for one in INVOICE_AMOUNTS
-    ]
-    words = {**values, "amounts": surcharges}
+    surcharges = (Decimal("0.025") * amount for amount in INVOICE_AMOUNTS)
+    words = {**values, "amounts": [int(amount.quantize(Decimal(1), rounding=values["rounding"])) for amount in surcharges]}
     return Task(
         name="spec-api",
         title="Build an interface's client from a long specification",
