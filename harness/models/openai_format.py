@@ -35,11 +35,7 @@ def encode_tools(tools: Iterable[ToolSpec]) -> list[JsonObject]:
     return [
         {
             "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": json.loads(tool.parameters_json),
-            },
+            "function": {"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)},
         }
         for tool in tools
     ]
