@@ -20,8 +20,8 @@ from harness.cli.terminal import format_line
 from harness.errors import UsageError, format_count
 from harness.events import Entry, Signal, StateChanged
 from harness.models.cassette import Cassette
+from harness.models.factory import ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
-from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName, SandboxChoice

@@ -7,8 +7,7 @@ import click
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.errors import format_count
 from harness.models.endpoint.faults import parse_fault
-from harness.models.endpoint.model_finder import list_model_names, make_model_finder
-from harness.models.endpoint.server import serve_endpoint
+from harness.models.endpoint.server import list_model_names, make_model_finder, serve_endpoint
 from harness.signals import install_signal_handler
 from harness.tasks import SUITE, make_task
 

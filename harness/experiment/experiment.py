@@ -24,10 +24,10 @@ from harness.experiment.runner import Runner, handle_interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, TrialRunner, Workers
 from harness.models.cassette import Cassette
+from harness.models.factory import Wiring
 from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
-from harness.models.wiring import Wiring
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
 

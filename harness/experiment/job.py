@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.agent.loop import Limits
 from harness.experiment.provenance import Provenance
 from harness.experiment.trial import Trial
-from harness.models.wiring import DEFAULT_WIRING, Wiring
+from harness.models.factory import DEFAULT_WIRING, Wiring
 from harness.session.spec import SessionSpec
 from harness.store.records import CheckRecord, TrialRecord
 from harness.task import Task

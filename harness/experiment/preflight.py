@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
-from harness.models.factory import SCRIPTED_WINDOW_TOKENS
+from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring
 from harness.models.registry import look_up_window
 from harness.models.scripted.profiles import is_scripted
-from harness.models.wiring import Wiring
 from harness.sandboxes import choose_backend
 from harness.session.preflight import (
     check_assembly,

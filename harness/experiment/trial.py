@@ -13,8 +13,7 @@ from harness import codec
 from harness.compaction.description import find_summarizer, name_policy
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import list_paths, refuse_coerced
-from harness.models.factory import resolve_summarizer_name
-from harness.models.wiring import ToolCallMode
+from harness.models.factory import ToolCallMode, resolve_summarizer_name
 from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice

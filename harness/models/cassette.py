@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from harness import codec
 from harness.codec import to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
 from harness.models.wrapped_model import WrappedModel
-from harness.protocols import Model, Reply, Request, ToolSpec, ignore
+from harness.protocols import Reply, Request, ToolSpec, ignore
 
 HEADER = b'{"cassette":1}\n'
 
@@ -233,9 +233,3 @@ def _is_answer(answer: dict[str, Any]) -> bool:
 def open_cassette_file(path: Path) -> CassetteFile:
     """The one tape of a file in this process."""
     return CassetteFile(path)
-
-
-if TYPE_CHECKING:
-
-    def _(model: Model) -> Model:
-        return CassetteModel(model=model, cassette=Cassette(path=Path(), mode="replay"))

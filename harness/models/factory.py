@@ -6,16 +6,18 @@ machine; anything else is a name that litellm knows.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from harness.errors import UnknownName, UsageError
 from harness.events import Waiting
-from harness.models.cassette import CassetteModel
-from harness.models.litellm_model import LitellmModel
+from harness.models.cassette import Cassette, CassetteModel
+from harness.models.litellm_model import STALL_SECONDS, LitellmModel
 from harness.models.local import weights
 from harness.models.local.catalogue import is_local, look_up_weights
 from harness.models.local.model import LocalModel
+from harness.models.local.server import Endpoint
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
 from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
@@ -28,10 +30,43 @@ from harness.models.scripted.summarizers import (
     summarize_extractively,
 )
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
-from harness.models.wiring import DEFAULT_WIRING, ToolCallMode, Wiring
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Model
 from harness.task import Task
+
+ToolCallMode = Literal["native", "text"]
+"""`native` by the provider's own field for tools; `text` by the protocol of `harness.models.text_calls`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """All that decides how a name becomes a model, beside the name."""
+
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
+    """Where local models are served; one that is not can tell its window and no more."""
+    tool_calls: ToolCallMode = "native"
+    """How the agent's model calls tools."""
+    cassette: Cassette | None = None
+    """None = every answer is asked for, and none is kept."""
+    take: int = 0
+    """Which of several answers to equal requests is recorded or played."""
+    stall_seconds: float = STALL_SECONDS
+    """Silence of a provider after which a call has stalled, which is then made again; a model of this machine has its own."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no call could be made with."""
+        if not self.stall_seconds > 0:
+            raise UsageError(f"stall_seconds: must be above 0 (got {self.stall_seconds!r})")
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether no real model is asked."""
+        return self.cassette is not None and self.cassette.mode == "replay"
+
+
+DEFAULT_WIRING = Wiring()
+"""Names alone."""
+
 
 SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
 """The scripted ones; P is a number from 0 to 1."""

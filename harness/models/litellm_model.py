@@ -5,28 +5,71 @@ Keys of providers come from the environment, where litellm finds them itself; th
 
 import json
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import ModelError, ProviderFailed
-from harness.events import TextDelta
-from harness.models.cache_breakpoints import encode_messages_with_breakpoints, supports_cache_breakpoints
+from harness.events import TextDelta, Waiting
+from harness.messages import Message, extract_part_text
 from harness.models.failures import map_provider_error
-from harness.models.openai_format import StreamedReply, decode_usage, encode_messages, encode_tools, make_call_namer
+from harness.models.openai_format import JsonObject, StreamedReply, decode_usage, encode_messages, encode_tools, make_call_namer
 from harness.models.prices import compute_cost_usd
-from harness.models.registry import check_model_name, list_provider_errors, load_litellm, look_up_window, supports_parameter
+from harness.models.registry import (
+    list_provider_errors,
+    load_litellm,
+    look_up_entry,
+    look_up_provider,
+    look_up_window,
+    supports_parameter,
+)
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
 from harness.tokens import Window
 
-if TYPE_CHECKING:
-    from harness.events import Waiting
-    from harness.protocols import Model
+CACHE_CONTROL = {"type": "ephemeral"}
+"""Keep what stands up to here for the provider's shortest time, five minutes from its last use."""
 
-__all__ = ["LitellmModel", "check_model_name"]
+BREAKPOINT_PROVIDERS = {"anthropic"}
+"""Providers of nothing but models that take marks."""
+CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
+"""Providers that take marks for the models of the family `claude` if the registry says that these have a cache."""
+ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
+"""How names begin under which marks are passed on to Anthropic."""
+
+
+def supports_cache_breakpoints(name: str) -> bool:
+    """Whether the provider of a model wants to be told what to cache."""
+    provider = look_up_provider(name)
+    if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
+        return True
+    return (
+        provider in CLAUDE_PROVIDERS and "claude" in name.lower() and look_up_entry(name).get("supports_prompt_caching") is True
+    )
+
+
+def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
+    """The `messages` field of a request, with marks."""
+    json_messages = encode_messages(messages)
+    if messages and messages[0].role == "system":
+        json_messages[0]["content"] = _encode_system_blocks(messages[0])
+    conversation = [one for one in json_messages if one["role"] != "system" and (one["content"] or one["role"] == "tool")]
+    last_answer_index = next((at for at in range(len(conversation) - 1, -1, -1) if conversation[at]["role"] == "assistant"), 0)
+    for message in {
+        id(one): one for one in (*conversation[last_answer_index - 1 : last_answer_index], *conversation[-1:])
+    }.values():
+        message["cache_control"] = CACHE_CONTROL
+    return json_messages
+
+
+def _encode_system_blocks(message: Message) -> list[JsonObject]:
+    blocks: list[JsonObject] = [{"type": "text", "text": text} for part in message.parts if (text := extract_part_text(part))]
+    if blocks:
+        blocks[0]["cache_control"] = CACHE_CONTROL
+    return blocks
+
 
 STALL_SECONDS = 300.0
 """Silence of a provider after which a call has stalled, unless one says otherwise."""
@@ -58,7 +101,7 @@ class LitellmModel:
     timeout_seconds: float = STALL_SECONDS
     """Silence after which a call has stalled."""
     retry: Retry = field(default_factory=Retry)
-    on_wait: Callable[["Waiting"], None] = ignore
+    on_wait: Callable[[Waiting], None] = ignore
     """Hears of each wait before a retry."""
     clock: Callable[[], float] = time.monotonic
 
@@ -167,7 +210,3 @@ def _close_stream(stream: Any) -> None:
 
 def _encode_response_format(schema_json: str) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": json.loads(schema_json)}}
-
-
-if TYPE_CHECKING:
-    _: Model = LitellmModel(name="")

@@ -14,16 +14,16 @@ such text looks like a call or ends a result, and a model that repeats it calls 
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.events import TextDelta
-from harness.messages import Message, Reasoning, Text, ToolCall, extract_part_text, system, user
+from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
 from harness.models.openai_format import is_json_object, make_call_namer
-from harness.models.tool_text import AnswerFilter, render_calls, render_results
 from harness.models.wrapped_model import WrappedModel
-from harness.protocols import Model, Reply, Request, ToolSpec, ignore
+from harness.protocols import Reply, Request, ToolSpec, ignore
 
 CALL_OPEN, CALL_CLOSE = "<call_tool>", "</call_tool>"
 RESULT_TAG = "tool_result"
@@ -48,6 +48,47 @@ To call a tool, write a block like this one, with the tags on lines of their own
 Write the block itself, in no code fence, and stop behind it. The result comes in the next message, between {result_open} and \
 {result_close}; never write one yourself. An answer without a block ends the session."""
 EXAMPLE = {"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}
+
+
+def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> Message:
+    """Return the user message that stands for tool results, each between the opening and the closing tag."""
+    return user("\n".join(f"<{tag}>\n{escape(result.output)}\n</{tag}>" for result in message.results))
+
+
+def render_calls(message: Message, render_call: Callable[[ToolCall], str], escape: Callable[[str], str] = str) -> Message:
+    """Return a message with its texts and, below them, its calls as one text; reasoning is left out."""
+    others = (part for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
+    texts = (text for part in others if (text := escape(extract_part_text(part))))
+    return Message(role=message.role, parts=(Text(text="\n".join([*texts, *map(render_call, message.calls)])),))
+
+
+class AnswerFilter(ABC):
+    """A listener that passes on the reasoning and the readable text of an answer while the answer is being written.
+
+    For every piece it hears, it passes on a piece, if only an empty one, so that the listener notices progress.
+    """
+
+    def __init__(self, listen: Callable[[TextDelta], None]) -> None:
+        """Pass on to `listen`."""
+        self._listen = listen
+        self.reset()
+
+    def __call__(self, delta: TextDelta) -> None:
+        """Hear the next piece; the beginning of a new answer is passed on."""
+        if delta.part == "reasoning":
+            self._listen(delta)
+            return
+        if delta.anew:
+            self.reset()
+        self._listen(replace(delta, text=self.take(delta.text)))
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forget the answer so far."""
+
+    @abstractmethod
+    def take(self, text: str) -> str:
+        """Return the readable text that is complete once this piece has come."""
 
 
 class ParsedAnswer(NamedTuple):
@@ -206,9 +247,3 @@ class _CallFilter(AnswerFilter):
         """Hand on what is held back, now that the answer is whole."""
         if self._buffer and not self._finished:
             self._listen(TextDelta(text=self._release_buffer()))
-
-
-if TYPE_CHECKING:
-
-    def _(model: Model) -> Model:
-        return TextCallModel(model=model)

@@ -16,8 +16,7 @@ from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import fit_policy
 from harness.events import Entry, Signal
-from harness.models.factory import open_model, open_summarizer, with_wait_listener
-from harness.models.wiring import Wiring
+from harness.models.factory import Wiring, open_model, open_summarizer, with_wait_listener
 from harness.protocols import Model, Policy, Tool
 from harness.session.oracle import build_scripted_oracle, supply_oracle
 from harness.session.resources import AssembledSession, SessionResources, open_log

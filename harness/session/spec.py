@@ -14,9 +14,8 @@ from harness.agent.prompts import build_system_prompt
 from harness.codec import refuse_mistyped_fields
 from harness.compaction.description import find_summarizer
 from harness.models.cassette import Cassette
-from harness.models.factory import resolve_summarizer_name
+from harness.models.factory import ToolCallMode, Wiring, resolve_summarizer_name
 from harness.models.litellm_model import STALL_SECONDS
-from harness.models.wiring import ToolCallMode, Wiring
 from harness.policies import resolve_policy
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice

@@ -16,7 +16,7 @@ from harness.events import Compaction, Entry, Hook
 from harness.messages import assistant
 from harness.protocols import Policy
 from harness.store.log import MemoryOutputs
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages

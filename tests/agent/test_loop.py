@@ -36,8 +36,7 @@ from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
 from harness.store.log import MemoryLog
 from harness.task import LaterMessage
-from harness.testing.fake_model import FakeModel
-from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.fakes import FakeModel, MemorySandbox
 from harness.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools import make_standard_tools
 from harness.view import View, compute_tool_states, fold_all

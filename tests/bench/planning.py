@@ -31,7 +31,7 @@ from harness.messages import Message, ToolCall, ToolResult, assistant, system, t
 from harness.policies import PRESETS
 from harness.protocols import Policy
 from harness.tally_cache import TallyCache
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.bench.figure import Figure

@@ -10,7 +10,7 @@ from harness.messages import Message, Part, ToolCall, ToolResult, assistant, sys
 from harness.plan import Plan
 from harness.protocols import Policy
 from harness.store.log import MemoryOutputs
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold, fold_all
 

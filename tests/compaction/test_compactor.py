@@ -14,7 +14,7 @@ from harness.messages import Message, ToolCall, ToolResult, assistant, system, t
 from harness.plan import Plan, Slot
 from harness.protocols import OutputStore, Reply, Request, ignore
 from harness.store.log import MemoryOutputs
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
 from harness.truncation import name_output
 from harness.view import View, fold_all

@@ -20,7 +20,7 @@ from harness.events import Compaction, Entry, Insert, MessageAdded, Patch
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
 from harness.tally_cache import TallyCache
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters, Window
 from harness.transcript import find_key_argument

@@ -11,13 +11,11 @@ from harness.errors import ContextOverflow, ModelError
 from harness.events import TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.cassette import Cassette, CassetteModel, open_cassette_file
-from harness.models.endpoint.model_finder import make_model_finder
-from harness.models.endpoint.server import serve_endpoint
-from harness.models.factory import open_model
+from harness.models.endpoint.server import make_model_finder, serve_endpoint
+from harness.models.factory import Wiring, open_model
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.server import serve_models
 from harness.models.retry import Retry
-from harness.models.wiring import Wiring
 from harness.protocols import Reply, Request, ignore
 from harness.tasks import make_task
 from harness.testing.model_contract import ModelContract, StopListening

@@ -34,7 +34,7 @@ from harness.messages import Message, assistant, system, user
 from harness.policies import PRESETS
 from harness.protocols import Need, Policy
 from harness.store.log import MemoryOutputs
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages

@@ -6,8 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import main
-from harness.models.endpoint.model_finder import make_model_finder
-from harness.models.endpoint.server import serve_endpoint
+from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from tests.cli.command import LOCAL, TINY, within
 from tests.experiment.tiny_task import tiny
 from tests.models.openai_stub import Say, serving

@@ -23,8 +23,7 @@ from harness.experiment.grid import Arm
 from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
-from harness.models.endpoint.model_finder import make_model_finder
-from harness.models.endpoint.server import serve_endpoint
+from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.sandboxes.backends import SandboxChoice
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny

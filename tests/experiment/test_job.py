@@ -7,7 +7,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
-from harness.models.wiring import Wiring
+from harness.models.factory import Wiring
 from harness.sandboxes.backends import SandboxChoice
 from tests.experiment.tiny_task import tiny
 

@@ -19,7 +19,7 @@ from harness.experiment.job import CacheSettings, Job
 from harness.experiment.provenance import collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
-from harness.models.wiring import Wiring
+from harness.models.factory import Wiring
 from harness.plan import Plan
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal

@@ -14,7 +14,7 @@ from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.inspection.timeline import MESSAGE_KINDS, find_counter, inspect_session
 from harness.store.journal import Journal
-from harness.testing.session_strategies import sessions, sessions_with_rollback
+from harness.testing.strategies import sessions, sessions_with_rollback
 from harness.tokens import QuarterOfCharacters, RoundedQuarter
 from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, opening, step

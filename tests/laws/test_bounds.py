@@ -28,7 +28,7 @@ from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE
 from harness.testing.laws.bounds import find_prompt_only_facts
-from harness.testing.laws.moves import trace
+from harness.testing.laws.findings import trace
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 from tests.laws.suite import FULL, SEEDS, TASKS, needs
 

@@ -22,8 +22,7 @@ from harness.experiment.job import Job
 from harness.experiment.provenance import collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
-from harness.models.endpoint.model_finder import make_model_finder
-from harness.models.endpoint.server import serve_endpoint
+from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.store.journal import Journal
 from harness.tasks import SUITE
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply

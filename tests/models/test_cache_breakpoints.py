@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.cache_breakpoints import CACHE_CONTROL, encode_messages_with_breakpoints, supports_cache_breakpoints
-from harness.models.litellm_model import LitellmModel
+from harness.models.litellm_model import CACHE_CONTROL, LitellmModel, encode_messages_with_breakpoints, supports_cache_breakpoints
 from harness.models.openai_format import encode_messages
 from harness.models.prices import look_up_prices
 from harness.protocols import Request, ToolSpec

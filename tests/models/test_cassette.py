@@ -16,7 +16,7 @@ from harness.models.cassette import HEADER, Cassette, CassetteModel, open_casset
 from harness.models.local.model import LocalModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.tokens import Measured, Usage, Window
-from tests.models.endpoint.test_response_encoder import replies
+from tests.models.endpoint.test_completions import replies
 from tests.models.test_openai_format import messages as conversations
 from tests.models.test_openai_format import specs
 

@@ -7,15 +7,14 @@ import pytest
 from harness.errors import HarnessError, MissingKey, UnknownName, UsageError
 from harness.events import Waiting
 from harness.models.cassette import Cassette, CassetteModel
-from harness.models.factory import SCRIPTED_WINDOW_TOKENS, open_model, open_summarizer, with_wait_listener
+from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring, open_model, open_summarizer, with_wait_listener
 from harness.models.litellm_model import LitellmModel
 from harness.models.scripted.profiles import is_scripted
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
-from harness.models.wiring import Wiring
 from harness.protocols import Model
 from harness.task import Task
 from harness.tasks import load_task
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 
 TASK = load_task("flashcards")(1)
 

@@ -19,7 +19,7 @@ from harness.events import Compaction, Entry
 from harness.replay.document import parse_document
 from harness.replay.formats import detect_format, read_document
 from harness.replay.session_file import TimedEntry, encode_lines, read_log
-from harness.testing.session_strategies import sessions, sessions_with_rollback
+from harness.testing.strategies import sessions, sessions_with_rollback
 from harness.view import find_violation, fold_all
 from tests.replay.outline import FIXTURES, fixture, outline, squeezes
 from tests.store.samples import ENDED, compaction, events, flat, opening, step

@@ -15,8 +15,7 @@ from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.testing.fake_model import FakeModel
-from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.fakes import FakeModel, MemorySandbox
 from tests.experiment.tiny_task import tiny
 
 AGAIN = assistant("", ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "ls"}'))

@@ -13,7 +13,7 @@ from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.session.grading import Verdict, apply_verdicts, grade_workspace, parse_verdicts
 from harness.task import Check, Grader
 from harness.tasks import load_task
-from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.fakes import MemorySandbox
 from tests.experiment.tiny_task import tiny
 
 NONCE = "0123456789abcdef"

@@ -16,8 +16,7 @@ from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
 from harness.session.sub_agents import EXPLORE_MAX_STEPS, MAX_ANSWER_CHARACTERS, ExploreTool, select_exploring_tools
 from harness.store.log import MemoryLog
-from harness.testing.fake_model import FakeModel
-from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.fakes import FakeModel, MemorySandbox
 from harness.tools import make_standard_tools
 
 ASKED = ToolCall(call_id="c", name="explore", arguments_json='{"question": "Where is it?"}')

@@ -13,7 +13,7 @@ from harness.task import Fact, Script, Task, World
 from harness.tasks import SUITE, list_knobs, load_task, make_task
 from harness.tasks.kit.facts import make_output_fact
 from harness.tasks.variants import KNOBS, ORDER_FILE, vary_task
-from harness.testing.laws.moves import trace
+from harness.testing.laws.findings import trace
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 
 TASKS = sorted(set(SUITE) - {"long-march"})

@@ -22,7 +22,7 @@ from harness.tasks import load_task
 from harness.tasks.kit.calls import list_directory, read, run
 from harness.tasks.kit.facts import make_output_fact, make_prompt_fact
 from harness.testing.laws import LAWS, PRESETS, SessionCache, check_laws
-from harness.testing.laws.session_cache import SmallWindow
+from harness.testing.laws.simulation import SmallWindow
 from tests.cli.command import within
 
 LOCAL = SandboxChoice(backend="local")

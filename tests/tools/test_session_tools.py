@@ -8,7 +8,7 @@ from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Policy
 from harness.store.log import MemoryOutputs
-from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.fakes import MemorySandbox
 from harness.tools import make_session_tools
 
 LONG = "\n".join(f"line {number}" for number in range(1, 3_001)).encode()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes import open_sandbox
-from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.fakes import MemorySandbox
 from harness.tools.function_tool import clip
 from harness.tools.standard import make_standard_tools
 

@@ -4,10 +4,10 @@ import json
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import ProviderFailed, UsageError
-from harness.events import TextDelta
+from harness.events import TextDelta, Waiting
 from harness.messages import Message
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.catalogue import look_up_weights
@@ -17,11 +17,6 @@ from harness.models.openai_format import encode_messages
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
 from harness.tokens import Measured, Window
-
-if TYPE_CHECKING:
-    from harness.events import Waiting
-    from harness.protocols import Model
-
 
 TIMEOUT_SECONDS = 600.0
 """A server answers one request at a time; those before it may be long."""
@@ -74,7 +69,7 @@ class LocalModel:
     """None = all that it is served with."""
     stop: tuple[str, ...] = ()
     """As of `LitellmModel`."""
-    on_wait: Callable[["Waiting"], None] = ignore
+    on_wait: Callable[[Waiting], None] = ignore
     """As of `LitellmModel`; tried again once and at once, since nothing on this machine gets better by waiting."""
 
     def __post_init__(self) -> None:
@@ -149,7 +144,3 @@ def describe_local_model(name: str) -> dict[str, object]:
         "temperature": TEMPERATURE,
         "price_usd": 0.0,
     }
-
-
-if TYPE_CHECKING:
-    _: Model = LocalModel(name="", endpoint=None)

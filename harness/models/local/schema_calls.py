@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from harness.messages import Message, Reasoning, Text, ToolCall
 from harness.models.openai_format import encode_tools, make_call_namer
-from harness.models.tool_text import AnswerFilter, render_calls, render_results
+from harness.models.text_calls import AnswerFilter, render_calls, render_results
 from harness.protocols import ToolSpec
 
 REPLY_TOOL_NAME, REPLY_ARGUMENT = "reply_to_user", "text"

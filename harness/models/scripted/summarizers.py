@@ -5,9 +5,12 @@ Only the oracle knows the patterns of a task; none knows a value.
 
 import hashlib
 import itertools
+import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
 from harness import transcript
@@ -23,13 +26,55 @@ from harness.models.scripted.patterns import (
     compile_fact_patterns,
 )
 from harness.models.scripted.profiles import Profile
-from harness.models.scripted.ranking import score_lines, split_words
 from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ignore
 from harness.task import Fact, Script
 from harness.tokens import Measured, Window
 from harness.transcript import RECEIPT
+
+SATURATION, LENGTH_SHARE = 1.5, 0.75
+"""k1 and b."""
+_WORD = re.compile(r"\b\w\w+\b")
+_STOP_WORDS = frozenset(
+    (
+        *("a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of"),
+        *("on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"),
+    )
+)
+"""English words that are not looked for."""
+
+
+@lru_cache(maxsize=MAX_CACHED_LINES)
+def split_words(line: str) -> tuple[str, ...]:
+    """The words of a line that can be looked for, in small letters."""
+    return tuple([word for word in _WORD.findall(line.lower()) if word not in _STOP_WORDS])
+
+
+def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[float]:
+    """How much each line has to do with what is asked.
+
+    Args:
+        lines: the words of each, at least one word in all of them together.
+        query: words, each of which stands in a line; all count alike.
+
+    Returns:
+        One score a line, at least 0: sums of single precision, in the order of the alphabet.
+    """
+    average = sum(map(len, lines)) / len(lines)
+    postings: dict[str, list[tuple[int, int]]] = {word: [] for word in sorted(query)}
+    for at, words in enumerate(lines):
+        for word, times in Counter([word for word in words if word in postings]).items():
+            postings[word].append((at, times))
+    lengths = [SATURATION * ((1 - LENGTH_SHARE) + LENGTH_SHARE * len(words) / average) for words in lines]
+    scores, single = array("f", bytes(4 * len(lines))), array("f", (0.0, 0.0))
+    for occurrences in postings.values():
+        single[0] = math.log(1 + (len(lines) - len(occurrences) + 0.5) / (len(occurrences) + 0.5))
+        for at, times in occurrences:
+            single[1] = single[0] * (times / (lengths[at] + times))
+            scores[at] += single[1]
+    return scores.tolist()
+
 
 Summarize = Callable[[str, int], str]
 """From the text of the prompt and the output limit in tokens to the summary."""

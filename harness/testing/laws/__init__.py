@@ -7,12 +7,16 @@ bound. `harness task check` runs them on any task, and the tests run them on eve
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.testing.laws import baseline, bounds, leaks, reruns, scripts, templates, workspace
+from harness.testing.laws import baseline, bounds, reruns
+from harness.testing.laws import baseline as workspace
+from harness.testing.laws import bounds as leaks
+from harness.testing.laws import definitions as scripts
+from harness.testing.laws import definitions as templates
 from harness.testing.laws.findings import Finding as Finding
-from harness.testing.laws.session_cache import GEOMETRY_PRESETS as GEOMETRY_PRESETS
-from harness.testing.laws.session_cache import POLICIES as POLICIES
-from harness.testing.laws.session_cache import PRESETS as PRESETS
-from harness.testing.laws.session_cache import SessionCache as SessionCache
+from harness.testing.laws.simulation import GEOMETRY_PRESETS as GEOMETRY_PRESETS
+from harness.testing.laws.simulation import POLICIES as POLICIES
+from harness.testing.laws.simulation import PRESETS as PRESETS
+from harness.testing.laws.simulation import SessionCache as SessionCache
 
 
 class Law(NamedTuple):

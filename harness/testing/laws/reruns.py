@@ -15,10 +15,19 @@ from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.backends import is_isolated
 from harness.task import Grader, Task
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
-from harness.testing.laws.findings import Finding, make_check_finding, read_values
-from harness.testing.laws.moves import list_shown_texts, trace
-from harness.testing.laws.session_cache import DEFAULT_PRESET, PRESETS, SessionCache, compute_max_steps, look_up_policy
-from harness.testing.laws.simulation import ATTENTIVE_MODEL, HUGE_WINDOW_TOKENS, Run, open_task_sandbox, run_session
+from harness.testing.laws.findings import Finding, list_shown_texts, make_check_finding, read_values, trace
+from harness.testing.laws.simulation import (
+    ATTENTIVE_MODEL,
+    DEFAULT_PRESET,
+    HUGE_WINDOW_TOKENS,
+    PRESETS,
+    Run,
+    SessionCache,
+    compute_max_steps,
+    look_up_policy,
+    open_task_sandbox,
+    run_session,
+)
 from harness.transcript import parse_arguments
 
 NO_GRADER = Grader(files=(), command="false")

@@ -4,7 +4,7 @@ from harness.compaction.compactor import SessionCompactor
 from harness.events import Compaction, Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
 

@@ -16,7 +16,7 @@ from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.factory import open_summarizer
 from harness.protocols import Model
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, fold, fold_all
 

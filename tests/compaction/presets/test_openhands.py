@@ -10,7 +10,7 @@ from harness.compaction.presets.openhands import EventList, OpenHands, OpenHands
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, Hook, MessageAdded, Patch
 from harness.messages import Message, assistant
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
 from tests.compaction.presets.examples import compacted, due, session

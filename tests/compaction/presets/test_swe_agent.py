@@ -7,7 +7,7 @@ from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityT
 from harness.errors import UsageError
 from harness.messages import ToolCall, assistant, user
 from harness.protocols import ExecResult, Policy
-from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.fakes import MemorySandbox
 from harness.tools.session_tools import choose_truncation, make_session_tools
 from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, step, view_of

@@ -12,7 +12,7 @@ from harness.compaction.description import inspect_abilities
 from harness.events import Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
-from harness.testing.fake_model import FakeModel
+from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
 

@@ -5,8 +5,7 @@ import pytest
 from harness.errors import ContextOverflow, UnknownName, UsageError
 from harness.messages import system, user
 from harness.models.endpoint.faults import OVERFLOW_MESSAGES, parse_fault
-from harness.models.endpoint.model_finder import list_model_names, make_model_finder
-from harness.models.endpoint.server import serve_endpoint
+from harness.models.endpoint.server import list_model_names, make_model_finder, serve_endpoint
 from harness.models.factory import open_model
 from harness.models.litellm_model import LitellmModel
 from harness.models.retry import Retry

@@ -9,12 +9,11 @@ from harness.compaction.presets.goose import Goose
 from harness.errors import ContextOverflow, UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import assistant, system, user
-from harness.models.factory import open_model
+from harness.models.factory import Wiring, open_model
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.model import TEMPERATURE, LocalModel, describe_local_model
 from harness.models.local.schema_calls import build_answer_schema
 from harness.models.local.server import Endpoint, serve_models
-from harness.models.wiring import Wiring
 from harness.protocols import LimitedInputModel, Request, ToolSpec
 from harness.tokens import Window
 from harness.view import fold_all

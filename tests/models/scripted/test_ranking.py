@@ -5,7 +5,7 @@ import bm25s.stopwords
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.models.scripted.ranking import score_lines, split_words
+from harness.models.scripted.summarizers import score_lines, split_words
 
 LINES = st.lists(st.text("ab c.\n\tÄßIİ_1'", max_size=12) | st.text(max_size=20), max_size=12)
 WORDS = st.lists(st.sampled_from(["deck", "card", "due", "ease", "port"]), max_size=6).map(tuple)

@@ -14,7 +14,7 @@ from harness.events import Compaction
 from harness.messages import extract_part_text
 from harness.store.journal import Journal
 from harness.store.sessions import queries
-from harness.testing.session_strategies import sessions
+from harness.testing.strategies import sessions
 from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, opening, step, trial
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.messages import Message, Reasoning, assistant
-from harness.models.endpoint.response_encoder import encode_chunks, encode_completion
+from harness.models.endpoint.completions import encode_chunks, encode_completion
 from harness.models.openai_format import StreamedReply
 from harness.protocols import Reply
 from tests.models.test_openai_format import calls as whole_calls
