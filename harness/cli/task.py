@@ -57,7 +57,8 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     Of the laws of the simulation, law 8 (more fidelity never hurts) and law 10 over the wire are not tried: they need a grid and
     a server. Those that depend on a policy are tried under `keep-last` with its defaults alone, and law 9 in no sandbox `local`.
     """
-    from harness.testing.laws import SessionCache, check_laws  # noqa: PLC0415  (loads the agent and all that it needs)
+    from harness.testing.laws import check_laws  # noqa: PLC0415  (loads the agent and all that it needs)
+    from harness.testing.laws.simulation import SessionCache  # noqa: PLC0415
 
     whole_name = name if not name.endswith(".py") else f"{name}:{find_only_function(name)}"
     template = load_task(whole_name)

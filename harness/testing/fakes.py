@@ -4,21 +4,10 @@ import hashlib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
 
+from harness import protocols
 from harness.errors import FileMissing, ModelError, PathRefused
 from harness.events import TextDelta
 from harness.messages import Message
-from harness.protocols import (
-    ExecResult,
-    FileChange,
-    FileEntry,
-    FileState,
-    Reply,
-    Request,
-    SandboxInfo,
-    SandboxLimits,
-    Snapshot,
-    ignore,
-)
 from harness.sandboxes.snapshots import MemoryBlobStore, diff_snapshots
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 
@@ -30,10 +19,10 @@ class FakeModel:
         """Prepare the replies."""
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
-        self.requests: list[Request] = []
+        self.requests: list[protocols.Request] = []
         self._replies = iter(replies)
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+    def reply(self, request: protocols.Request, listen: Callable[[TextDelta], None] = protocols.ignore) -> protocols.Reply:
         """The next prepared reply.
 
         Raises:
@@ -52,20 +41,22 @@ class FakeModel:
             input_tokens=Measured(sum(counter.count(message) for message in request.messages)),
             output_tokens=Measured(counter.count(prepared)),
         )
-        return Reply(message=prepared, usage=usage, seconds=0.0)
+        return protocols.Reply(message=prepared, usage=usage, seconds=0.0)
 
 
-def succeed(_: str) -> ExecResult:
+def succeed(_: str) -> protocols.ExecResult:
     """Every command ends well and prints nothing."""
-    return ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
+    return protocols.ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
 
 
 class MemorySandbox:
     """Keeps the protocol of `harness.protocols.Sandbox`, except that a command is whatever `answer` says."""
 
-    def __init__(self, answer: Callable[[str], ExecResult] = succeed) -> None:
+    def __init__(self, answer: Callable[[str], protocols.ExecResult] = succeed) -> None:
         """Start with an empty workspace."""
-        self.info = SandboxInfo(backend="memory", image=None, isolation=(), limits=SandboxLimits(), enforced=())
+        self.info = protocols.SandboxInfo(
+            backend="memory", image=None, isolation=(), limits=protocols.SandboxLimits(), enforced=()
+        )
         self._answer = answer
         self._files: dict[str, bytes] = {}
         self._blobs = MemoryBlobStore()
@@ -73,7 +64,7 @@ class MemorySandbox:
     def start(self) -> None:
         """Nothing to bring up."""
 
-    def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
+    def run(self, command: str, *, timeout_seconds: float = 60.0) -> protocols.ExecResult:
         """What the answering function says."""
         return self._answer(command)
 
@@ -88,34 +79,34 @@ class MemorySandbox:
         """Create or overwrite a file."""
         self._files[_normalize_path(path)] = content
 
-    def list(self, path: str) -> tuple[FileEntry, ...]:
+    def list(self, path: str) -> tuple[protocols.FileEntry, ...]:
         """The entries of a directory by name."""
         folder = _normalize_path(path)
         prefix = "" if folder == "." else folder + "/"
         below = [name.removeprefix(prefix) for name in self._files if name.startswith(prefix)]
         if not below and folder != ".":
             raise FileMissing(path)
-        found: dict[str, FileEntry] = {}
+        found: dict[str, protocols.FileEntry] = {}
         for name in below:
             first, inner, _ = name.partition("/")
             size = 0 if inner else len(self._files[prefix + name])
-            found[first] = FileEntry(name=first, kind="directory" if inner else "file", size_bytes=size)
+            found[first] = protocols.FileEntry(name=first, kind="directory" if inner else "file", size_bytes=size)
         return tuple(found[name] for name in sorted(found))
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> protocols.Snapshot:
         """The state of the workspace now."""
         files = {}
         for name, content in sorted(self._files.items()):
             digest = hashlib.sha256(content).hexdigest()
             self._blobs.put(digest, content)
-            files[name] = FileState(sha256=digest, mode=0o644, size_bytes=len(content))
-        return Snapshot(tree_id=hashlib.sha256(repr(files).encode()).hexdigest(), files=files)
+            files[name] = protocols.FileState(sha256=digest, mode=0o644, size_bytes=len(content))
+        return protocols.Snapshot(tree_id=hashlib.sha256(repr(files).encode()).hexdigest(), files=files)
 
-    def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
+    def diff(self, older: protocols.Snapshot, newer: protocols.Snapshot) -> tuple[protocols.FileChange, ...]:
         """Return what changed, by path."""
         return diff_snapshots(self._blobs, older, newer)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: protocols.Snapshot) -> None:
         """Bring the workspace back to a snapshot."""
         self._files = {path: self._blobs.get(state.sha256) for path, state in snapshot.files.items()}
 

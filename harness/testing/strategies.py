@@ -1,24 +1,13 @@
 """Hypothesis strategies for conversations and logs, for property tests of policies (ours and anyone's)."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from harness import events
 from harness.agent.inbox import Inbox
-from harness.events import (
-    Entry,
-    Event,
-    MessageAdded,
-    MessageQueued,
-    MessageUnqueued,
-    RolledBack,
-    SessionStarted,
-    StepFinished,
-    TurnEnded,
-    WorkspaceSaved,
-)
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy, ToolSpec
 from harness.session.assembly import assemble_session
@@ -43,15 +32,7 @@ def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
         ToolCall(call_id=f"c{number}-{index}", name=name, arguments_json=f'{{"path": "f{index}.py"}}')
         for index, name in enumerate(names)
     ]
-    results = [
-        ToolResult(
-            call_id=call.call_id,
-            name=call.name,
-            output=draw(TEXTS) * draw(st.integers(1, 12)),
-            status=draw(st.sampled_from(["completed", "error"])),
-        )
-        for call in calls
-    ]
+    results = [draw(_results(call)) for call in calls]
     return [assistant(draw(TEXTS), *calls), *map(tool, results)]
 
 
@@ -64,64 +45,64 @@ def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
 
 
 @st.composite
-def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[Entry, ...]:
+def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
     """The log of a session without compactions."""
-    events: list[MessageAdded | StepFinished] = []
+    drawn: list[events.MessageAdded | events.StepFinished] = []
     step = 0
     for message in draw(conversations(max_steps)):
         if message.role == "assistant":
             step += 1
-            events.append(make_step_finished(step))
-        events.append(MessageAdded(message=message, step=step))
-    return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
+            drawn.append(make_step_finished(step))
+        drawn.append(events.MessageAdded(message=message, step=step))
+    return tuple(events.Entry(seq, event) for seq, event in enumerate(drawn, start=1))
 
 
 _ACTIONS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back")
 
 
 @st.composite
-def multi_turn_logs(draw: st.DrawFn) -> tuple[Entry, ...]:
+def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
     """The log of a session `s` of several turns: messages queue, are taken or withdrawn, workspaces change, it is rolled back."""
-    events: list[Event] = [
+    drawn: list[events.Event] = [
         make_session_started("s"),
-        MessageAdded(message=user("build it"), step=0),
-        WorkspaceSaved(step=0, tree_id="t0"),
+        events.MessageAdded(message=user("build it"), step=0),
+        events.WorkspaceSaved(step=0, tree_id="t0"),
     ]
     step, turn, trees = 0, 1, 0
 
-    def build_entries() -> tuple[Entry, ...]:
-        return tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
+    def build_entries() -> tuple[events.Entry, ...]:
+        return tuple(events.Entry(seq, event) for seq, event in enumerate(drawn, 1))
 
     for act in draw(st.lists(st.sampled_from(_ACTIONS), max_size=25)):
         waits = list(find_queued_messages(build_entries()))
         if act in {"step", "change"}:
             step += 1
-            events += [MessageAdded(message=assistant(f"step {step}"), step=step), make_step_finished(step)]
+            drawn += [events.MessageAdded(message=assistant(f"step {step}"), step=step), make_step_finished(step)]
             if act == "change":
                 trees += 1
-                events.append(WorkspaceSaved(step=step, tree_id=f"t{trees}"))
+                drawn.append(events.WorkspaceSaved(step=step, tree_id=f"t{trees}"))
         elif act == "queue":
-            events.append(MessageQueued(text=f"message {len(events)}"))
+            drawn.append(events.MessageQueued(text=f"message {len(drawn)}"))
         elif act == "take" and waits:
-            events += [
-                MessageUnqueued(queued=waits[0], why="taken"),
-                MessageAdded(message=user(find_queued_messages(build_entries())[waits[0]]), step=step + 1),
+            drawn += [
+                events.MessageUnqueued(queued=waits[0], why="taken"),
+                events.MessageAdded(message=user(find_queued_messages(build_entries())[waits[0]]), step=step + 1),
             ]
             turn += 1
         elif act == "withdraw" and waits:
-            events.append(MessageUnqueued(queued=draw(st.sampled_from(waits)), why="withdrawn"))
+            drawn.append(events.MessageUnqueued(queued=draw(st.sampled_from(waits)), why="withdrawn"))
         elif act == "end":
-            events.append(TurnEnded(turn=turn, status=draw(st.sampled_from(["completed", "failed"])), reason="replied"))
+            drawn.append(events.TurnEnded(turn=turn, status=draw(st.sampled_from(["completed", "failed"])), reason="replied"))
         elif act == "back":
             back = draw(st.integers(0, find_last_step(build_entries())))
-            events.append(RolledBack(step=back, to_event=find_step_end(build_entries(), back)))
+            drawn.append(events.RolledBack(step=back, to_event=find_step_end(build_entries(), back)))
             step = find_last_step(build_entries())
     return build_entries()
 
 
-def make_session_started(session_id: str) -> SessionStarted:
+def make_session_started(session_id: str) -> events.SessionStarted:
     """The first event of a session about which nothing is remarkable."""
-    return SessionStarted(
+    return events.SessionStarted(
         session_id=session_id,
         task="build it",
         model="scripted",
@@ -133,9 +114,9 @@ def make_session_started(session_id: str) -> SessionStarted:
     )
 
 
-def make_step_finished(step: int) -> StepFinished:
+def make_step_finished(step: int) -> events.StepFinished:
     """The end of a step about which nothing is remarkable."""
-    return StepFinished(
+    return events.StepFinished(
         step=step,
         view_tokens=Estimated(0),
         view_messages=0,
@@ -174,14 +155,14 @@ class FakeTool:
 
 
 @st.composite
-def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[Entry, ...]:
+def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[events.Entry, ...]:
     """The log of a session under a policy, from its beginning to its end."""
     replies, outputs = [], {}
     for number in range(draw(st.integers(0, max_steps))):
         names = draw(st.lists(st.sampled_from(["execute_command", "read_file"]), min_size=1, max_size=3))
         calls = [ToolCall(call_id=f"c{number}-{at}", name=name, arguments_json='{"path": "a"}') for at, name in enumerate(names)]
         replies.append(assistant(draw(TEXTS), *calls))
-        outputs.update({call.call_id: draw(_results(call)) for call in calls})
+        outputs.update({call.call_id: draw(_results(call, (0, 0, 700))) for call in calls})
     later = draw(st.lists(st.builds(LaterMessage, step=st.integers(1, max_steps), text=TEXTS.filter(str.strip)), max_size=3))
     resources = SessionResources(
         session_id="made",
@@ -200,21 +181,21 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[Entr
 
 
 @st.composite
-def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[Entry, ...]:
+def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entry, ...]:
     """The log of a session that was rolled back to one of its steps and gone on with."""
     log = draw(sessions(policy))
-    seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, StepFinished)]))
-    more: tuple[Event, ...] = (
-        RolledBack(step=step, to_event=seq),
-        MessageAdded(message=user(draw(TEXTS)), step=step),
-        MessageAdded(message=assistant(draw(TEXTS)), step=step + 1),
+    seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, events.StepFinished)]))
+    more: tuple[events.Event, ...] = (
+        events.RolledBack(step=step, to_event=seq),
+        events.MessageAdded(message=user(draw(TEXTS)), step=step),
+        events.MessageAdded(message=assistant(draw(TEXTS)), step=step + 1),
         make_step_finished(step + 1),
-        TurnEnded(turn=2, status="completed", reason="replied"),
+        events.TurnEnded(turn=2, status="completed", reason="replied"),
     )
-    return (*log, *(Entry(len(log) + number, event) for number, event in enumerate(more, 1)))
+    return (*log, *(events.Entry(len(log) + number, event) for number, event in enumerate(more, 1)))
 
 
-def _results(call: ToolCall) -> st.SearchStrategy[ToolResult]:
+def _results(call: ToolCall, clipped_characters: Sequence[int] = (0,)) -> st.SearchStrategy[ToolResult]:
     return st.builds(
         lambda text, times, status, cut: ToolResult(
             call_id=call.call_id, name=call.name, output=text * times, status=status, clipped_characters=cut
@@ -222,7 +203,7 @@ def _results(call: ToolCall) -> st.SearchStrategy[ToolResult]:
         TEXTS,
         st.integers(1, 12),
         st.sampled_from(["completed", "error"]),
-        st.sampled_from([0, 0, 700]),
+        st.sampled_from(clipped_characters),
     )
 
 

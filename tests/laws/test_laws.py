@@ -15,12 +15,14 @@ import pytest
 from allpairspy import AllPairs
 
 from harness.tasks import SUITE
-from harness.testing.laws import GEOMETRY_PRESETS, LAWS, POLICIES, PRESETS, Law, SessionCache
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, WINDOW_TOKENS
+from harness.testing.laws import LAWS, Law
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, POLICIES, PRESETS, WINDOW_TOKENS, SessionCache
 from harness.tokens import Window
 from tests.laws.suite import FULL, SEEDS, TASKS, needs
 
 ELSEWHERE = {"law-9", "law-10"}
+GEOMETRY_PRESETS = ("extractive", "early-empty", "late-extractive")
+"""Those that differ in more than the summarizer."""
 BY_GEOMETRY = {"law-1", "law-3", "law-4"}
 BY_EVENTS = {"default/openhands"}
 """Acts at a number of events, too."""

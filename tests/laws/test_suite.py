@@ -13,8 +13,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.events import MessageAdded
 from harness.task import FactKind
 from harness.tasks import SUITE
-from harness.testing.laws import SessionCache
-from harness.testing.laws.simulation import Run
+from harness.testing.laws.simulation import Run, SessionCache
 from tests.laws.suite import FULL, TASKS, dealt, each, needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
@@ -27,7 +26,7 @@ MIXES = [pytest.param(PYTHON, id="python"), pytest.param(TASKS, id="all", marks=
 
 @cache
 def session(name: str) -> Run:
-    return SessionCache(SUITE[name]).run_uncompacted(1)
+    return SessionCache(SUITE[name]).run(1)
 
 
 @cache

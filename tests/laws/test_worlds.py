@@ -17,8 +17,8 @@ from harness.metrics.measurement import measure_session
 from harness.task import World
 from harness.tasks import SUITE, make_task
 from harness.tasks.variants import ORDER_FILE
-from harness.testing.laws import LAWS, Law, SessionCache
-from harness.testing.laws.simulation import Run, simulate
+from harness.testing.laws import LAWS, Law
+from harness.testing.laws.simulation import Run, SessionCache, simulate
 from tests.laws.suite import needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

@@ -21,8 +21,8 @@ from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
 from harness.tasks.kit.calls import list_directory, read, run
 from harness.tasks.kit.facts import make_output_fact, make_prompt_fact
-from harness.testing.laws import LAWS, PRESETS, SessionCache, check_laws
-from harness.testing.laws.simulation import SmallWindow
+from harness.testing.laws import LAWS, check_laws
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, NO_COMPACTION, PRESETS, SessionCache, SmallWindow
 from tests.cli.command import within
 
 LOCAL = SandboxChoice(backend="local")
@@ -535,7 +535,7 @@ def test_a_policy_that_lets_the_window_overflow_is_told(good):
 class Compacting(SessionCache):
     """A policy that acts where it should not."""
 
-    def run(self, seed, policy, window_tokens):
+    def run(self, seed, policy=NO_COMPACTION, window_tokens=HUGE_WINDOW_TOKENS):
         if isinstance(policy, KeepLast):
             policy = replace(policy, context_window=14_000, threshold=0.5)
         return super().run(seed, policy, window_tokens)
@@ -550,11 +550,11 @@ def test_a_policy_that_acts_in_a_large_window_is_told(good):
 class Moody(SessionCache):
     """A session that is run again ends before its last two calls; in a compacted one every request got another answer."""
 
-    def run_uncached(self, task, policy, window_tokens):
+    def run_uncached(self, task, policy=NO_COMPACTION, window_tokens=HUGE_WINDOW_TOKENS):
         done = super().run_uncached(task, policy, window_tokens)
         return replace(done, requests=done.requests[:-2]) if self._runs else done
 
-    def run_compacted(self, seed, preset, summarizer=None):
+    def run_compacted(self, seed, preset="extractive", summarizer=None):
         done = super().run_compacted(seed, preset, summarizer)
         requests = tuple(
             (request, replace(reply, message=assistant(f"Well. {reply.message.text}", *reply.message.calls)))
@@ -565,7 +565,7 @@ class Moody(SessionCache):
 
 def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
     moody = Moody(lambda seed: changed_step(good(seed), "try", required_facts=("greeting",)), sandbox=LOCAL)
-    moody.run_uncompacted(1)
+    moody.run(1)
     (finding,) = BY_NAME["repeats"].find(moody, 1, "extractive")
     assert (finding.step, finding.fact) == ("try", "greeting")
     assert finding.message.startswith("another course is taken")

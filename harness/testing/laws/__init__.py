@@ -7,16 +7,9 @@ bound. `harness task check` runs them on any task, and the tests run them on eve
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.testing.laws import baseline, bounds, reruns
-from harness.testing.laws import baseline as workspace
-from harness.testing.laws import bounds as leaks
-from harness.testing.laws import definitions as scripts
-from harness.testing.laws import definitions as templates
-from harness.testing.laws.findings import Finding as Finding
-from harness.testing.laws.simulation import GEOMETRY_PRESETS as GEOMETRY_PRESETS
-from harness.testing.laws.simulation import POLICIES as POLICIES
-from harness.testing.laws.simulation import PRESETS as PRESETS
-from harness.testing.laws.simulation import SessionCache as SessionCache
+from harness.testing.laws import baseline, bounds, definitions, reruns
+from harness.testing.laws.findings import Finding
+from harness.testing.laws.simulation import SessionCache
 
 
 class Law(NamedTuple):
@@ -35,25 +28,25 @@ class Law(NamedTuple):
 
 
 LAWS: tuple[Law, ...] = (
-    Law("template", 0, "the template makes the same task for a seed again, in another process too", templates.check_template),
-    Law("names", 1, "names and placeholders are declared, patterns have one group", scripts.check_names),
-    Law("values", 2, "script and facts hold no value, and no prior is one", templates.check_values),
-    Law("patterns", 2, "patterns read each value where it is told, and nothing else", scripts.check_patterns),
-    Law("fits", 2, "the first request leaves room in the window", scripts.check_first_request),
-    Law("files", 2, "the files of the workspace can be laid", workspace.check_files),
+    Law("template", 0, "the template makes the same task for a seed again, in another process too", definitions.check_template),
+    Law("names", 1, "names and placeholders are declared, patterns have one group", definitions.check_names),
+    Law("values", 2, "script and facts hold no value, and no prior is one", definitions.check_values),
+    Law("patterns", 2, "patterns read each value where it is told, and nothing else", definitions.check_patterns),
+    Law("fits", 2, "the first request leaves room in the window", definitions.check_first_request),
+    Law("files", 2, "the files of the workspace can be laid", baseline.check_files),
     Law("succeeds", 3, "who forgets nothing passes every check", baseline.check_success),
     Law("sight", 3, "no step takes a value that it cannot see", baseline.check_sight),
     Law("readings", 3, "patterns read no other value in the whole session", baseline.check_readings),
     Law("evidence", 3, "each step is shown done by what it leaves", baseline.check_evidence),
-    Law("recovery", 3, "what can be got again is shown by its recovering call", workspace.check_recovery),
+    Law("recovery", 3, "what can be got again is shown by its recovering call", baseline.check_recovery),
     Law("idle", 3, "who does nothing passes no check, even in an empty workspace", baseline.check_idle),
     Law("repeats", 3, "the session repeats, files and verdicts too", reruns.check_repeat),
     Law("law-1", 4, "in a large window no policy changes anything", bounds.check_law_1, by_preset=True),
     Law("law-2", 4, "without compaction a small window overflows when it must", bounds.check_law_2),
     Law("law-3", 4, "oracle summaries lose nothing", bounds.check_law_3, by_preset=True),
     Law("law-4", 4, "empty summaries lose what only the prompt said", bounds.check_law_4, by_preset=True),
-    Law("law-5-told", 4, "what is made follows what is told", leaks.check_outputs_follow_facts),
-    Law("law-5-blank", 4, "what is told to nobody becomes the prior", leaks.check_blanks_become_priors),
+    Law("law-5-told", 4, "what is made follows what is told", bounds.check_outputs_follow_facts),
+    Law("law-5-blank", 4, "what is told to nobody becomes the prior", bounds.check_blanks_become_priors),
     Law("law-6-answers", 4, "the model is a function of what it sees", reruns.check_same_answer, by_preset=True),
     Law("law-6-bytes", 4, "a compacted session repeats", reruns.check_compacted_repeat, by_preset=True),
     Law("law-7", 4, "every request fits the window and is legal", bounds.check_law_7, by_preset=True),

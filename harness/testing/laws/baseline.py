@@ -12,6 +12,7 @@ from string import Template
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
+from harness.models.scripted.visible_state import extract_searchable_text
 from harness.protocols import Sandbox
 from harness.session.resources import write_workspace
 from harness.task import CallTemplate, Fact, Task
@@ -19,7 +20,6 @@ from harness.testing.laws.findings import (
     Finding,
     Move,
     find_first_needing_step,
-    list_shown_texts,
     make_check_finding,
     read_values,
 )
@@ -30,10 +30,10 @@ from harness.transcript import find_key_argument
 
 def check_success(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that an agent that forgets nothing finishes the script and passes every check."""
-    plain = sessions.run_uncompacted(seed)
+    plain = sessions.run(seed)
     if plain.outcome.reason != "replied":
         words = f"the session does not end by itself: {plain.outcome.reason} after {plain.outcome.steps} model calls"
-        yield Finding(message=words, seed=seed, step=_find_last_step(sessions.trace_moves(seed)))
+        yield Finding(words, seed=seed, step=_find_last_step(sessions.trace_moves(seed)))
     for judged in plain.check_results:
         if not judged.passed:
             words = f"fails although nothing was forgotten: {judged.detail or 'the grader gave no reason'}"
@@ -54,7 +54,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
                 words = (
                     "it takes this value from the prior, since nothing before it shows the value in words that a pattern reads"
                 )
-                yield Finding(message=words, step=move.step, fact=name, seed=seed)
+                yield Finding(words, step=move.step, fact=name, seed=seed)
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -68,17 +68,17 @@ def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
         for other, step in sorted(others.items()):
             if other != task.values[fact.name]:
                 words = f"its patterns read {other!r} in the course of the session, and its value is {task.values[fact.name]!r}"
-                yield Finding(message=words, step=step or find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
+                yield Finding(words, step=step or find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
 
 
 def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str, str]]:
     """Return every text that the session shows, with the step that brought it about; empty = none did."""
-    requests = sessions.run_uncompacted(seed).requests
+    requests = sessions.run(seed).requests
     last, reply = requests[-1]
     began = [len(request.messages) for request, _ in requests]
     for at, message in enumerate((*last.messages, reply.message)):
         move = bisect_right(began, at) - 1
-        yield from ((sessions.trace_moves(seed)[move].step if move >= 0 else "", text) for text in list_shown_texts(message))
+        yield sessions.trace_moves(seed)[move].step if move >= 0 else "", extract_searchable_text(message)
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -90,10 +90,10 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
         if not taken[step.name]:
             if (before := _find_showing_step(step.name, moves)) is not None:
                 words = f"it is never taken, since what the step {before!r} leaves shows it done too"
-                yield Finding(message=words, step=step.name, seed=seed)
+                yield Finding(words, step=step.name, seed=seed)
         elif taken[step.name] > 1 + repaired[step.name]:
             words = f"it is taken {taken[step.name]} times: it fails, or nothing that it leaves shows it done"
-            yield Finding(message=words, step=step.name, seed=seed)
+            yield Finding(words, step=step.name, seed=seed)
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
@@ -110,7 +110,7 @@ def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     ways = {"although nothing was done": idle, "in an empty workspace": replace(idle, workspace=())}
     reported_checks: set[str] = set()
     for how, task in ways.items():
-        for judged in sessions.run_uncached(task, NoCompaction(), HUGE_WINDOW_TOKENS).check_results:
+        for judged in sessions.run_uncached(task).check_results:
             if judged.passed and judged.check.name not in reported_checks:
                 reported_checks.add(judged.check.name)
                 words = f"passes {how}; demand something that only the work brings about"
@@ -126,7 +126,7 @@ def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
             try:
                 sandbox.write(path, text.encode())
             except ToolError as error:
-                yield Finding(message=f"the file {path!r} cannot be laid: {error}", seed=seed)
+                yield Finding(f"the file {path!r} cannot be laid: {error}", seed=seed)
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -147,7 +147,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
         for fact in later:
             if missed := _find_recovery_error(fact, task, sandbox):
                 words = f"it cannot be got again, neither from the workspace as it is laid nor as the work leaves it: {missed}"
-                yield Finding(message=words, fact=fact.name, seed=seed)
+                yield Finding(words, fact=fact.name, seed=seed)
 
 
 def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:

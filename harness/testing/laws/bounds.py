@@ -12,7 +12,6 @@ from harness.models.tokenizer import count_message_tokens
 from harness.task import Fact, Task
 from harness.testing.laws.findings import Finding, make_check_finding, read_values, trace
 from harness.testing.laws.simulation import (
-    DEFAULT_PRESET,
     HUGE_WINDOW_TOKENS,
     PRESETS,
     Run,
@@ -25,30 +24,24 @@ from harness.view import find_violation, fold_all
 
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that a policy whose trigger is relative to the window does nothing in a window larger than the session."""
-    plain, other = sessions.run_uncompacted(seed), sessions.run(seed, look_up_policy(preset), HUGE_WINDOW_TOKENS)
+    plain, other = sessions.run(seed), sessions.run(seed, look_up_policy(preset))
     if other.compactions:
-        yield Finding(message=f"compacted {len(other.compactions)} times in a window of {HUGE_WINDOW_TOKENS:,} tokens", seed=seed)
-    yield from _compare_course(plain, other, seed)
-    for name in sorted(other.failed_checks - plain.failed_checks):
-        yield Finding(message=f"fails under a policy ({preset}) that never acted", check=name, seed=seed)
-
-
-def _compare_course(plain: Run, other: Run, seed: int) -> Iterator[Finding]:
-    """Compare what both sessions did and left."""
+        yield Finding(f"compacted {len(other.compactions)} times in a window of {HUGE_WINDOW_TOKENS:,} tokens", seed=seed)
     if plain.calls != other.calls:
-        yield Finding(message="another course was taken although nothing was compacted", seed=seed)
+        yield Finding("another course was taken although nothing was compacted", seed=seed)
     elif plain.files != other.files:
-        yield Finding(message="other files were left although nothing was compacted", seed=seed)
+        yield Finding("other files were left although nothing was compacted", seed=seed)
+    for name in sorted(other.failed_checks - plain.failed_checks):
+        yield Finding(f"fails under a policy ({preset}) that never acted", check=name, seed=seed)
 
 
 def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that without compaction a smaller window overflows at the step at which the session outgrows it."""
     window_tokens = sessions.choose_small_window(seed).window_tokens
-    sizes = [step.usage.prompt_tokens for step in sessions.run_uncompacted(seed).steps]
+    sizes = [step.usage.prompt_tokens for step in sessions.run(seed).steps]
     predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
     if predicted is None:
-        words = f"the session never fills a window, it ends at {max(sizes):,} tokens: let it read or print more"
-        yield Finding(message=words, seed=seed)
+        yield Finding(f"the session never fills a window, it ends at {max(sizes):,} tokens: let it read or print more", seed=seed)
         return
     small = sessions.run(seed, NoCompaction(), window_tokens)
     if (small.outcome.reason, small.outcome.steps) != ("overflow", predicted - 1):
@@ -56,14 +49,14 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
             f"a window of {window_tokens:,} tokens without compaction should overflow at request {predicted}; the session "
             f"ended by {small.outcome.reason} after {small.outcome.steps}"
         )
-        yield Finding(message=words, seed=seed)
+        yield Finding(words, seed=seed)
 
 
 def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that with oracle summaries every check passes, and nothing else is done than without compaction."""
-    plain, oracle = sessions.run_uncompacted(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
+    plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
-        yield Finding(message=f"the session is never compacted ({preset}); let it read or print more", seed=seed)
+        yield Finding(f"the session is never compacted ({preset}); let it read or print more", seed=seed)
     for judged in oracle.check_results:
         if not judged.passed:
             words = f"fails although summaries keep every line with a fact: {judged.detail}"
@@ -77,21 +70,19 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
         return
-    extra_call = oracle.call_keys[parted] if parted < len(oracle.call_keys) else None
-    moves = trace(task, oracle.requests)
-    before = 0
-    step = ""
-    for move, (_, reply) in zip(moves, oracle.requests, strict=True):
-        if before <= parted < before + len(reply.message.calls):
-            step = move.step
-        before += len(reply.message.calls)
-    did = f"{extra_call[0]} {extra_call[1]!r:.100}" if extra_call else "nothing more"
-    due = f"{plain.call_keys[parted][0]} {plain.call_keys[parted][1]!r:.100}" if parted < len(plain.call_keys) else "nothing more"
+    steps: list[str] = []  # one for each call
+    for move, (_, reply) in zip(trace(task, oracle.requests), oracle.requests, strict=True):
+        steps += [move.step] * len(reply.message.calls)
+    step = steps[parted] if parted < len(steps) else ""
+    did, due = (
+        f"{run.call_keys[parted][0]} {run.call_keys[parted][1]!r:.100}" if parted < len(run.call_keys) else "nothing more"
+        for run in (oracle, plain)
+    )
     words = (
         f"although summaries keep every line with a fact or a receipt, the agent does {did} where it would do {due}: a value "
         "or the evidence of a step stands in no line that a pattern matches"
     )
-    yield Finding(message=words, step=step, seed=seed)
+    yield Finding(words, step=step, seed=seed)
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
@@ -102,7 +93,7 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     """
     empty, task = sessions.run_compacted(seed, preset, "scripted/empty"), sessions.make_task(seed)
     if not empty.compactions:
-        yield Finding(message=f"the session is never compacted ({preset}); let it read or print more", seed=seed)
+        yield Finding(f"the session is never compacted ({preset}); let it read or print more", seed=seed)
         return
     prompt_facts = find_prompt_only_facts(task)
     late = _find_late_facts(sessions, seed, prompt_facts, empty)
@@ -110,16 +101,16 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
         prompt_facts
         and not late
         and not _find_late_facts(
-            sessions, seed, _find_user_facts(task), sessions.run_compacted(seed, DEFAULT_PRESET, "scripted/empty")
+            sessions, seed, _find_user_facts(task), sessions.run_compacted(seed, summarizer="scripted/empty")
         )
     ):
         words = "every fact that the user tells is used before the first compaction, so forgetting it costs nothing"
-        yield Finding(message=words, fact=min(prompt_facts), seed=seed)
+        yield Finding(words, fact=min(prompt_facts), seed=seed)
     for judged in empty.check_results:
         forgotten = sorted(set(judged.check.required_facts) & late)
         if forgotten and judged.passed:
             words = "it was forgotten before it was first needed, and the check passes"
-            yield Finding(message=words, fact=forgotten[0], check=judged.check.name, seed=seed)
+            yield Finding(words, fact=forgotten[0], check=judged.check.name, seed=seed)
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
@@ -154,16 +145,15 @@ def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):
         counted = sum(map(count_message_tokens, request.messages)) + count_tool_tokens(request.tools)
         if not counted == reply.usage.prompt_tokens == step.usage.prompt_tokens <= window_tokens:
-            yield Finding(message=f"request {number} has {counted} tokens and was counted or let through wrongly", seed=seed)
+            yield Finding(f"request {number} has {counted} tokens and was counted or let through wrongly", seed=seed)
         if (wrong := find_violation(request.messages)) is not None:
-            yield Finding(message=f"request {number} is not legal: {wrong}", seed=seed)
+            yield Finding(f"request {number} is not legal: {wrong}", seed=seed)
         if _digest_messages(request.messages) != step.request_digest:
-            yield Finding(message=f"request {number} is not the one that was logged", seed=seed)
+            yield Finding(f"request {number} is not the one that was logged", seed=seed)
     if done.outcome.reason == "overflow" and preset in PRESETS:
-        words = f"overflow at request {len(done.steps) + 1} in a window of {window_tokens:,} tokens ({preset})"
-        yield Finding(message=words, seed=seed)
+        yield Finding(f"overflow at request {len(done.steps) + 1} in a window of {window_tokens:,} tokens ({preset})", seed=seed)
     if fold_all(done.entries).rounds != len(done.compactions):
-        yield Finding(message="the log does not fold to the rounds that were applied", seed=seed)
+        yield Finding("the log does not fold to the rounds that were applied", seed=seed)
 
 
 def _digest_messages(messages: tuple[Message, ...]) -> str:
@@ -188,7 +178,7 @@ def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Ite
             if changed.failed_checks & _find_witness_checks(task, name, group):
                 continue
             alone = changed if len(group) == 1 else _run_with_values(sessions, task, {name: others[name]})
-            yield from _report_unnoticed(task, sessions.run_uncompacted(seed), alone, name, others[name])
+            yield from _report_unnoticed(task, sessions.run(seed), alone, name, others[name])
 
 
 def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str) -> Iterator[Finding]:
@@ -199,7 +189,7 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
         words = f"told as {other!r} it changes nothing: what the agent makes does not depend on it"
     else:
         words = f"told as {other!r} it changes what is made, and none of the checks that rest on it notices ({sorted(resting)})"
-    yield Finding(message=words, fact=name)
+    yield Finding(words, fact=name)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -208,7 +198,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
     facts = find_stated_facts(task)
     blank = _run_with_values(sessions, task, dict.fromkeys(fact.name for fact in facts))
     if blank.outcome.reason != "replied":
-        yield Finding(message=f"with all told facts blank the session ends by {blank.outcome.reason}", seed=seed)
+        yield Finding(f"with all told facts blank the session ends by {blank.outcome.reason}", seed=seed)
     silent = set(rewrite_facts(task, dict.fromkeys(fact.name for fact in facts)).workspace)
     written_text = "\n".join([text for path, text in blank.files.items() if (path, text) not in silent])
     done = "\n".join(written for _, written in blank.calls)
@@ -216,17 +206,16 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
     for fact in facts:
         if others := sorted(used.get(fact.name, set()) - {fact.prior}):
             words = f"told to nobody, it is written as {others[0]!r} and not as its prior {fact.prior!r}: it is got elsewhere"
-            yield Finding(message=words, fact=fact.name, seed=seed)
+            yield Finding(words, fact=fact.name, seed=seed)
         elif fact.name not in used and fact.prior not in written_text and fact.prior not in done:
             words = f"told to nobody, its prior {fact.prior!r} appears nowhere: it is got or held in another way"
-            yield Finding(message=words, fact=fact.name, seed=seed)
+            yield Finding(words, fact=fact.name, seed=seed)
         if task.values[fact.name] in read_values(written_text, fact):
-            words = f"its value {task.values[fact.name]!r} is made although nobody told it"
-            yield Finding(message=words, fact=fact.name, seed=seed)
+            yield Finding(f"its value {task.values[fact.name]!r} is made although nobody told it", fact=fact.name, seed=seed)
     for check in task.checks:
         resting = sorted({fact.name for fact in facts} & set(check.required_facts))
         if resting and check.name not in blank.failed_checks:
-            yield Finding(message="the check passes on the prior", fact=resting[0], check=check.name, seed=seed)
+            yield Finding("the check passes on the prior", fact=resting[0], check=check.name, seed=seed)
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
@@ -247,16 +236,13 @@ def find_stated_facts(task: Task) -> list[Fact]:
 
 
 def _run_with_values(sessions: SessionCache, task: Task, values: dict[str, str | None] | dict[str, str]) -> Run:
-    return sessions.run_uncached(rewrite_facts(task, dict(values)), NoCompaction(), HUGE_WINDOW_TOKENS)
+    return sessions.run_uncached(rewrite_facts(task, dict(values)))
 
 
 def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | None:
     own = sessions.make_task(seed).values[fact.name]
-    for other in range(seed + 1, seed + MAX_OTHER_SEEDS):
-        value = sessions.make_task(other).values[fact.name]
-        if value != own:
-            return value
-    return None
+    values = (sessions.make_task(other).values[fact.name] for other in range(seed + 1, seed + MAX_OTHER_SEEDS))
+    return next((value for value in values if value != own), None)
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
@@ -269,9 +255,7 @@ def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
     groups: list[list[str]] = []
     for name in names:
         fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))
-        home = next(fitting, None)
-        if home is None:
-            groups.append([name])
-        else:
-            home.append(name)
+        if (home := next(fitting, None)) is None:
+            groups.append(home := [])
+        home.append(name)
     return groups

@@ -5,12 +5,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from string import Template
-from typing import assert_never, cast
+from typing import cast
 
 from harness.errors import UsageError
 from harness.protocols import Sandbox
 from harness.session.preflight import count_first_request_tokens
-from harness.task import CallTemplate, Fact, Step, Task
+from harness.task import CallTemplate, Fact, Repair, Step, Task
 from harness.testing.fresh_process import Digests, digest_parts
 from harness.testing.laws.findings import Finding, collect_needs, find_first_needing_step, read_values
 from harness.testing.laws.simulation import WINDOW_TOKENS, SessionCache
@@ -38,10 +38,8 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
     try:
         made = make(seed)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
-        return Finding(message=f"the template raises {_format_error(error)}", seed=seed)
-    return (
-        made if isinstance(made, Task) else Finding(message=f"the template gives {type(made).__name__!r}, not a Task", seed=seed)
-    )
+        return Finding(f"the template raises {_format_error(error)}", seed=seed)
+    return made if isinstance(made, Task) else Finding(f"the template gives {type(made).__name__!r}, not a Task", seed=seed)
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> Iterable[Finding]:
@@ -51,7 +49,7 @@ def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> I
     try:
         afresh = sessions.digest_in_fresh_process(seeds)
     except UsageError as error:
-        return (Finding(message=str(error)),)
+        return (Finding(str(error)),)
     when = "in another process, where `hash` and the order of a set are others"
     told = (tuple(_compare_digests(sessions.make_task(one), afresh[one], one, when)) for one in seeds)
     return next(filter(None, told), ())
@@ -64,17 +62,9 @@ def _compare_digests(task: Task, other_digests: Digests, seed: int, when: str) -
         if first.get(part) == other_digests.get(part):
             continue
         words = f"differs {when}; draw from the seed alone"
-        match part.kind:
-            case "value":
-                yield Finding(message=f"its value {words}", fact=part.name, seed=seed)
-            case "fact":
-                yield Finding(message=words, fact=part.name, seed=seed)
-            case "step":
-                yield Finding(message=words, step=part.name, seed=seed)
-            case "field":
-                yield Finding(message=f"`{part.name}` {words}", seed=seed)
-            case _:
-                assert_never(part.kind)
+        subject = {"value": "its value ", "field": f"`{part.name}` "}.get(part.kind, "")
+        fact = part.name if part.kind in {"value", "fact"} else ""
+        yield Finding(subject + words, step=part.name if part.kind == "step" else "", fact=fact, seed=seed)
 
 
 def _format_error(error: BaseException) -> str:
@@ -92,13 +82,12 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
         values = {one: task.values.get(fact.name) for one, task in tasks.items()}
         missing = [one for one, value in values.items() if not value]
         if missing:
-            yield Finding(message="has no value in `values`", fact=fact.name, seed=missing[0])
+            yield Finding("has no value in `values`", fact=fact.name, seed=missing[0])
             continue
         equal = [one for one, value in values.items() if value == fact.prior]
         if equal:
             yield Finding(
-                message=f"its prior {fact.prior!r} is its value, so a guess would be right; choose another prior or leave that "
-                "value out",
+                f"its prior {fact.prior!r} is its value, so a guess would be right; choose another prior or leave that value out",
                 fact=fact.name,
                 seed=equal[0],
             )
@@ -109,21 +98,21 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 def _report_constant(task: Task, name: str, value: str) -> Finding:
     holding = [step.name for step in task.script.steps if value in str((step.text, step.calls))]
     words = f"its value is {value!r} under every seed, so the script could hold it; draw it from the seed"
-    return Finding(message=words, fact=name, step=holding[0] if holding else "")
+    return Finding(words, fact=name, step=holding[0] if holding else "")
 
 
 def _compare_scripts(first: Task, other: Task, seed: int) -> Iterator[Finding]:
     words = f"differs between the seeds {seed} and {seed + 1}, so it can hold a value; write `${{fact}}` instead of the value"
     for here, there in zip(first.script.steps, other.script.steps, strict=False):
         if here != there:
-            yield Finding(message=words, step=here.name)
+            yield Finding(words, step=here.name)
     for fact, again in zip(first.facts, other.facts, strict=False):
         if fact != again:
-            yield Finding(message=words, fact=fact.name)
+            yield Finding(words, fact=fact.name)
     if len(first.script.steps) != len(other.script.steps) or len(first.facts) != len(other.facts):
-        yield Finding(message=f"the seeds {seed} and {seed + 1} have different numbers of steps or facts")
+        yield Finding(f"the seeds {seed} and {seed + 1} have different numbers of steps or facts")
     if first.script.final_text != other.script.final_text:
-        yield Finding(message=f"the farewell {words}")
+        yield Finding(f"the farewell {words}")
 
 
 _TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox", None)))  # a description needs no sandbox
@@ -133,54 +122,48 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that names are given once, and that every name that is used is given."""
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
-    names_by_kind = {
-        "step": [step.name for step in task.script.steps],
-        "fact": [fact.name for fact in task.facts],
-        "check": [check.name for check in task.checks],
-    }
-    for kind, names in names_by_kind.items():
-        for name, times in Counter(names).items():
-            if times > 1:
-                yield Finding(message=f"{times} {kind}s have the name {name!r}")
+    names = [("step", step.name) for step in task.script.steps] + [("fact", fact.name) for fact in task.facts]
+    for (kind, name), times in Counter([*names, *(("check", check.name) for check in task.checks)]).items():
+        if times > 1:
+            yield Finding(f"{times} {kind}s have the name {name!r}")
     for step in task.script.steps:
         yield from _check_placeholders(step, facts)
     for check in task.checks:
         for name in sorted(set(check.required_facts) - facts):
-            yield Finding(message=f"rests on {name!r}, which is no fact", fact=name, check=check.name)
+            yield Finding(f"rests on {name!r}, which is no fact", fact=name, check=check.name)
     for fact in task.facts:
         yield from _check_pattern_syntax(fact)
         yield from _check_recovering_call(fact)
         if not any(fact.name in check.required_facts for check in task.checks):
             words = "no check rests on it, so nobody notices when it is forgotten"
-            yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name)
+            yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name)
         if not any(fact.name in collect_needs(step) for step in task.script.steps):
-            yield Finding(message="no step needs it", fact=fact.name)
+            yield Finding("no step needs it", fact=fact.name)
 
 
 def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
-    deeds = [(step.text, step.calls, step.required_facts), *((fix.text, fix.calls, fix.required_facts) for fix in step.repairs)]
-    for says, calls, needs in deeds:
-        texts = [says, *(text for call in calls for _, text in call.arguments)]
+    actions: tuple[Step | Repair, ...] = (step, *step.repairs)
+    for action in actions:
+        texts = [action.text, *(text for call in action.calls for _, text in call.arguments)]
         if not all(Template(text).is_valid() for text in texts):
-            yield Finding(message="a text holds a `$` that begins no placeholder; write `$$`", step=step.name)
+            yield Finding("a text holds a `$` that begins no placeholder; write `$$`", step=step.name)
             continue
         used = {name for text in texts for name in Template(text).get_identifiers()}
-        for name in sorted(used - set(needs)):
-            yield Finding(message="the placeholder is not declared in `required_facts`", step=step.name, fact=name)
-        for name in sorted(set(needs) - facts):
-            yield Finding(message="it needs this, which is no fact", step=step.name, fact=name)
-        for call in calls:
+        for name in sorted(used - set(action.required_facts)):
+            yield Finding("the placeholder is not declared in `required_facts`", step=step.name, fact=name)
+        for name in sorted(set(action.required_facts) - facts):
+            yield Finding("it needs this, which is no fact", step=step.name, fact=name)
+        for call in action.calls:
             if call.tool not in _TOOLS:
-                yield Finding(message=_describe_unknown_tool(call), step=step.name)
+                yield Finding(_describe_unknown_tool(call), step=step.name)
     if not step.calls:
-        yield Finding(message="it calls no tool, so the session would end with it", step=step.name)
-    for pattern in (
-        [text for _, text in step.done.receipts] + [step.done.summary_pattern] + [fix.error_pattern for fix in step.repairs]
-    ):
+        yield Finding("it calls no tool, so the session would end with it", step=step.name)
+    receipts, errors = (text for _, text in step.done.receipts), (repair.error_pattern for repair in step.repairs)
+    for pattern in (*receipts, step.done.summary_pattern, *errors):
         if (wrong := _find_syntax_error(pattern)) is not None:
-            yield Finding(message=wrong, step=step.name)
+            yield Finding(wrong, step=step.name)
     if step.done.count_pattern and (wrong := _find_group_error(step.done.count_pattern)) is not None:
-        yield Finding(message=wrong, step=step.name)
+        yield Finding(wrong, step=step.name)
 
 
 def _describe_unknown_tool(call: CallTemplate) -> str:
@@ -192,16 +175,16 @@ def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
-        yield Finding(message=f"its recovering call: {_describe_unknown_tool(fact.recover)}", fact=fact.name)
+        yield Finding(f"its recovering call: {_describe_unknown_tool(fact.recover)}", fact=fact.name)
     for _, text in fact.recover.arguments:
         if not Template(text).is_valid() or Template(text).get_identifiers():
-            yield Finding(message=f"its recovering call holds a placeholder, {text!r}, or a `$`; write `$$`", fact=fact.name)
+            yield Finding(f"its recovering call holds a placeholder, {text!r}, or a `$`; write `$$`", fact=fact.name)
 
 
 def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
     for pattern in (*fact.patterns, *fact.former_patterns):
         if (wrong := _find_group_error(pattern)) is not None:
-            yield Finding(message=wrong, fact=fact.name)
+            yield Finding(wrong, fact=fact.name)
 
 
 def _find_group_error(pattern: str) -> str | None:
@@ -237,11 +220,11 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
                 for other in sorted(found - {value}):
                     if not fact.is_superseded:
                         words = f"its patterns read {other!r} out of {where}, and its value is {value!r}"
-                        yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
+                        yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
         if not is_stated and fact.said_in in places:
             where = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
             words = f"its patterns match nothing in {where}, so nobody tells it"
-            yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
+            yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
 
 
 def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -250,4 +233,4 @@ def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[F
     tokens = count_first_request_tokens(task.prompt, task.runtime)
     if tokens > WINDOW_TOKENS // 2:
         words = f"the first request has {tokens:,} tokens, more than half of a window of {WINDOW_TOKENS:,}; shorten the prompt"
-        yield Finding(message=words, seed=seed)
+        yield Finding(words, seed=seed)

@@ -2,19 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Template
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.messages import Message, ToolCall, extract_part_text
-from harness.models.scripted.visible_state import ConversationReader, VisibleState
+from harness.messages import Message
+from harness.models.scripted.visible_state import ConversationReader
 from harness.protocols import Reply, Request
-from harness.task import CallTemplate, Check, Fact, Step, Task
-from harness.transcript import parse_arguments
+from harness.task import Check, Fact, Repair, Step, Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something that a law does not allow."""
 
@@ -46,7 +45,7 @@ def find_first_needing_step(task: Task, fact: str) -> str:
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
     """Report what is wrong with a check, with the first fact that it rests on and the first step that needs this."""
     fact = next(iter(check.required_facts), "")
-    return Finding(message=words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
+    return Finding(words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def collect_needs(step: Step) -> set[str]:
@@ -72,67 +71,43 @@ class Move(NamedTuple):
 
 
 class _ScriptedAction(NamedTuple):
-    """Something that the script may do next."""
+    """A step or a repair that the script may do next."""
 
     kind: MoveKind
     step: str
-    says: str
-    calls: Sequence[CallTemplate]
-    needs: Sequence[str]
+    action: Step | Repair
 
 
 def trace(task: Task, requests: Sequence[tuple[Request, Reply]]) -> tuple[Move, ...]:
     """Return one move for each request, in order."""
-    reader, deeds = ConversationReader(task.facts, task.script), tuple(_list_actions(task))
+    reader, actions = ConversationReader(task.facts, task.script), tuple(_list_actions(task))
     priors = {fact.name: fact.prior for fact in task.facts}
     names = [step.name for step in task.script.steps]
     moves = []
     for number, (request, reply) in enumerate(requests, start=1):
-        sight = reader.read(request.messages)
-        done = frozenset(names[index] for index in sight.done_steps)
-        moves.append(_trace_move(number, done, sight, reply.message, deeds, priors))
+        visible = reader.read(request.messages)
+        done_steps = frozenset(names[index] for index in visible.done_steps)
+        values = {**priors, **visible.facts}
+        fitting = [one for one in actions if _is_match(one.action, reply.message, values)] if reply.message.calls else []
+        if fitting:
+            chosen = next((one for one in fitting if one.step not in done_steps), fitting[0])
+            guessed = tuple(name for name in chosen.action.required_facts if name not in visible.facts)
+            moves.append(Move(number, chosen.kind, chosen.step, guessed, done_steps))
+        else:
+            moves.append(Move(number, "recovery" if reply.message.calls else "end", "", (), done_steps))
     return tuple(moves)
 
 
-def _list_actions(task: Task) -> Iterable[_ScriptedAction]:
+def _list_actions(task: Task) -> Iterator[_ScriptedAction]:
     for step in task.script.steps:
-        yield _ScriptedAction("step", step.name, step.text, step.calls, step.required_facts)
-        for repair in step.repairs:
-            yield _ScriptedAction("repair", step.name, repair.text, repair.calls, repair.required_facts)
+        yield _ScriptedAction("step", step.name, step)
+        yield from (_ScriptedAction("repair", step.name, repair) for repair in step.repairs)
 
 
-def _trace_move(
-    number: int,
-    done_steps: frozenset[str],
-    sight: VisibleState,
-    message: Message,
-    actions: Iterable[_ScriptedAction],
-    priors: Mapping[str, str],
-) -> Move:
-    if not message.calls:
-        return Move(number, "end", "", (), done_steps)
-    values = {**priors, **sight.facts}
-    fitting = [deed for deed in actions if _is_match(deed, message, values)]
-    if not fitting:
-        return Move(number, "recovery", "", (), done_steps)
-    deed = next((deed for deed in fitting if deed.step not in done_steps), fitting[0])
-    guessed = tuple(name for name in deed.needs if name not in sight.facts)
-    return Move(number, deed.kind, deed.step, guessed, done_steps)
-
-
-def _is_match(action: _ScriptedAction, message: Message, values: Mapping[str, str]) -> bool:
+def _is_match(action: Step | Repair, message: Message, values: Mapping[str, str]) -> bool:
     if [call.name for call in message.calls] != [call.tool for call in action.calls]:
         return False
-    if not message.text.endswith(Template(action.says).substitute(values)):
+    if not message.text.endswith(Template(action.text).substitute(values)):
         return False
     written = [{name: Template(text).substitute(values) for name, text in call.arguments} for call in action.calls]
     return [json.loads(call.arguments_json) for call in message.calls] == written
-
-
-def list_shown_texts(message: Message) -> Iterator[str]:
-    """Return what a message shows: its text, its results, and what its calls wrote."""
-    for part in message.parts:
-        if isinstance(part, ToolCall):
-            yield from (value for value in parse_arguments(part).values() if isinstance(value, str))
-        else:
-            yield extract_part_text(part)

@@ -1,30 +1,25 @@
 """Laws of a session or a request that is run again: it repeats to the byte, and where it does not, step and fact are named."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
-from harness.messages import Message
 from harness.models.factory import open_model
+from harness.models.scripted.visible_state import extract_searchable_text
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.backends import is_isolated
 from harness.task import Grader, Task
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
-from harness.testing.laws.findings import Finding, list_shown_texts, make_check_finding, read_values, trace
+from harness.testing.laws.findings import Finding, make_check_finding, read_values, trace
 from harness.testing.laws.simulation import (
     ATTENTIVE_MODEL,
-    DEFAULT_PRESET,
-    HUGE_WINDOW_TOKENS,
-    PRESETS,
     Run,
     SessionCache,
     compute_max_steps,
-    look_up_policy,
     open_task_sandbox,
     run_session,
 )
@@ -39,16 +34,13 @@ MAX_REPORTED_FILES = 5
 
 def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that the session repeats: the same calls, answers, files and verdicts."""
-    again = sessions.run_uncached(sessions.make_task(seed), NoCompaction(), HUGE_WINDOW_TOKENS)
-    yield from find_differences(
-        sessions.make_task(seed), sessions.run_uncompacted(seed), again, seed, "when the session is run again"
-    )
+    again = sessions.run_uncached(sessions.make_task(seed))
+    yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that a compacted session repeats to the byte."""
-    tight = sessions.choose_small_window(seed)
-    again = sessions.run_uncached(sessions.make_task(seed), tight.scale_policy(look_up_policy(preset)), tight.window_tokens)
+    again = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
     when = f"when a compacted session ({preset}) is run again"
     yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
 
@@ -68,7 +60,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
     for path in unlike[:MAX_REPORTED_FILES]:
         step = _find_last_step_about(task, path, first)
         fact = _find_fact(task, step, first.files.get(path, ""), second.files.get(path, ""))
-        yield Finding(message=f"the file {path!r} differs {when}", step=step, fact=fact, seed=seed)
+        yield Finding(f"the file {path!r} differs {when}", step=step, fact=fact, seed=seed)
     for here, there in zip(first.check_results, second.check_results, strict=True):
         if here.passed != there.passed:
             yield make_check_finding(task, here.check, f"its verdict differs {when}", seed)
@@ -77,8 +69,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
     """Report that a request gets another answer somewhere, with its step and the first fact that this step needs."""
     step = trace(task, run.requests)[index].step
-    words = f"request {index + 1} gets another answer {where}"
-    return Finding(message=words, step=step, fact=_find_fact(task, step, "", ""), seed=seed)
+    return Finding(f"request {index + 1} gets another answer {where}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
 
 def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
@@ -89,16 +80,13 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
     moves = trace(task, first.requests) if (sent, taken) != (None, None) else ()
     if sent is not None and (taken is None or sent <= taken):
         step = moves[max(0, sent - 1)].step
-        fact = _find_fact(task, step, *(_join_texts(run.requests[sent][0].messages) for run in (first, second)))
-        yield Finding(message=f"its outputs differ {when}", step=step, fact=fact, seed=seed)
+        fact = _find_fact(
+            task, step, *("\n".join(map(extract_searchable_text, run.requests[sent][0].messages)) for run in (first, second))
+        )
+        yield Finding(f"its outputs differ {when}", step=step, fact=fact, seed=seed)
     elif taken is not None:
         step = moves[taken].step if taken < len(moves) else ""
-        yield Finding(message=f"another course is taken {when}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
-
-
-def _join_texts(messages: Iterable[Message]) -> str:
-    """Return all text of some messages."""
-    return "\n".join(text for message in messages for text in list_shown_texts(message))
+        yield Finding(f"another course is taken {when}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:
@@ -141,7 +129,7 @@ def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     task = sessions.make_task(seed)
     if not task.cacheable or not is_isolated(sessions.sandbox.backend):
         return
-    real = sessions.run_compacted(seed, DEFAULT_PRESET)
+    real = sessions.run_compacted(seed)
     with TemporaryDirectory() as folder, closing(ActionCache(Path(folder))) as cache:
         for kind in ("cold", "warm"):
             run, misses = _run_through_cache(cache, sessions, seed)
@@ -152,16 +140,16 @@ def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
                     f"{misses} commands had to be run again although the action cache was warm; a command that leaves a process "
                     "or a file beside the workspace is not kept: let it not, or make the task with `cacheable=False`"
                 )
-                yield Finding(message=words, seed=seed)
+                yield Finding(words, seed=seed)
 
 
 def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) -> tuple[Run, int]:
     """Run a compacted session through a cache; return it with the number of its commands that were run."""
-    task, tight = sessions.make_task(seed), sessions.choose_small_window(seed)
+    task = sessions.make_task(seed)
+    policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
     with closing(CachedSandbox(opened, cache, kind=(sessions.sandbox, task.runtime), task=task.name)) as sandbox:
-        policy, steps = tight.scale_policy(PRESETS[DEFAULT_PRESET]), compute_max_steps(task)
-        run = run_session(sandbox, task, policy, window_tokens=tight.window_tokens, max_steps=steps)
+        run = run_session(sandbox, task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task))
         return run, sandbox.counts.misses
 
 
@@ -172,7 +160,7 @@ def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     """
     if not sessions.name:
         return
-    run = sessions.run_compacted(seed, DEFAULT_PRESET)
+    run = sessions.run_compacted(seed)
     asked = FreshModelSpec(sessions.name, seed, *ATTENTIVE_MODEL, sessions.choose_small_window(seed).window_tokens)
     compacted = run.compactions[0].step - 1 if run.compactions else 0
     for index in sorted({(compacted + len(run.requests) - 1) // 2, compacted}, reverse=True):
@@ -180,7 +168,7 @@ def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
         try:
             same = answer_in_fresh_process(asked, request) == encode_reply(reply)
         except UsageError as error:
-            yield Finding(message=str(error), seed=seed)
+            yield Finding(str(error), seed=seed)
             return
         if not same:
             yield make_answer_finding(sessions.make_task(seed), run, index, "in a process of its own", seed)

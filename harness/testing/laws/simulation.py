@@ -216,8 +216,6 @@ PRESETS: dict[str, KeepLast] = {
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
 """Policies whose trigger is relative to the window, by the name that they have in tests."""
-GEOMETRY_PRESETS = ("extractive", "early-empty", "late-extractive")
-"""Those that differ in more than the summarizer."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
 """Every policy that can be named, with its defaults."""
 DEFAULT_PRESET = "extractive"
@@ -247,6 +245,9 @@ class SmallWindow:
         if small.clip_characters == policy.clip_characters:
             return small
         return cast(Policy, replace(cast(Any, small), clip_characters=policy.clip_characters))
+
+
+NO_COMPACTION = NoCompaction()
 
 
 def look_up_policy(preset: str) -> Policy:
@@ -293,28 +294,24 @@ class SessionCache:
             self._afresh |= digest_in_fresh_process(self.name, missing)
         return self._afresh
 
-    def run(self, seed: int, policy: Policy, window_tokens: int) -> Run:
-        """Run a session under a policy, once."""
+    def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
+        """Run a session under a policy, once; by default nothing is ever evicted."""
         key = (seed, policy, window_tokens)
         if key not in self._runs:
             self._runs[key] = self.run_uncached(self.make_task(seed), policy, window_tokens)
         return self._runs[key]
 
-    def run_uncached(self, task: Task, policy: Policy, window_tokens: int) -> Run:
-        """Run a session without keeping it."""
+    def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
+        """Run a session without keeping it; by default nothing is ever evicted."""
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
-
-    def run_uncompacted(self, seed: int) -> Run:
-        """Run the session in which nothing is ever forgotten."""
-        return self.run(seed, NoCompaction(), HUGE_WINDOW_TOKENS)
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
         """Return what the agent did in the uncompacted session, request by request."""
         if seed not in self._moves:
-            self._moves[seed] = trace(self.make_task(seed), self.run_uncompacted(seed).requests)
+            self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests)
         return self._moves[seed]
 
-    def run_compacted(self, seed: int, preset: str, summarizer: str | None = None) -> Run:
+    def run_compacted(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> Run:
         """Run a session in the small window under a preset, or a policy of `POLICIES`.
 
         Args:
@@ -322,9 +319,13 @@ class SessionCache:
             preset: name of the preset.
             summarizer: summarizer in the place of the preset's; None = its own.
         """
+        return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
+
+    def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
+        """Return the policy and the window in tokens of `run_compacted`."""
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
-        return self.run(seed, tight.scale_policy(policy), tight.window_tokens)
+        return tight.scale_policy(policy), tight.window_tokens
 
     def choose_small_window(self, seed: int) -> SmallWindow:
         """Choose `WINDOW_TOKENS` where the session fills it; else a window that follows from the session.
@@ -332,7 +333,7 @@ class SessionCache:
         A small one leaves free what tool schemas take and what the longest step adds, and allows for the policy's estimate
         being lower than what the model counts.
         """
-        plain = self.run_uncompacted(seed)
+        plain = self.run(seed)
         sizes = [step.usage.prompt_tokens for step in plain.steps]
         if max(sizes) >= MIN_WINDOW_FILL * WINDOW_TOKENS:
             return SmallWindow(window_tokens=WINDOW_TOKENS)
