@@ -5,13 +5,14 @@ ways: an answer comes in several pieces, results come late or in the order in wh
 was aborted and has no result, a result has lost its call. Nothing is repaired without a caveat.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from harness.errors import MalformedRecording
-from harness.messages import Message, Part, Role, Text, ToolCall, ToolResult, extract_part_text, sanitize_message, system
+from harness.messages import Message, Part, Role, Text, ToolCall, ToolResult, extract_part_text, sanitize_message, system, tool
 from harness.replay.document import Document
 from harness.replay.recording import Caveat, NativeCompaction, RecordedMessage, Recording
 from harness.tokens import Usage
@@ -153,7 +154,8 @@ class Draft:
         """
         self.caveats[:0] = document.caveats
         self.caveats += [Caveat(place="", text=f"{count} × {what}") for what, count in sorted(self._dropped_counts.items())]
-        placed = _order_turns(self.turns, self.caveats)
+        order = _TurnOrder(self.caveats)
+        placed = order.place_turns(self.turns)
         if not placed:
             raise MalformedRecording(document.file, "", "at least one message of a user or a model")
         messages = tuple(_number_steps(placed))
@@ -173,114 +175,107 @@ class Draft:
             models=tuple(dict.fromkeys(m.model for m in messages if m.model)) or tuple(self._models),
             messages=messages,
             system_recorded=system_recorded,
-            compactions=tuple(_locate_compaction(compaction, placed) for compaction in self._compactions),
+            compactions=tuple(_locate_compaction(compaction, placed, order.new_ids) for compaction in self._compactions),
             cost_usd=sum(costs) if costs and self.cost_usd is None else self.cost_usd,
             caveats=tuple(self.caveats),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _PlacedMessage:
     """A message in its legal place."""
 
     turn: Turn
     message: Message
     anchor: int
-    """Number of the turn that brought it; of a result: the turn that called."""
+    """Index of the turn that the message belongs to; a result belongs to the turn with its call."""
     synthetic: bool = False
-    new_ids: Mapping[str, str] = field(default_factory=dict)
-    """Ids of its calls in the message, by their ids in the file."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _PendingCall:
-    """A call that waits for its result."""
+    """A call and, once it is found, its result."""
 
-    recorded_id: str
     call: ToolCall
     turn: int
     result: tuple[Turn, ToolResult] | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class _CallTable:
-    """All calls of a session, by the id that the file gives them."""
+@dataclass(slots=True)
+class _TurnOrder:
+    """Legal order of the turns of a session: every call has an id of its own and is followed by its result."""
 
+    caveats: list[Caveat]
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
-    """Calls without a result, by the id in the file; those that are answered leave an empty list."""
+    """Calls without a result, by the id in the file. An empty list stands for an id whose calls all have results."""
+    new_ids: dict[str, str] = field(default_factory=dict)
+    """Ids of calls in the recording, by the id in the file."""
     used_ids: set[str] = field(default_factory=set)
     repeat_counts: Counter[str] = field(default_factory=Counter)
-    caveats: list[Caveat]
 
-    def open(self, call: ToolCall, turn: int, place: str) -> _PendingCall:
-        """Take a call in, under an id of its own."""
+    def place_turns(self, turns: Sequence[Turn]) -> list[_PlacedMessage]:
+        """Return the messages of some turns in legal order."""
+        calls: dict[int, list[_PendingCall]] = {}
+        for number, turn in enumerate(turns):
+            for part in turn.parts:
+                if isinstance(part, ToolCall):
+                    calls.setdefault(number, []).append(self._open(part, number, turn.place))
+                elif isinstance(part, ToolResult):
+                    self._close(turn, part)
+        placed: list[_PlacedMessage] = []
+        for number, turn in enumerate(turns):
+            if turn.role != "tool":
+                placed += self._place_message(turn, number, calls.get(number, []))
+        return placed
+
+    def _warn(self, place: str, text: str) -> None:
+        self.caveats.append(Caveat(place=place, text=text))
+
+    def _open(self, call: ToolCall, turn: int, place: str) -> _PendingCall:
+        """Add a call under an id that no other call has."""
         wanted = fresh = call.call_id or "call"
         while fresh in self.used_ids:
             self.repeat_counts[wanted] += 1
             fresh = f"{wanted}-{self.repeat_counts[wanted] + 1}"
         self.used_ids.add(fresh)
+        self.new_ids[call.call_id] = fresh
         if fresh != call.call_id:
             fault = f"call id {call.call_id!r} is used again" if call.call_id else "a call has no id"
-            self.caveats.append(Caveat(place=place, text=f"{fault}; read as {fresh!r}"))
-        pending_call = _PendingCall(recorded_id=call.call_id, call=replace(call, call_id=fresh), turn=turn)
+            self._warn(place, f"{fault}; read as {fresh!r}")
+        pending_call = _PendingCall(replace(call, call_id=fresh), turn)
         self.pending.setdefault(call.call_id, []).append(pending_call)
         return pending_call
 
-    def close(self, turn: Turn, result: ToolResult) -> None:
-        """Give a result to the first call of the latest message that waits for one with its id."""
+    def _close(self, turn: Turn, result: ToolResult) -> None:
+        """Give a result to the first call without a result that has its id and is in the latest such message."""
         waiting = self.pending.get(result.call_id)
         if waiting:
-            first = len(waiting) - 1
-            while first and waiting[first - 1].turn == waiting[-1].turn:
-                first -= 1
+            first = bisect_left(waiting, waiting[-1].turn, key=lambda call: call.turn)
             waiting.pop(first).result = (turn, result)
         else:
             fault = "its call is not in the file" if waiting is None else "its call has a result already"
-            self.caveats.append(Caveat(place=turn.place, text=f"result of {result.call_id!r} dropped: {fault}"))
+            self._warn(turn.place, f"result of {result.call_id!r} dropped: {fault}")
 
-
-def _order_turns(turns: Sequence[Turn], caveats: list[Caveat]) -> list[_PlacedMessage]:
-    """Return the messages of these turns, every call followed by its result; repairs are added to `caveats`."""
-    call_table = _CallTable(caveats=caveats)
-    calls: dict[int, list[_PendingCall]] = {}
-    for number, turn in enumerate(turns):
-        for part in turn.parts:
-            if isinstance(part, ToolCall):
-                calls.setdefault(number, []).append(call_table.open(part, number, turn.place))
-            elif isinstance(part, ToolResult):
-                call_table.close(turn, part)
-    placed: list[_PlacedMessage] = []
-    for number, turn in enumerate(turns):
-        if turn.role != "tool":
-            placed += _place_message(turn, number, calls.get(number, []), caveats)
-    return placed
-
-
-def _place_message(turn: Turn, number: int, calls: list[_PendingCall], caveats: list[Caveat]) -> list[_PlacedMessage]:
-    fresh = iter(calls)
-    parts = tuple(next(fresh).call if isinstance(part, ToolCall) else part for part in turn.parts)
-    if not parts:
-        if turn.usage is None:
-            caveats.append(Caveat(place=turn.place, text="an empty answer that used no tokens was dropped"))
+    def _place_message(self, turn: Turn, number: int, calls: list[_PendingCall]) -> list[_PlacedMessage]:
+        fresh = iter(calls)
+        parts = tuple(next(fresh).call if isinstance(part, ToolCall) else part for part in turn.parts)
+        if not parts and turn.usage is None:
+            self._warn(turn.place, "an empty answer that used no tokens was dropped")
             return []
-        caveats.append(Caveat(place=turn.place, text="an empty answer was kept for its usage"))
-        parts = (Text(text=""),)
-    message = sanitize_message(Message(role=turn.role, parts=parts))
-    new_ids = {call.recorded_id: call.call.call_id for call in calls}
-    return [
-        _PlacedMessage(turn=turn, message=message, anchor=number, new_ids=new_ids),
-        *(_place_result(call, turn, caveats) for call in calls),
-    ]
+        if not parts:
+            self._warn(turn.place, "an empty answer was kept for its usage")
+        message = sanitize_message(Message(role=turn.role, parts=parts or (Text(text=""),)))
+        return [_PlacedMessage(turn, message, number), *(self._place_result(call, turn) for call in calls)]
 
-
-def _place_result(call: _PendingCall, turn: Turn, caveats: list[Caveat]) -> _PlacedMessage:
-    if call.result is None:
-        caveats.append(Caveat(place=turn.place, text=f"call {call.call.call_id!r} has no result; one was made up"))
-        placeholder = ToolResult(call_id=call.call.call_id, name=call.call.name, output=NO_RESULT, status="interrupted")
-        return _PlacedMessage(turn=turn, message=Message(role="tool", parts=(placeholder,)), anchor=call.turn, synthetic=True)
-    where, recorded_result = call.result
-    result = replace(recorded_result, call_id=call.call.call_id, name=call.call.name)
-    return _PlacedMessage(turn=where, message=sanitize_message(Message(role="tool", parts=(result,))), anchor=call.turn)
+    def _place_result(self, pending_call: _PendingCall, turn: Turn) -> _PlacedMessage:
+        call = pending_call.call
+        if pending_call.result is None:
+            self._warn(turn.place, f"call {call.call_id!r} has no result; one was made up")
+            placeholder = ToolResult(call_id=call.call_id, name=call.name, output=NO_RESULT, status="interrupted")
+            return _PlacedMessage(turn, tool(placeholder), pending_call.turn, synthetic=True)
+        where, recorded_result = pending_call.result
+        result = replace(recorded_result, call_id=call.call_id, name=call.name)
+        return _PlacedMessage(where, sanitize_message(tool(result)), pending_call.turn)
 
 
 def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]:
@@ -288,34 +283,27 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
     step = 0
     for item in placed:
         number: int | None = step
-        if item.turn.example:
+        turn, role = item.turn, item.message.role
+        if turn.example:
             number = None
-        elif item.message.role == "assistant":
+        elif role == "assistant":
             number = step = step + 1
-        elif item.message.role != "tool" and step:
+        elif role != "tool" and step:
             number = min(step + 1, total)
-        turn, is_answer = item.turn, item.message.role == "assistant"
-        yield RecordedMessage(
-            message=item.message,
-            step=number,
-            usage=turn.usage if is_answer else None,
-            cost_usd=turn.cost_usd if is_answer else None,
-            model=turn.model if is_answer else "",
-            place=turn.place,
-            synthetic=item.synthetic,
-        )
+        recorded = RecordedMessage(message=item.message, step=number, place=turn.place, synthetic=item.synthetic)
+        if role == "assistant":
+            recorded = replace(recorded, usage=turn.usage, cost_usd=turn.cost_usd, model=turn.model)
+        yield recorded
 
 
-def _locate_compaction(compaction: _DraftCompaction, placed: Sequence[_PlacedMessage]) -> NativeCompaction:
-    """Return a native compaction in terms of messages."""
-
-    def count_messages_before(turn: int) -> int:
-        return sum(item.anchor < turn for item in placed)
-
-    new_ids = {recorded_id: new_id for item in placed for recorded_id, new_id in item.new_ids.items()}
+def _locate_compaction(
+    compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
+) -> NativeCompaction:
+    """Return a native compaction whose positions count messages and whose call ids are those of the recording."""
+    event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(
-        compaction.event,
-        position=count_messages_before(compaction.turn),
-        kept_from=None if compaction.kept_from_turn is None else count_messages_before(compaction.kept_from_turn),
-        cleared=tuple(new_ids[recorded_id] for recorded_id in compaction.event.cleared if recorded_id in new_ids),
+        event,
+        position=sum(item.anchor < compaction.turn for item in placed),
+        kept_from=None if kept_from_turn is None else sum(item.anchor < kept_from_turn for item in placed),
+        cleared=tuple(new_ids[recorded_id] for recorded_id in event.cleared if recorded_id in new_ids),
     )

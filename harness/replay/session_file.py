@@ -150,7 +150,8 @@ class _Reader:
         try:
             match kind:
                 case "session":
-                    self._refuse_newer(row, place)
+                    if row.get("version") != VERSION:
+                        raise MalformedRecording(self.file, place, f"version {VERSION}", repr(row.get("version"))[:40])
                     session = {name: value for name, value in plain.items() if name not in {"format", "version"}}
                     parsed_event = build_adapter(SessionStarted).validate_python({**session, "session_id": row.get("id")})
                 case "message":
@@ -163,13 +164,11 @@ class _Reader:
         except KeyError:
             raise MalformedRecording(self.file, place, "a row of a kind that this version knows", repr(kind)[:40]) from None
         except ValidationError as error:
-            raise MalformedRecording(self.file, place, f"a row {kind!r:.40} of a session", _describe_first_error(error)) from None
+            problem = error.errors(include_url=False)[0]
+            found = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"[:200]
+            raise MalformedRecording(self.file, place, f"a row {kind!r:.40} of a session", found) from None
         event: Event = parsed_event
         return event
-
-    def _refuse_newer(self, row: Mapping[str, Any], place: str) -> None:
-        if row.get("version") != VERSION:
-            raise MalformedRecording(self.file, place, f"version {VERSION}", repr(row.get("version"))[:40])
 
     def _complete_compaction(self, plain: Mapping[str, Any], place: str) -> dict[str, Any]:
         rest = ("first_kept_entry_id", "summary_role", "messages_removed", "status")
@@ -199,11 +198,6 @@ class _Reader:
             raise MalformedRecording(self.file, place, "a timestamp in the form of ISO 8601", repr(timestamp)[:80]) from None
 
 
-def _describe_first_error(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"[:200]
-
-
 def _format_time(at_ms: int) -> str:
     whole, rest = divmod(at_ms, 1000)
     return dt.datetime.fromtimestamp(whole, tz=dt.UTC).replace(microsecond=1000 * rest).isoformat(timespec="milliseconds")
@@ -218,7 +212,7 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 def read(document: Document) -> Iterator[Draft]:
     """Yield the one session of a file, without what was rolled back."""
     log, draft = [logged.entry for logged in read_log(document)], Draft()
-    usage = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
+    steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}
     live_seqs = {entry.seq for entry in drop_rolled_back(log)}
     for (seq, event), (line, _) in zip(log, document.rows, strict=True):
@@ -229,22 +223,18 @@ def read(document: Document) -> Iterator[Draft]:
             draft.session_id = event.session_id
             draft.add_model(event.model)
         elif isinstance(event, MessageAdded):
-            _add_message(event, draft, f"line {line}", usage)
+            _add_message(event, draft, f"line {line}", steps)
         elif isinstance(event, Compaction) and event.status == "applied":
             _add_compaction(event, draft, turns, log[: seq - 1])
     yield draft
 
 
-def _add_message(event: MessageAdded, draft: Draft, place: str, usage: Mapping[int, StepFinished]) -> None:
+def _add_message(event: MessageAdded, draft: Draft, place: str, steps: Mapping[int, StepFinished]) -> None:
     message = event.message
     if message.role == "assistant":
-        finished = usage.get(event.step)
-        draft.add_answer(
-            message.parts,
-            place,
-            usage=None if finished is None else finished.usage,
-            cost_usd=None if finished is None else finished.cost_usd,
-        )
+        finished = steps.get(event.step)
+        usage, cost_usd = (None, None) if finished is None else (finished.usage, finished.cost_usd)
+        draft.add_answer(message.parts, place, usage=usage, cost_usd=cost_usd)
     else:
         draft.add_message(message.role, message.parts, place)
 

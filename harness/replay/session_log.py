@@ -5,11 +5,10 @@ does not have is filled in as said at `SYNTHETIC_SYSTEM` and `build_entries`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from harness.codec import digest_message
-from harness.events import Entry, Event, MessageAdded, SessionEnded, SessionStarted, StepFinished, StopReason
+from harness.events import Entry, Event, MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.messages import Message, system
 from harness.replay.document import encode_json
 from harness.replay.recording import RecordedMessage, Recording
@@ -28,14 +27,11 @@ def build_entries(recording: Recording, counter: Counter | None = None) -> tuple
     A step without recorded usage has a usage of 0, and no step has durations. Window and threshold are unknown (0 and None).
     Token estimates are by `counter`, a quarter of the characters if None.
     """
-    recorded = [*([] if recording.system_recorded else [_make_opening()]), *recording.messages]
+    opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
+    recorded = [*opening, *recording.messages]
     requests = _RequestPrefixes(tuple(item.message for item in recorded), counter or QuarterOfCharacters())
     events = [_make_start_event(recording), *_generate_events(recorded, requests), _make_end_event(recorded[-1].message)]
     return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
-
-
-def _make_opening() -> RecordedMessage:
-    return RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)
 
 
 def _make_start_event(recording: Recording) -> SessionStarted:
@@ -53,11 +49,9 @@ def _make_start_event(recording: Recording) -> SessionStarted:
 
 
 def _make_end_event(last: Message) -> SessionEnded:
-    rests = last.role == "assistant"
-    reason: StopReason = "replied" if rests else "cancelled"
-    return SessionEnded(
-        status="completed" if rests else "failed", reason=reason, detail="" if rests else "the recording ends in mid-session"
-    )
+    if last.role == "assistant":
+        return SessionEnded(status="completed", reason="replied")
+    return SessionEnded(status="failed", reason="cancelled", detail="the recording ends in mid-session")
 
 
 class _RequestPrefixes:
@@ -77,50 +71,38 @@ class _RequestPrefixes:
         return messages + (messages > self.opening)
 
 
-@dataclass(slots=True)
-class _Step:
-    """A model call whose results are still being told."""
-
-    number: int
-    answer: RecordedMessage
-    view_messages: int
-    """Messages of the view that was sent."""
-    sent_messages: int
-    """Messages as sent."""
-    results: list[RecordedMessage]
-
-
 def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPrefixes) -> Iterator[Event]:
-    step: _Step | None = None
+    """Yield every message; behind the last result of each model call, yield the end of its step."""
     kept_prefix_messages = step_number = 0
+    answer_index: int | None = None
     for index, item in enumerate(recorded):
-        role = item.message.role
-        if role != "tool" and step is not None:
-            yield _make_step_event(step, requests, kept_prefix_messages)
-            kept_prefix_messages, step = step.sent_messages, None
-        if role == "assistant" and item.step is not None:
-            step_number = item.step
-            step = _Step(step_number, item, index, requests.count_sent_messages(index), [])
-        elif role == "tool" and step is not None:
-            step.results.append(item)
+        if item.message.role != "tool":
+            answer_index = None
+        if item.message.role == "assistant" and item.step is not None:
+            answer_index, step_number = index, item.step
         yield MessageAdded(message=item.message, step=step_number if item.step is None else item.step)
-    if step is not None:
-        yield _make_step_event(step, requests, kept_prefix_messages)
+        is_last = index + 1 == len(recorded) or recorded[index + 1].message.role != "tool"
+        if answer_index is not None and is_last:
+            yield _make_step_event(step_number, answer_index, recorded[answer_index : index + 1], requests, kept_prefix_messages)
+            kept_prefix_messages = requests.count_sent_messages(answer_index)
 
 
-def _make_step_event(step: _Step, requests: _RequestPrefixes, kept_prefix_messages: int) -> StepFinished:
-    errors = sum(result.status != "completed" for item in step.results for result in item.message.results)
+def _make_step_event(
+    step: int, view_messages: int, messages: Sequence[RecordedMessage], requests: _RequestPrefixes, kept_prefix_messages: int
+) -> StepFinished:
+    """Return the event for the end of a step, given the messages of its view, then its answer and the results of its calls."""
+    answer = messages[0]
     return StepFinished(
-        step=step.number,
-        view_tokens=Estimated(requests.view_tokens[step.view_messages]),
-        view_messages=step.view_messages,
-        usage=step.answer.usage or _UNKNOWN,
-        cost_usd=step.answer.cost_usd,
-        request_digest=requests.digests[step.sent_messages].hex(),
+        step=step,
+        view_tokens=Estimated(requests.view_tokens[view_messages]),
+        view_messages=view_messages,
+        usage=answer.usage or _UNKNOWN,
+        cost_usd=answer.cost_usd,
+        request_digest=requests.digests[requests.count_sent_messages(view_messages)].hex(),
         kept_prefix_messages=kept_prefix_messages,
         kept_prefix_tokens=Estimated(requests.tokens[kept_prefix_messages]),
-        calls=len(step.answer.message.calls),
-        call_errors=errors,
+        calls=len(answer.message.calls),
+        call_errors=sum(result.status != "completed" for item in messages for result in item.message.results),
         model_seconds=0.0,
         tool_seconds=0.0,
     )

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from harness.errors import StoreError
 from harness.store.schema import is_older, migrate
@@ -32,6 +31,10 @@ _ADVICE = (
 )
 
 
+_SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 8000", "synchronous = NORMAL", "foreign_keys = ON")
+"""Settings of a connection that writes, as arguments of SQLite's `PRAGMA`."""
+
+
 class Database:
     """A connection to a journal file. May change threads, but only one may use it at a time; the opener closes it.
 
@@ -47,12 +50,6 @@ class Database:
             self._connection = _open_read_only(path) if read_only else _open_writable(path)
         self.execute = self._connection.execute
         self.executemany = self._connection.executemany
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -145,11 +142,8 @@ def _open_writable(path: Path) -> sqlite3.Connection:
         _place_empty_journal(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA page_size = 4096")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 8000")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA foreign_keys = ON")
+        for setting in _SETTINGS:
+            connection.execute(f"PRAGMA {setting}")
         migrate(connection)
     except BaseException:
         connection.close()

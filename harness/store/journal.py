@@ -3,10 +3,11 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from harness.codec import CALLS_ADAPTER
 from harness.errors import StoreError
@@ -35,7 +36,7 @@ _FACT_COLUMNS = tuple(field.name for field in fields(FactRecord))
 _PROBE_COLUMNS = tuple(field.name for field in fields(ProbeRecord))
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """An open journal file: write-ahead log, one transaction for each call, several processes may write at once.
 
     The object may change threads, but only one thread may use it at a time. Use it in a `with` block, or `close` it.
@@ -62,9 +63,6 @@ class Journal:
             except OSError as error:
                 raise StoreError(f"cannot make the folder of journal {str(path)!r}: {error.strerror}; name another") from error
         return cls(Database(path, read_only=read_only))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()

@@ -23,8 +23,10 @@ _LEVEL = 3
 
 CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
 """Tables of contents that sessions refer to, with the column of the name that references use."""
-_ADDRESS = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])")
-_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+find_addresses = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])").findall
+"""Return all strings in a text that look like the address of a stored text; a few of them may be none."""
+find_hashes = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])").findall
+"""Return all strings in a text that look like the hash of a workspace or a file."""
 MIN_NAME_CHARACTERS = 28
 """Characters of the shortest name of a content."""
 
@@ -69,16 +71,6 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
     if isinstance(plain, (list, tuple)):
         return [detach_texts(value, texts, name) for value in plain]
     return plain
-
-
-def find_addresses(text: str) -> list[str]:
-    """Return what looks like the address of a text, in whatever kind of event or table: rather one too many than too few."""
-    return _ADDRESS.findall(text)
-
-
-def find_hashes(text: str) -> list[str]:
-    """Return what looks like the hash of a workspace or a file."""
-    return _HASH.findall(text)
 
 
 def list_addresses(stored: Any) -> list[str]:
