@@ -152,7 +152,13 @@ def _describe_defect(policy_class: object, name: str) -> str:
     kind_defaults = [field.default for field in fields(policy_class) if field.name == "kind"]
     if kind_defaults != [name]:
         return f"its field `kind` must have the default {name!r}"
-    missing = [one for one in REQUIRED_ATTRIBUTES if not _has_attribute(policy_class, one)]
+    return _describe_missing(policy_class)
+
+
+def _describe_missing(policy: object) -> str:
+    """Attributes of every policy that a policy or its class lacks; empty = none."""
+    own_fields = getattr(policy, "__dataclass_fields__", ())
+    missing = [name for name in REQUIRED_ATTRIBUTES if name not in own_fields and not hasattr(policy, name)]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
 
 
@@ -178,15 +184,8 @@ def check_policy(value: object, where: str = "policy") -> None:
         raise UsageError(f"{where}: a policy is needed and {value.__name__} is a class; write {value.__name__}(...)")
     if isinstance(value, str | int | Mapping):
         raise UsageError(f"{where}: a policy is needed (got {value!r:.80}); tables are for plans, or for policy_from_plain")
-    if missing := [one for one in REQUIRED_ATTRIBUTES if not hasattr(value, one)]:
-        lack = f"it has no {', no '.join(missing)}"
-        raise UsageError(
-            f"{where}: {type(value).__name__} is no policy: {lack} (see harness.protocols.Policy); write e.g. KeepLast()"
-        )
-
-
-def _has_attribute(policy_class: type[Any], name: str) -> bool:
-    return hasattr(policy_class, name) or name in policy_class.__dataclass_fields__
+    if lacking := _describe_missing(value):
+        raise UsageError(f"{where}: {type(value).__name__} is no policy: {lacking}; write e.g. KeepLast()")
 
 
 def expand_shorthand(value: object) -> object:

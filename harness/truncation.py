@@ -37,19 +37,17 @@ def preview_output(text: str, limits: Truncation) -> Preview:
 
     Of a first line that is too long alone as much is kept as may be; the seed would show nothing of it.
     """
-    lines = text.split("\n")
+    lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines
     total = len(text.encode(errors="surrogatepass"))
     most_bytes = total if limits.max_bytes is None else limits.max_bytes
     if len(lines) <= most_lines and total <= most_bytes:
         return Preview(text)
-    shown_lines, shown_bytes = _take_lines(lines[::-1] if limits.keep == "tail" else lines, most_lines, most_bytes)
+    shown_lines, shown_bytes = _take_lines(lines[::-1] if tail else lines, most_lines, most_bytes)
     if not shown_lines and most_lines:
-        shown_lines = [
-            _cut_line(lines[-1 if limits.keep == "tail" else 0], most_bytes, "tail" if limits.keep == "tail" else "head")
-        ]
+        shown_lines = [_cut_line(lines[-1], most_bytes, "tail") if tail else _cut_line(lines[0], most_bytes, "head")]
         shown_bytes = len(shown_lines[0].encode(errors="surrogatepass"))
-    shown = "\n".join(shown_lines[::-1] if limits.keep == "tail" else shown_lines)
+    shown = "\n".join(shown_lines[::-1] if tail else shown_lines)
     return Preview(text) if shown == text else Preview(shown, total - shown_bytes, len(text) - len(shown))
 
 

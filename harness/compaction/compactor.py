@@ -9,19 +9,20 @@ Of a summarizer's answer only the text counts; a call in it is never run. What t
 answer to the conversation, is taken as the summary that was asked for. It stands in the event, and what it leaves out is lost.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from time import perf_counter
+from typing import NamedTuple
 
 from harness.compaction.description import name_policy
 from harness.compaction.feasibility import check_feasible
-from harness.compaction.summary_prompt import SummaryPrompt, build_summary_prompt
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
-from harness.events import Compaction, Hook, Insert, Notice, Patch, Signal, TextDelta, Waiting
+from harness.events import Compaction, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
 from harness.messages import Message, Text, sanitize_message, user
-from harness.plan import Plan, Slot
+from harness.plan import Plan, Slot, SummaryRequest, build_summary_request
 from harness.protocols import (
     LimitedInputModel,
     Model,
@@ -67,6 +68,17 @@ class _SummaryOutcome:
         self.failures.append(f"{type(error).__name__}: {error}")
 
 
+class SummaryPrompt(NamedTuple):
+    """A prompt for a summarizer."""
+
+    prompt: tuple[Message, ...]
+    request: SummaryRequest
+    stands_for: tuple[ItemId, ...]
+    """The items that it tells of."""
+    note: str = ""
+    """What was left out, for the event; empty = nothing was."""
+
+
 class SessionCompactor:
     """Applies one policy to one session. Keeps no state of its own: what was tried before stands in the view."""
 
@@ -95,9 +107,8 @@ class SessionCompactor:
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)
         self._summarizer, self._outputs, self._listen = summarizer, outputs, listen
-        self._warning_policy = (
-            policy if isinstance(policy, WarningPolicy) else None
-        )  # asked at every step, and the question takes longer
+        # once, since `isinstance` with a protocol takes longer than the rest of a step
+        self._warning_policy = policy if isinstance(policy, WarningPolicy) else None
         self._policy_name = name_policy(policy)
 
     def compact(
@@ -134,11 +145,8 @@ class SessionCompactor:
         if patch is None:
             return replace(attempt, status="failed")
         event = self._check_patch(attempt, view, patch)
-        return (
-            replace(event, offloaded=self._save_texts(outcome.texts_to_save))
-            if event.status == "applied" and outcome.texts_to_save
-            else event
-        )
+        has_texts = event.status == "applied" and outcome.texts_to_save
+        return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
     def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
         """The patch of a plan, or of its fallback where a summary fails; None where there is none of these."""
@@ -164,12 +172,12 @@ class SessionCompactor:
             signal(Waiting(what="summary"))
             summary_prompt = build_summary_prompt(slot, edited_view, partial(self._count_tokens, more=slot.procedure.retry_text))
             text = slot.format.render(self._request_summary(slot, summary_prompt, outcome), summary_prompt.request)
-            previous_insert = inserts.pop() if slot.continues and inserts else None
-            joined_text = f"{previous_insert.message.text}\n\n{text}" if previous_insert else text
-            stands_for = (
-                (*previous_insert.stands_for, *summary_prompt.stands_for) if previous_insert else summary_prompt.stands_for
-            )
-            message = sanitize_message(Message(role=slot.role, parts=(Text(text=joined_text),)))
+            stands_for = summary_prompt.stands_for
+            if slot.continues and inserts:
+                previous_insert = inserts.pop()
+                text = f"{previous_insert.message.text}\n\n{text}"
+                stands_for = (*previous_insert.stands_for, *stands_for)
+            message = sanitize_message(Message(role=slot.role, parts=(Text(text=text),)))
             inserts.extend(Insert(message=one, after=slot.after) for one in slot.before)
             inserts.append(Insert(message=message, after=slot.after, stands_for=stands_for))
             inserts.extend(Insert(message=one, after=slot.after) for one in slot.behind)
@@ -327,3 +335,44 @@ def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compacti
 def _sum_usages(usages: list[Usage]) -> Usage:
     fields = Usage.__dataclass_fields__
     return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in fields})
+
+
+def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
+    """The prompt of a slot within its input limit.
+
+    Where all would be too long, the oldest messages are left out, as few as must be, calls together with their results. A line
+    in their place says so. Former summaries are never left out.
+
+    Args:
+        slot: what is to be summarized.
+        view: what it names items of.
+        count_tokens: tokens of a prompt as its reader counts them; asked only where there is a limit.
+
+    Raises:
+        SummaryFailed: the prompt would be too long even with the newest message alone.
+    """
+    request = build_summary_request(slot, view)
+    full_prompt = SummaryPrompt(slot.format.build_prompt(request), request, slot.stands_for)
+    limit = slot.max_input_tokens
+    if limit is None or count_tokens(full_prompt.prompt) <= limit:
+        return full_prompt
+    roles = {item.item_id: item.message.role for item in view.items}
+    former = set(view.summaries)
+    starts = [at for at, item in enumerate(slot.stands_for) if at and item not in former and roles[item] != "tool"]
+    cut_index = bisect_left(starts, True, key=lambda start: count_tokens(_drop_older(slot, view, start).prompt) <= limit)
+    if cut_index == len(starts):
+        raise SummaryFailed(f"no prompt of at most {limit} tokens could be made, not even with the newest message alone")
+    return _drop_older(slot, view, starts[cut_index])
+
+
+def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
+    """The prompt without what is older than an item of the slot."""
+    former = set(view.summaries)
+    kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
+    gone = len(slot.stands_for) - len(kept_ids)
+    messages = sum(item not in former for item in slot.stands_for)
+    request = build_summary_request(replace(slot, stands_for=kept_ids), view)
+    mark = user(f"({gone} older messages of {messages} are left out here; together they are too long to be read.)")
+    request = replace(request, to_summarize=(mark, *request.to_summarize))
+    note = f"the {gone} oldest of {messages} messages were not told (the summarizer reads {slot.max_input_tokens} tokens at most)"
+    return SummaryPrompt(slot.format.build_prompt(request), request, kept_ids, note)

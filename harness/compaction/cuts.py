@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from harness.compaction.amounts import ALL_KEPT, Amount
+from harness.compaction.triggers import ALL_KEPT, Amount
 from harness.messages import Message
 from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import NamedTuple
 
-from harness.compaction.amounts import ALL_KEPT, Amount, Unit
 from harness.compaction.description import list_parts, name_policy
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.stages import Retaining
+from harness.compaction.triggers import ALL_KEPT, Amount, Unit
 from harness.compaction.wrappers import count_required_messages
 from harness.errors import UsageError
 from harness.protocols import Policy

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from harness import transcript
-from harness.compaction.amounts import Amount, DueAmounts
 from harness.compaction.cuts import SNAP_BACK, LastMessages, Snap, Tail, count_messages_for_events
+from harness.compaction.triggers import Amount, DueAmounts
 from harness.events import ItemId, Patch, Replace
 from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
 from harness.plan import PLAIN_PROCEDURE, Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
@@ -148,12 +148,10 @@ class Summarize:
         if not forgotten_ids:
             return Plan(reason=f"{reason}, but nothing lies before the kept messages")
         if self._is_too_few(going, view):
-            return Plan(
-                reason=f"{reason}, but {len(forgotten_ids)} of {len(view.items)} messages are too few to be worth a summary"
-            )
-        summarized_ids = (
-            tuple(item for item in forgotten_ids if item not in former) if self.former == "dropped" else forgotten_ids
-        )
+            count = f"{len(forgotten_ids)} of {len(view.items)} messages"
+            return Plan(reason=f"{reason}, but {count} are too few to be worth a summary")
+        news = tuple(item for item in forgotten_ids if item not in former)
+        summarized_ids = news if self.former == "dropped" else forgotten_ids
         if not summarized_ids or (self.only_if_text and not any(item.message.text.strip() for item in middle)):
             return Plan(reason=reason, forget=forgotten_ids)
         slot = Slot(
@@ -170,8 +168,8 @@ class Summarize:
             text_if_empty=self.text_if_empty,
             procedure=self.procedure,
         )
-        unsummarized_ids = tuple(item for item in forgotten_ids if item not in former) if self.when_failed == "forget" else ()
-        fallback = Plan(reason=f"{reason}; without a summary", forget=unsummarized_ids) if unsummarized_ids else None
+        has_fallback = self.when_failed == "forget" and news
+        fallback = Plan(reason=f"{reason}; without a summary", forget=news) if has_fallback else None
         return Plan(reason=reason, forget=forgotten_ids, slots=(slot,), fallback=fallback)
 
     def _is_too_few(self, going: Sequence[Item], view: View) -> bool:
@@ -432,6 +430,28 @@ def find_answered_end(view: View) -> int:
     while end > 1 and is_from_user(view, end - 1):
         end -= 1
     return end
+
+
+def make_split_slots(
+    view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
+) -> tuple[Slot, ...]:
+    """The slots for a history and for the beginning of a turn that a cut splits.
+
+    Args:
+        view: that the items are of.
+        before: the history, former summaries among it.
+        within: the beginning of the turn; none = no turn is split.
+        history: how the history is summed up; also the beginning of a turn before which there is nothing but former summaries.
+        beginning: how the beginning of a turn is summed up behind its history.
+        alone: how it is summed up where nothing at all lies before it.
+    """
+    if not within:
+        chosen = [(history, before)]
+    elif any(item.item_id not in view.summaries for item in before):
+        chosen = [(history, before), (replace(beginning, continues=True), within)]
+    else:
+        chosen = [(history if before else alone, (*before, *within))]
+    return tuple(replace(slot, stands_for=tuple(item.item_id for item in items)) for slot, items in chosen)
 
 
 def group_results(items: Sequence[Item]) -> list[list[Item]]:

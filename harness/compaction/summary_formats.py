@@ -24,14 +24,8 @@ def append_file_lists(text: str, request: SummaryRequest) -> str:
     calls = [call for message in request.to_summarize for call in message.calls]
     modified_paths = {*extract_paths(MODIFIED_TAG, request.previous_summary), *_list_paths(calls, WRITE_TOOLS)}
     read_paths = {*extract_paths(READ_TAG, request.previous_summary), *_list_paths(calls, READ_TOOLS)} - modified_paths
-    return "\n\n".join(
-        (body, *(_format_list(tag, paths) for tag, paths in ((READ_TAG, read_paths), (MODIFIED_TAG, modified_paths)) if paths))
-    )
-
-
-def _format_list(tag: str, paths: Iterable[str]) -> str:
-    lines = "\n".join(sorted(paths))
-    return f"<{tag}>\n{lines}\n</{tag}>"
+    lists = ((tag, "\n".join(sorted(paths))) for tag, paths in ((READ_TAG, read_paths), (MODIFIED_TAG, modified_paths)) if paths)
+    return "\n\n".join((body, *(f"<{tag}>\n{lines}\n</{tag}>" for tag, lines in lists)))
 
 
 def extract_paths(tag: str, text: str) -> list[str]:
@@ -188,9 +182,8 @@ class Sections:
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message: the sections, the former summary if it is told apart, and the transcript."""
         titles = "\n".join(f"## {title}" for title in self.titles)
-        former = (
-            f"\n\nPREVIOUS SUMMARY, to be brought up to date:\n{request.previous_summary}" if request.previous_summary else ""
-        )
+        heading = "PREVIOUS SUMMARY, to be brought up to date"
+        former = f"\n\n{heading}:\n{request.previous_summary}" if request.previous_summary else ""
         task = f"\n\nORIGINAL USER TASK:\n{request.task}" if self.with_task else ""
         transcript_text = transcript.render(request.to_summarize)
         asked = (

@@ -6,9 +6,8 @@ each step. Both are values, so that a preset can be read, compared and hashed.
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from harness.compaction.amounts import DUE_IN_ANY_VIEW, Amount, DueAmounts
 from harness.errors import UsageError
 from harness.events import ContextUsage
 from harness.tokens import Budget, Usage, Window
@@ -20,6 +19,41 @@ prompt alone or answer included; the latter and the estimate of what came after 
 what the report was of the estimate then, between 1 and 1.25; or the estimate of what the view would hold if nothing in it had
 been edited."""
 MAX_RESCALE_FACTOR = 1.25
+
+
+Unit: TypeAlias = Literal["tokens", "messages", "requests and answers", "all"]
+
+
+class Amount(NamedTuple):
+    """A number of tokens or messages in a view."""
+
+    size: float
+    """Infinite = all that there are."""
+    unit: Unit
+
+    def __str__(self) -> str:
+        return "everything" if self.unit == "all" else f"{int(self.size)} {self.unit}"
+
+
+ALL_KEPT = Amount(math.inf, "all")
+
+
+class DueAmounts(NamedTuple):
+    """Amounts of a view that make a trigger due."""
+
+    amounts: tuple[Amount, ...] = ()
+    """Each of them is enough; empty = the trigger is due for another reason, or never."""
+    smallest_view: Amount | None = None
+    """Smallest view in which the trigger can be due; infinite = none, None = not known."""
+
+    @property
+    def is_never(self) -> bool:
+        """Whether no view can make the trigger due."""
+        return self.smallest_view is not None and math.isinf(self.smallest_view.size)
+
+
+DUE_IN_ANY_VIEW = DueAmounts()
+"""Statement of a trigger that does not depend on an amount."""
 
 
 class Division(Protocol):
@@ -77,9 +111,7 @@ class ShareOfAvailable:
     def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return (
-                UNKNOWN_BUDGET if self.at_most_tokens is None else FixedTokens(tokens=self.at_most_tokens).compute_budget(window)
-            )
+            return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens
         available = subtract_reserves(window, reserved)
         threshold = int(available * self.share)
@@ -139,9 +171,8 @@ class FixedTokens:
 
     def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
-        return Budget(
-            window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=self.tokens, rule=f"{self.tokens} tokens, fixed"
-        )
+        rule = f"{self.tokens} tokens, fixed"
+        return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=self.tokens, rule=rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

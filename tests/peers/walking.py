@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import transcript
-from harness.compaction.summary_prompt import build_summary_prompt
+from harness.compaction.compactor import build_summary_prompt
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
 from harness.messages import Message, user
 from harness.plan import Plan, Slot, SummaryRequest

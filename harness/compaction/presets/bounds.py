@@ -30,13 +30,8 @@ class RankedBlock(NamedTuple):
 
     rank: tuple[float, ...]
     """Lower ones are kept first."""
-    items: tuple[Item, ...]
-    """As they would stand in the view."""
-
-    @property
-    def tokens(self) -> int:
-        """Of all its items."""
-        return sum([item.tokens for item in self.items])
+    block: Block
+    """The items as they would stand in the view."""
 
 
 class Ranking(Protocol):
@@ -65,9 +60,9 @@ class Retain:
         ranked_blocks = self.ranking.rank_blocks(view, candidates)
         kept_items: dict[ItemId, Item] = {}
         for offer in sorted((offer for offer in ranked_blocks if offer is not None), key=lambda offer: offer.rank):
-            if offer.tokens <= room:
-                kept_items.update((item.item_id, item) for item in offer.items)
-                room -= offer.tokens
+            if offer.block.tokens <= room:
+                kept_items.update((item.item_id, item) for item in offer.block.items)
+                room -= offer.block.tokens
         before = [item for block in candidates for item in block.items]
         forgotten_ids = tuple(item.item_id for item in before if item.item_id not in kept_items)
         changed = [kept_items[item.item_id] for item in before if kept_items.get(item.item_id, item) != item]
@@ -86,7 +81,7 @@ class RandomRanking:
         """From (seed, the user's request, ids): ids alone would keep the same places in every session of an arm."""
         request = view.task.text if view.task else ""
         salt = hashlib.sha256(f"{self.seed}/{request}".encode(errors="surrogatepass")).digest()
-        return [RankedBlock((_draw_rank(salt, block.items[0].item_id),), block.items) for block in candidates]
+        return [RankedBlock((_draw_rank(salt, block.items[0].item_id),), block) for block in candidates]
 
 
 def _draw_rank(salt: bytes, item: ItemId) -> int:
@@ -115,8 +110,8 @@ class OracleRanking:
         if not pressing:
             return None
         pairs = zip(block.items, needs, strict=True)
-        items = tuple(item if need and not need.receipt_only else self._reduce_to_receipt(item) for item, need in pairs)
-        return RankedBlock((*min(pressing), sum(item.tokens for item in items)), items)
+        kept = Block(tuple(item if need and not need.receipt_only else self._reduce_to_receipt(item) for item, need in pairs))
+        return RankedBlock((*min(pressing), kept.tokens), kept)
 
     def _reduce_to_receipt(self, item: Item) -> Item:
         message = replace(item.message, parts=tuple(map(shorten_part, item.message.parts)))

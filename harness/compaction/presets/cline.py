@@ -1,13 +1,12 @@
 """Cline, new and classic, and Roo Code, which came from it: summaries, digests without a model, and dropping half."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 from harness import transcript
-from harness.compaction.amounts import DUE_IN_ANY_VIEW, Amount, DueAmounts
 from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset, join_plans
 from harness.compaction.stages import (
@@ -22,9 +21,12 @@ from harness.compaction.stages import (
 )
 from harness.compaction.summary_formats import READ_TOOLS, WRITE_TOOLS, Brief, CapTexts
 from harness.compaction.triggers import (
+    DUE_IN_ANY_VIEW,
     UNKNOWN_BUDGET,
     Always,
+    Amount,
     Division,
+    DueAmounts,
     Full,
     Measure,
     ShareOfAvailable,
@@ -253,12 +255,8 @@ def _describe_call(call: ToolCall) -> str:
     key, given = transcript.find_key_argument(call), transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
         return key[:COMMAND_CHARACTERS]
-    return f"{key}{_format_line_range(given)}"
-
-
-def _format_line_range(given: Mapping[str, object]) -> str:
     first, last = given.get("start_line"), given.get("end_line")
-    return f":{first}-{last}" if isinstance(first, int) and isinstance(last, int) else ""
+    return f"{key}:{first}-{last}" if isinstance(first, int) and isinstance(last, int) else key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,11 +441,8 @@ class Cline(_ClineSdk, SummarizingPreset):
             procedure=SummaryProcedure(skips_empty=True),
         )
         digest = Digest(target=target, texts=NOTICE_TEXTS)
-        return Pipeline(
-            self._build_division(),
-            (Rule(Full(), OnFailure(first=summarize, then=digest)), Rule(Always(), digest, moment="overflow")),
-            counter=JSON_COUNTER,
-        )
+        rules = (Rule(Full(), OnFailure(first=summarize, then=digest)), Rule(Always(), digest, moment="overflow"))
+        return Pipeline(self._build_division(), rules, counter=JSON_COUNTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -464,9 +459,8 @@ class ClineBasic(_ClineSdk):
     def pipeline(self) -> Pipeline:
         """The same rule before a step and after an overflow."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
-        return Pipeline(
-            self._build_division(), (Rule(Full(), digest), Rule(Always(), digest, moment="overflow")), counter=JSON_COUNTER
-        )
+        rules = (Rule(Full(), digest), Rule(Always(), digest, moment="overflow"))
+        return Pipeline(self._build_division(), rules, counter=JSON_COUNTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -504,19 +498,10 @@ class ClineClassic(Preset):
             place="in-answer",
         )
         notes = NoteRereads(note="[This reading was removed to save room; the newest reading of the file stands further below.]")
-        return Pipeline(
-            WindowTable(
-                thresholds=((64_000, 37_000), (128_000, 98_000), (200_000, 160_000)),
-                share=self.spare_share,
-                reserve_tokens=self.spare_tokens,
-            ),
-            (
-                Rule(
-                    Full(measure="reported"),
-                    Unless(first=notes, then=half, enough_share=self.enough_share, counter=QuarterOfCharacters()),
-                ),
-            ),
-        )
+        table = ((64_000, 37_000), (128_000, 98_000), (200_000, 160_000))
+        division = WindowTable(thresholds=table, share=self.spare_share, reserve_tokens=self.spare_tokens)
+        reducer = Unless(first=notes, then=half, enough_share=self.enough_share, counter=QuarterOfCharacters())
+        return Pipeline(division, (Rule(Full(measure="reported"), reducer),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -572,15 +557,14 @@ class RooCode(_RooCode, SummarizingPreset):
         )
         alone = IfMessages(count=self.least_messages, reducer=summarize, with_summary=True)
         reducer = OnFailure(first=alone, then=self._build_forget_half())
-        soft = ShareOfAvailable(share=self.condense_share)
-        return Pipeline(
-            SmallestThreshold(divisions=(soft, self._build_hard_division())),
-            (
-                Rule(FullBy(division=self._build_hard_division(), measure="reported-and-since"), reducer),
-                Rule(Full(measure="reported-and-since"), alone),
-                Rule(Always(), reducer, moment="overflow"),
-            ),
+        soft, hard = ShareOfAvailable(share=self.condense_share), self._build_hard_division()
+        full: Measure = "reported-and-since"
+        rules = (
+            Rule(FullBy(division=hard, measure=full), reducer),
+            Rule(Full(measure=full), alone),
+            Rule(Always(), reducer, moment="overflow"),
         )
+        return Pipeline(SmallestThreshold(divisions=(soft, hard)), rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -596,6 +580,5 @@ class RooSliding(_RooCode):
     def pipeline(self) -> Pipeline:
         """The same rule before a step and after an overflow."""
         half = self._build_forget_half()
-        return Pipeline(
-            self._build_hard_division(), (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, moment="overflow"))
-        )
+        rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, moment="overflow"))
+        return Pipeline(self._build_hard_division(), rules)

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.amounts import Amount
 from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Summarize, find_answered_end
 from harness.compaction.summary_formats import Brief
-from harness.compaction.triggers import UNKNOWN_BUDGET, Full, make_budget, subtract_reserves
+from harness.compaction.triggers import UNKNOWN_BUDGET, Amount, Full, make_budget, subtract_reserves
 from harness.compaction.wrappers import WithClosingMessage
 from harness.tokens import Budget, Window
 from harness.view import Item, View
@@ -44,10 +43,10 @@ class RemainingTokens:
         return make_budget(window, threshold, f"{window.tokens} − {reserved} = {threshold} tokens")
 
 
-CRUSH_SYSTEM = "You write the summary by which another session goes on with this one. Leave nothing out that it needs."
+SYSTEM = "You write the summary by which another session goes on with this one. Leave nothing out that it needs."
 
 
-CRUSH_INSTRUCTION = """\
+INSTRUCTION = """\
 Create a summary, as detailed as it has to be, in these sections:
 
 ## Current State
@@ -57,7 +56,7 @@ Create a summary, as detailed as it has to be, in these sections:
 ## Exact Next Steps"""
 
 
-CRUSH_CONTINUATION = "The session was interrupted because it grew too long. The user's initial request was: `{said}`"
+CONTINUATION = "The session was interrupted because it grew too long. The user's initial request was: `{said}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +87,11 @@ class Crush(SummarizingPreset):
         """One rule: summarize all that is answered."""
         summary = Summarize(
             middle=AnsweredSpan(),
-            format=Brief(instruction=CRUSH_INSTRUCTION, system=CRUSH_SYSTEM, layout="session"),
+            format=Brief(instruction=INSTRUCTION, system=SYSTEM, layout="session"),
             max_tokens=self.summary_max_tokens,
             former="among",
         )
         return Pipeline(
             RemainingTokens(share=self.left_share, large_tokens=self.left_tokens, large_window_tokens=self.large_window_tokens),
-            (Rule(Full(measure="reported"), WithClosingMessage(reducer=summary, text=CRUSH_CONTINUATION, when="interrupted")),),
+            (Rule(Full(measure="reported"), WithClosingMessage(reducer=summary, text=CONTINUATION, when="interrupted")),),
         )

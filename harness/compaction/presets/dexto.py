@@ -4,12 +4,11 @@ import collections
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
-from harness.compaction.triggers import Division, Full, ShareOfAvailable
+from harness.compaction.triggers import Amount, Division, Full, ShareOfAvailable
 from harness.compaction.wrappers import IfMessages
 from harness.plan import SummaryProcedure, SummaryRequest
 from harness.tokens import Budget, Window
@@ -66,16 +65,14 @@ class RequestsAndTools:
     def write_summary(self, request: SummaryRequest) -> str:
         """One line for each request, and one for the tools with their numbers of calls."""
         request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
-        lines = [
-            f"- asked: {truncate_text(' '.join(text.split()), self.request_characters)}"
-            for text in request_texts[-self.requests :]
-        ]
+        newest = (" ".join(text.split()) for text in request_texts[-self.requests :])
+        lines = [f"- asked: {truncate_text(text, self.request_characters)}" for text in newest]
         tools = collections.Counter(call.name for message in request.to_summarize for call in message.calls)
         used = ", ".join(f"{name} ({count})" for name, count in tools.most_common())
         return "\n".join((*lines, f"- tools used: {used or 'none'}", f"- messages: {len(request.to_summarize)}"))
 
 
-DEXTO_INSTRUCTION = """\
+INSTRUCTION = """\
 Create a summary of the messages above. Answer in this form:
 
 <conversation_history></conversation_history>
@@ -128,7 +125,7 @@ class Dexto(SummarizingPreset):
         heading, closing = "<session_compaction>", "</session_compaction>"
         summary = Summarize(
             middle=stretch,
-            format=Brief(instruction=DEXTO_INSTRUCTION, heading=heading, closing=closing),
+            format=Brief(instruction=INSTRUCTION, heading=heading, closing=closing),
             max_tokens=self.summary_max_tokens,
             role="assistant",
             former="dropped",
@@ -137,8 +134,7 @@ class Dexto(SummarizingPreset):
         )
         mask = Mask(keep_tokens=self.protect_tokens, least_saved_tokens=self.least_saved_tokens)
         full = Full(measure="reported-and-since", above=True)
-        division = ShareOfAvailable(share=self.threshold)
-        return Pipeline(
-            division if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, division=division),
-            (Rule(full, mask, quiet=True), Rule(full, IfMessages(count=self.least_messages, reducer=summary))),
-        )
+        division: Division = ShareOfAvailable(share=self.threshold)
+        division = division if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, division=division)
+        rules = (Rule(full, mask, quiet=True), Rule(full, IfMessages(count=self.least_messages, reducer=summary)))
+        return Pipeline(division, rules)

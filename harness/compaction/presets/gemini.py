@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.amounts import ALL_KEPT, Amount
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
 from harness.compaction.summary_formats import Brief
-from harness.compaction.triggers import Full, NoThreshold, ShareOfAvailable
+from harness.compaction.triggers import ALL_KEPT, Amount, Full, NoThreshold, ShareOfAvailable
 from harness.events import Replace
 from harness.messages import Message, Part, ToolResult, assistant, user
 from harness.plan import Plan, SummaryProcedure
@@ -286,6 +285,5 @@ class GeminiMasking(Preset):
             counter=counter,
         )
         offload = Offload(mask=mask, preview_characters=self.preview_characters)
-        return Pipeline(
-            NoThreshold(rule="by tool output alone"), (Rule(Prunable(mask=mask), offload, quiet=True),), counter=counter
-        )
+        rules = (Rule(Prunable(mask=mask), offload, quiet=True),)
+        return Pipeline(NoThreshold(rule="by tool output alone"), rules, counter=counter)

@@ -35,7 +35,7 @@ def _empty_results(message: Message) -> Message:
     return replace(message, parts=parts)
 
 
-GOOSE_INSTRUCTION = """\
+INSTRUCTION = """\
 Create a summary of the session above from which it can be continued without it. Use these sections:
 
 ## Goal
@@ -46,9 +46,7 @@ Create a summary of the session above from which it can be continued without it.
 ## Next Step"""
 
 
-GOOSE_NOTE = (
-    "The conversation was compacted; I know it by the summary above. I go on with the work and do not mention the summary."
-)
+NOTE = "The conversation was compacted; I know it by the summary above. I go on with the work and do not mention the summary."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +77,10 @@ class Goose(SummarizingPreset):
         """One rule before a turn, adapted before a step, and one after an overflow."""
         summary = Summarize(
             middle=EVERYTHING,
-            format=Brief(instruction=GOOSE_INSTRUCTION, layout="system", files=True),
+            format=Brief(instruction=INSTRUCTION, layout="system", files=True),
             max_tokens=self.summary_max_tokens,
             former="among",
-            behind=(assistant(GOOSE_NOTE),),
+            behind=(assistant(NOTE),),
             procedure=SummaryProcedure(shorter=WithoutResults(shares=(0.1, 0.2, 0.5, 1.0))),
         )
         again = WithClosingMessage(reducer=summary, text="{said}")

@@ -67,10 +67,8 @@ class _Inspect(Preset):
     """Overrides the model's window for this policy (S2.8); None = the window of the model."""
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
-        return Pipeline(
-            ShareOfAvailable(share=self.threshold),
-            (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow")),
-        )
+        rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
+        return Pipeline(ShareOfAvailable(share=self.threshold), rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

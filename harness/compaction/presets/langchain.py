@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness import transcript
-from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastMessages, LastTokens, Tail
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Mask, Middle, Summarize
+from harness.compaction.stages import Mask, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import (
     Always,
+    Amount,
     AnyOf,
-    Division,
     FixedTokens,
     Full,
     MoreThan,
@@ -54,10 +53,8 @@ class ShortenArguments:
         first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
         start = 0 if first is None else self.tail.find_start(view.items, budget)
         changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
-        plan_reason = (
-            f"{reason}; long arguments of {len(changes)} old answers" if changes else f"{reason}, but no old call is long"
-        )
-        return Plan(reason=plan_reason, replace=tuple(changes))
+        outcome = f"; long arguments of {len(changes)} old answers" if changes else ", but no old call is long"
+        return Plan(reason=f"{reason}{outcome}", replace=tuple(changes))
 
     def shorten_item(self, item: Item) -> Replace | None:
         """What becomes of a message; None where it has nothing long."""
@@ -158,9 +155,8 @@ class WithoutMiddle:
         head = int(self.head_share * kept)
         if attempt > 1 or not kept:
             return ()
-        return (
-            user(f"{text[:head]}\n\n(The middle of the conversation is left out here.)\n\n{text[len(text) - kept + head :]}"),
-        )
+        tail = text[len(text) - kept + head :]
+        return (user(f"{text[:head]}\n\n(The middle of the conversation is left out here.)\n\n{tail}"),)
 
 
 SECTIONS = ("SESSION INTENT", "SUMMARY", "ARTIFACTS", "NEXT STEPS")
@@ -214,7 +210,38 @@ COUNTER_WITH_SYSTEM = CharactersAndOverhead(with_system=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LangChainClear(Preset):
+class _ClearToolUses(Preset):
+    """What both ways to clear tool uses share."""
+
+    trigger_tokens: Positive = 100_000
+    """Tokens above which results are cleared, counted as if nothing had been cleared yet."""
+    keep_results: NonNegative = 3
+    """Newest tool results that stay, those of exempt tools among them."""
+    clear_arguments: bool = False
+    """Whether the arguments of the cleared calls are emptied too."""
+    exempt_tools: tuple[str, ...] = ()
+    """Tools whose results are never cleared."""
+    stub: str = "[cleared]"
+    """What stands in the place of a cleared result."""
+
+    def _build_mask(self, counter: Counter, enough_tokens: int = 0) -> Mask:
+        return Mask(
+            stub=self.stub,
+            keep_results=self.keep_results,
+            enough_tokens=enough_tokens,
+            exempt_tools=self.exempt_tools,
+            exempt_count=True,
+            clear_arguments=self.clear_arguments,
+            counter=counter,
+        )
+
+    def _build_pipeline(self, reducer: Reducer, counter: Counter, *, quiet: bool) -> Pipeline:
+        rule = Rule(Full(measure="unedited", above=True), reducer, quiet=quiet)
+        return Pipeline(FixedTokens(tokens=self.trigger_tokens), (rule,), counter=counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LangChainClear(_ClearToolUses):
     """Above a number of tokens, all but the newest tool results become stubs.
 
     Source: LangChain 1.4.7 `context_editing.py`, ClearToolUsesEdit and its defaults; PEERS "LangChain ContextEditing".
@@ -232,12 +259,7 @@ class LangChainClear(Preset):
         clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
-    trigger_tokens: Positive = 100_000
-    keep_results: NonNegative = 3
     enough_tokens: NonNegative = 0
-    clear_arguments: bool = False
-    exempt_tools: tuple[str, ...] = ()
-    stub: str = "[cleared]"
     kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
 
     def check_combination(self) -> None:
@@ -248,17 +270,8 @@ class LangChainClear(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """One rule: mask."""
-        mask = Mask(
-            stub=self.stub,
-            keep_results=self.keep_results,
-            enough_tokens=self.enough_tokens,
-            exempt_tools=self.exempt_tools,
-            exempt_count=True,
-            clear_arguments=self.clear_arguments,
-            counter=COUNTER,
-        )
-        rule = Rule(Full(measure="unedited", above=True), mask)
-        return Pipeline(FixedTokens(tokens=self.trigger_tokens), (rule,), counter=COUNTER)
+        mask = self._build_mask(COUNTER, self.enough_tokens)
+        return self._build_pipeline(mask, COUNTER, quiet=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +328,8 @@ class LangChainSummary(SummarizingPreset):
             procedure=SUMMARY_PROCEDURE,
         )
         rule = Rule(self._trigger, summarize)
-        return Pipeline(self._division, (rule,), counter=COUNTER)
+        division = make_division(self.trigger_share, self.trigger_tokens, f"at {self.trigger_messages} messages")
+        return Pipeline(division, (rule,), counter=COUNTER)
 
     @property
     def _tail(self) -> Tail:
@@ -329,10 +343,6 @@ class LangChainSummary(SummarizingPreset):
     def _trigger(self) -> Trigger:
         tokens = (Full(measure="rescaled"), Full(measure="reported"))
         return AnyOf(tokens if self.trigger_messages is None else (*tokens, MoreThan(count=self.trigger_messages)))
-
-    @property
-    def _division(self) -> Division:
-        return make_division(self.trigger_share, self.trigger_tokens, f"at {self.trigger_messages} messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,19 +392,16 @@ class DeepAgents(SummarizingPreset):
             procedure=SUMMARY_PROCEDURE,
         )
         full = AnyOf((Full(measure="rescaled"), Full(measure="reported")))
-        return Pipeline(
-            ShareOfAvailable(share=self.threshold),
-            (
-                Rule(Full(measure="unedited"), shorten, quiet=True),
-                Rule(full, summarize),
-                Rule(Always(), summarize, moment="overflow"),
-            ),
-            counter=COUNTER_WITH_SYSTEM,
+        rules = (
+            Rule(Full(measure="unedited"), shorten, quiet=True),
+            Rule(full, summarize),
+            Rule(Always(), summarize, moment="overflow"),
         )
+        return Pipeline(ShareOfAvailable(share=self.threshold), rules, counter=COUNTER_WITH_SYSTEM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnthropicClear(Preset):
+class AnthropicClear(_ClearToolUses):
     """Above 100,000 tokens of input, all but the results of the newest 3 tool uses become stubs.
 
     Source: anthropic-sdk-python 009b0353, types of `clear_tool_uses_20250919`, and the page "Context editing" of its platform;
@@ -412,24 +419,12 @@ class AnthropicClear(Preset):
         clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
-    trigger_tokens: Positive = 100_000
-    keep_results: NonNegative = 3
     least_saved_tokens: NonNegative = 0
-    clear_arguments: bool = False
-    exempt_tools: tuple[str, ...] = ()
-    stub: str = "[cleared]"
     kind: Literal["anthropic-clear-tool-uses"] = "anthropic-clear-tool-uses"
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: mask, if it saves enough."""
-        mask = Mask(
-            stub=self.stub,
-            keep_results=self.keep_results,
-            exempt_tools=self.exempt_tools,
-            exempt_count=True,
-            clear_arguments=self.clear_arguments,
-        )
-        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=QuarterOfCharacters())
-        rule = Rule(Full(measure="unedited", above=True), reducer, quiet=True)
-        return Pipeline(FixedTokens(tokens=self.trigger_tokens), (rule,), counter=QuarterOfCharacters())
+        counter = QuarterOfCharacters()
+        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=self._build_mask(counter), counter=counter)
+        return self._build_pipeline(reducer, counter, quiet=True)

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness import transcript
-from harness.compaction.amounts import Amount
 from harness.compaction.cuts import find_fitting_start
 from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Middle, Summarize
 from harness.compaction.summary_formats import Brief, CapTexts
-from harness.compaction.triggers import Always, Full, ShareOfAvailable
+from harness.compaction.triggers import Always, Amount, Full, ShareOfAvailable
 from harness.compaction.wrappers import OnFailure
 from harness.messages import Message, user
 from harness.plan import SummaryProcedure
@@ -68,12 +67,12 @@ class Ends:
         return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
 
 
-LETTA_INSTRUCTION = """\
+INSTRUCTION = """\
 Create a summary of the messages above, which are about to leave your view, in at most 300 words: goals, what happened, details
 that matter (names, paths, numbers), errors and how they were mended, and hints where more can be looked up."""
 
 
-LETTA_HEADING = "[System alert: earlier messages are hidden from view. Summary of what they held:]"
+HEADING = "[System alert: earlier messages are hidden from view. Summary of what they held:]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +110,13 @@ class Letta(SummarizingPreset):
         """The same before a step and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
         reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
-        return Pipeline(
-            ShareOfAvailable(share=self.threshold),
-            (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, moment="overflow")),
-        )
+        rules = (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
+        return Pipeline(ShareOfAvailable(share=self.threshold), rules)
 
     def _build_summarize(self, stretch: UpToShare | Middle) -> Summarize:
         return Summarize(
             middle=stretch,
-            format=Brief(instruction=LETTA_INSTRUCTION, heading=LETTA_HEADING, most_characters=self.summary_clip_characters),
+            format=Brief(instruction=INSTRUCTION, heading=HEADING, most_characters=self.summary_clip_characters),
             max_tokens=self.summary_max_tokens,
             former="among",
             procedure=SummaryProcedure(shorter=Ends(result_characters=self.result_characters, share=0.3)),

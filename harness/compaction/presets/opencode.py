@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
-from harness.compaction.triggers import Always, Full, NoThreshold, UsableInput
+from harness.compaction.triggers import Always, Amount, Full, NoThreshold, UsableInput
 from harness.compaction.wrappers import WithClosingMessage
 from harness.errors import UsageError
 from harness.messages import user
@@ -132,15 +131,12 @@ class OpenCode(SummarizingPreset):
         nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
         due = Rule(Full(measure="reported"), WithClosingMessage(reducer=self._build_summarize(tail), text=CONTINUE_REQUEST))
         emergency = Rule(Always(), WithClosingMessage(reducer=self._build_summarize(nothing), text="{said}"), moment="overflow")
-        return Pipeline(
-            UsableInput(
-                max_output_tokens=self.max_output_tokens,
-                input_limit_tokens=self.input_limit_tokens,
-                input_reserve_tokens=self.input_reserve_tokens,
-            ),
-            (due, emergency),
-            counter=JsonCharacters(characters_of_token=4),
+        division = UsableInput(
+            max_output_tokens=self.max_output_tokens,
+            input_limit_tokens=self.input_limit_tokens,
+            input_reserve_tokens=self.input_reserve_tokens,
         )
+        return Pipeline(division, (due, emergency), counter=JsonCharacters(characters_of_token=4))
 
     def _build_summarize(self, stretch: BeforeTurns) -> Summarize:
         return Summarize(
@@ -188,7 +184,5 @@ class OpenCodePrune(Preset):
             completed_only=True,
             stop_at_summary=True,
         )
-        return Pipeline(
-            NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
-            (Rule(Prunable(mask=mask), mask, moment="step" if self.adapted else "turn", quiet=True),),
-        )
+        division = NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}")
+        return Pipeline(division, (Rule(Prunable(mask=mask), mask, moment="step" if self.adapted else "turn", quiet=True),))

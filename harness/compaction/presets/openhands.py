@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
 from harness import transcript
-from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap, Tail, count_messages_for_events, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Range, Rule, SummarizingPreset
 from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY
-from harness.compaction.triggers import AllOf, Always, Full, MoreThan, NoThreshold, ShareOfAvailable
+from harness.compaction.triggers import AllOf, Always, Amount, Full, MoreThan, NoThreshold, ShareOfAvailable
 from harness.compaction.wrappers import OnFailure
 from harness.errors import UsageError
 from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
@@ -246,13 +245,23 @@ RESET_SHARE = 0.8
 """`hard_context_reset_context_scaling`: the longest event of an attempt, as a share of the one before."""
 
 
-def _check_head(keep_first: int, max_size: int) -> None:
-    if max_size // 2 - keep_first - 1 <= 0:
-        raise UsageError(f"keep_first={keep_first!r} must be less than half of max_size={max_size!r}, less one for the summary")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenHands(SummarizingPreset):
+    """What both share: the number of events in view, and how much of each a summarizer reads."""
+
+    max_size: Positive = 80
+    keep_first: NonNegative = 4
+    event_characters: Positive = 500
+
+    def check_combination(self) -> None:
+        """See `Preset`."""
+        if self.max_size // 2 - self.keep_first - 1 <= 0:
+            limit = f"less than half of max_size={self.max_size!r}, less one for the summary"
+            raise UsageError(f"keep_first={self.keep_first!r} must be {limit}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenHands(SummarizingPreset):
+class OpenHands(_OpenHands):
     """Above so many events, all but the first and the newest become a summary; half of the size is left.
 
     Source: openhands-sdk 1.58.0 `llm_summarizing_condenser.py`, the sizes of its default agent; PEERS "OpenHands SDK" and 2.2.
@@ -276,17 +285,10 @@ class OpenHands(SummarizingPreset):
         clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
-    max_size: Positive = 80
     max_tokens: Positive | None = None
-    keep_first: NonNegative = 4
     minimum_progress: Annotated[float, Range(lambda value: 0 < value < 1, "must be above 0 and below 1")] = 0.1
-    event_characters: Positive = 500
     full_events: bool = False
     kind: Literal["openhands"] = "openhands"
-
-    def check_combination(self) -> None:
-        """See `Preset`."""
-        _check_head(self.keep_first, self.max_size)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -295,16 +297,14 @@ class OpenHands(SummarizingPreset):
         by_tokens = LastBelowThreshold(share=0.5, head_events=self.keep_first)
         by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
         many, full = MoreThan(count=self.max_size, unit="events"), Full(above=True)
-        return Pipeline(
-            ShareOfAvailable(share=1.0, at_most_tokens=self.max_tokens),
-            (
-                Rule(AllOf((full, many)), self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
-                Rule(full, self._build_hard_reset(by_tokens)),
-                Rule(many, self._build_condensation(by_events)),
-                Rule(many, self._build_hard_reset(ShortestTail((by_half, by_events))), moment="overflow"),
-                Rule(Always(), self._build_hard_reset(by_half), moment="overflow"),
-            ),
+        rules = (
+            Rule(AllOf((full, many)), self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
+            Rule(full, self._build_hard_reset(by_tokens)),
+            Rule(many, self._build_condensation(by_events)),
+            Rule(many, self._build_hard_reset(ShortestTail((by_half, by_events))), moment="overflow"),
+            Rule(Always(), self._build_hard_reset(by_half), moment="overflow"),
         )
+        return Pipeline(ShareOfAvailable(share=1.0, at_most_tokens=self.max_tokens), rules)
 
     def _build_condensation(self, tail: Tail) -> Reducer:
         middle = Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD)
@@ -331,7 +331,7 @@ class OpenHands(SummarizingPreset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenHandsV0(SummarizingPreset):
+class OpenHandsV0(_OpenHands):
     """Above so many events, all but the first and the newest become a summary that brings the former one up to date.
 
     Source: All-Hands-AI/OpenHands@156d0686, the condensers of the server's default pipeline; PEERS "OpenHands V0" and 2.1. A
@@ -351,13 +351,8 @@ class OpenHandsV0(SummarizingPreset):
     """
 
     max_size: Positive = 120
-    keep_first: NonNegative = 4
     event_characters: Positive = 10_000
     kind: Literal["openhands-v0"] = "openhands-v0"
-
-    def check_combination(self) -> None:
-        """See `Preset`."""
-        _check_head(self.keep_first, self.max_size)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -369,7 +364,5 @@ class OpenHandsV0(SummarizingPreset):
             max_tokens=self.summary_max_tokens,
         )
         forget = Forget(middle=Middle(tail=LastEvents(share=0.5, count=-1), head_messages=2, snap=SNAP_FORWARD))
-        return Pipeline(
-            NoThreshold(rule=f"at most {self.max_size} events"),
-            (Rule(MoreThan(count=self.max_size, unit="events"), summarize), Rule(Always(), forget, moment="overflow")),
-        )
+        rules = (Rule(MoreThan(count=self.max_size, unit="events"), summarize), Rule(Always(), forget, moment="overflow"))
+        return Pipeline(NoThreshold(rule=f"at most {self.max_size} events"), rules)

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.triggers import AllOf, Full, NoThreshold, ShareOfAvailable, Trigger
+from harness.compaction.triggers import DUE_IN_ANY_VIEW, AllOf, DueAmounts, Full, NoThreshold, ShareOfAvailable, Trigger
 from harness.errors import UsageError
 from harness.events import ItemId
 from harness.messages import extract_part_text

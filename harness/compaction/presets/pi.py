@@ -1,18 +1,16 @@
 """pi: a reserve at the end of the window, the newest 20K tokens, and a turn that is summed up in two parts."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
-from harness.compaction.stages import is_from_user
+from harness.compaction.stages import is_from_user, make_split_slots
 from harness.compaction.summary_formats import Brief, CapTexts
-from harness.compaction.triggers import Always, Full, NoThreshold, WindowMinusReserve
+from harness.compaction.triggers import Always, Amount, Full, NoThreshold, WindowMinusReserve
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
 from harness.tokens import Budget
-from harness.view import Item, View
+from harness.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,17 @@ class SummarizeSplitTurn:
         turn = self._find_split_turn(view, floor, cut)
         former = tuple(item for item in view.items[1:cut] if item.item_id in view.summaries)
         before = tuple(item for item in view.items[floor:turn] if item not in former)
-        slots = self._make_slots(view, former, before, view.items[turn:cut])
+        slot = Slot(
+            after=view.items[0].item_id,
+            role="user",
+            stands_for=(),
+            format=self.history,
+            max_tokens=self.max_tokens,
+            excerpt=self.excerpt,
+        )
+        beginning = replace(slot, format=self.beginning, max_tokens=self.beginning_max_tokens)
+        alone = replace(beginning, format=self.beginning_alone)
+        slots = make_split_slots(view, (*former, *before), view.items[turn:cut], slot, beginning, alone)
         gone = tuple(item.item_id for item in view.items[1:cut])
         return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
 
@@ -66,29 +74,6 @@ class SummarizeSplitTurn:
         if cut >= len(view.items) or is_from_user(view, cut):
             return cut
         return next((index for index in range(cut - 1, floor - 1, -1) if is_from_user(view, index)), cut)
-
-    def _make_slots(self, view: View, former: Sequence[Item], before: Sequence[Item], within: Sequence[Item]) -> tuple[Slot, ...]:
-        if not within:
-            return (self._make_slot(view, (*former, *before), self.history),)
-        if before:
-            return (
-                self._make_slot(view, (*former, *before), self.history),
-                self._make_slot(view, within, self.beginning, continues=True),
-            )
-        if former:
-            return (self._make_slot(view, (*former, *within), self.history),)
-        return (self._make_slot(view, within, self.beginning_alone),)
-
-    def _make_slot(self, view: View, items: Sequence[Item], summary_format: SummaryFormat, *, continues: bool = False) -> Slot:
-        return Slot(
-            after=view.items[0].item_id,
-            role="user",
-            stands_for=tuple(item.item_id for item in items),
-            format=summary_format,
-            max_tokens=self.max_tokens if summary_format is self.history else self.beginning_max_tokens,
-            continues=continues,
-            excerpt=self.excerpt,
-        )
 
 
 HISTORY_INSTRUCTION = """\
@@ -166,7 +151,5 @@ class Pi(SummarizingPreset):
             excerpt=CapTexts(result_characters=self.result_characters),
             forgets_kept=not self.fixed,
         )
-        return Pipeline(
-            WindowMinusReserve(reserve_tokens=self.reserve_tokens),
-            (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow")),
-        )
+        rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
+        return Pipeline(WindowMinusReserve(reserve_tokens=self.reserve_tokens), rules)

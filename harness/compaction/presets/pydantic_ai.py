@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.amounts import Amount, DueAmounts
 from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Reducer, group_results, is_from_user
 from harness.compaction.summary_formats import Sections
-from harness.compaction.triggers import AnyOf, Division, Full, check_triggers, make_division
+from harness.compaction.triggers import Amount, AnyOf, DueAmounts, Full, check_triggers, make_division
 from harness.compaction.wrappers import IfSaves
-from harness.messages import Message, ToolResult
+from harness.messages import Message, Part, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
 from harness.tokens import Budget, Estimated, Usage, iter_texts
 from harness.view import Item, View
@@ -27,18 +26,13 @@ class ShortResults:
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """See `harness.plan.Excerpt`."""
-        return tuple(self._shorten_message(message) if message.role == "tool" else message for message in messages)
+        return tuple(replace(message, parts=tuple(map(self._shorten_part, message.parts))) for message in messages)
 
-    def _shorten_message(self, message: Message) -> Message:
-        parts = (
-            replace(part, output=self._cut_text(part.output)) if isinstance(part, ToolResult) else part for part in message.parts
-        )
-        return replace(message, parts=tuple(parts))
-
-    def _cut_text(self, text: str) -> str:
-        if len(text) <= self.characters:
-            return text
-        return f"{text[: max(0, self.characters - len(CUT_MARK))]}{CUT_MARK}"[: self.characters]
+    def _shorten_part(self, part: Part) -> Part:
+        if not isinstance(part, ToolResult) or len(part.output) <= self.characters:
+            return part
+        beginning = part.output[: max(0, self.characters - len(CUT_MARK))]
+        return replace(part, output=f"{beginning}{CUT_MARK}"[: self.characters])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +43,8 @@ class LastBundles:
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `harness.compaction.cuts.Tail`."""
-        return _find_bundle_start(items, max(1, self.count))
+        bundles, count = group_results(items[1:]), max(1, self.count)
+        return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
         """See `harness.compaction.cuts.Tail`."""
@@ -86,24 +81,14 @@ class MoreBundles:
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
-        if (
-            view.tally_cache.read(
-                view.items, (_BundleTally, self.stub), lambda: _BundleTally(self.stub), lambda tally: tally.count
-            )
-            <= self.count
-        ):
-            return None
-        return f"more than {self.count} requests and answers{'' if self.stub is None else ' since results were cleared'}"
+        key = _BundleTally, self.stub
+        count = view.tally_cache.read(view.items, key, lambda: _BundleTally(self.stub), lambda tally: tally.count)
+        since = "" if self.stub is None else " since results were cleared"
+        return f"more than {self.count} requests and answers{since}" if count > self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
         """See `harness.compaction.triggers.Trigger`."""
         return DueAmounts(amounts=(Amount(self.count + 1, "requests and answers"),))
-
-
-def _find_bundle_start(items: Sequence[Item], count: int) -> int:
-    """Index of the first item of the last so many bundles; 0 if there are fewer."""
-    bundles = group_results(items[1:])
-    return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,12 +196,9 @@ class _PydanticAi(Preset):
         full = Full(measure="reported-and-since", above=True)
         many = () if self.trigger_messages is None else (MoreBundles(count=self.trigger_messages, stub=stub),)
         rule = Rule(AnyOf((*many, full)), reducer)
-        return Pipeline(self._division, (rule,), counter=COUNTER)
-
-    @property
-    def _division(self) -> Division:
-        rule = f"more than {self.trigger_messages} requests and answers"
-        return make_division(self.trigger_share, self.trigger_tokens, rule)
+        description = f"more than {self.trigger_messages} requests and answers"
+        division = make_division(self.trigger_share, self.trigger_tokens, description)
+        return Pipeline(division, (rule,), counter=COUNTER)
 
 
 def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:

@@ -1,18 +1,17 @@
 """The policy of the third design document (S2): keep a reserve free, keep recent tokens verbatim, merge summaries."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.stages import is_from_user, make_split_slots
 from harness.compaction.summary_formats import append_file_lists, format_material
-from harness.compaction.triggers import Full, NoThreshold, WindowMinusReserve
+from harness.compaction.triggers import Amount, Full, NoThreshold, WindowMinusReserve
 from harness.messages import Message, user
 from harness.plan import Plan, Slot, SummaryFormat, SummaryRequest
 from harness.tokens import Budget
-from harness.view import Item, View
+from harness.view import View
 
 _SECTIONS = """\
 ## Goal
@@ -91,38 +90,19 @@ class SummarizeBeforeRecent:
         if cut <= 1 or (split and cut <= turn):
             return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
         before, within = view.items[1 : turn if split else cut], view.items[turn:cut] if split else ()
-        slots = [self._make_slot(view, before, self.history)] if before else []
-        if within:
-            alone = self.beginning if any(item.item_id not in view.summaries for item in before) else self.history
-            if alone is self.history:
-                slots = [self._make_slot(view, (*before, *within), self.history)]
-            else:
-                slots.append(self._make_slot(view, within, alone, continues=True))
+        slot = Slot(after=view.items[0].item_id, role="user", stands_for=(), format=self.history, max_tokens=self.max_tokens)
+        slots = make_split_slots(view, before, within, slot, replace(slot, format=self.beginning), slot)
         gone = tuple(item.item_id for item in view.items[1:cut])
-        return Plan(reason=f"{reason}{'; the newest turn is split' if within else ''}", forget=gone, slots=tuple(slots))
+        return Plan(reason=f"{reason}{'; the newest turn is split' if within else ''}", forget=gone, slots=slots)
 
     def state_kept(self, budget: Budget) -> Amount | None:
         """See `harness.compaction.stages.Retaining`."""
         return Amount(self.keep_tokens, "tokens")
 
-    def _make_slot(self, view: View, items: Sequence[Item], summary_format: SummaryFormat, *, continues: bool = False) -> Slot:
-        return Slot(
-            after=view.items[0].item_id,
-            role="user",
-            stands_for=tuple(item.item_id for item in items),
-            format=summary_format,
-            max_tokens=self.max_tokens,
-            continues=continues,
-        )
-
 
 def _find_newest_turn(view: View) -> int:
     """Index of the message of the user with which the newest turn begins; behind the summaries if that is out of view."""
-    spoken = (
-        index
-        for index in range(len(view.items) - 1, 0, -1)
-        if view.items[index].message.role == "user" and view.items[index].item_id not in view.summaries
-    )
+    spoken = (index for index in range(len(view.items) - 1, 0, -1) if is_from_user(view, index))
     return next(spoken, 1 + len(view.summaries))
 
 
@@ -161,7 +141,5 @@ class ReserveRecent(SummarizingPreset):
             beginning=Checkpoint(part_of_turn=True),
             max_tokens=self.summary_max_tokens,
         )
-        return Pipeline(
-            WindowMinusReserve(reserve_tokens=self.reserve_tokens),
-            (Rule(Full(measure="reported-and-since", above=True), summarize),),
-        )
+        rules = (Rule(Full(measure="reported-and-since", above=True), summarize),)
+        return Pipeline(WindowMinusReserve(reserve_tokens=self.reserve_tokens), rules)

@@ -7,11 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, SummarizingPreset
 from harness.compaction.stages import is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Notes
-from harness.compaction.triggers import NoThreshold
+from harness.compaction.triggers import DUE_IN_ANY_VIEW, DueAmounts, NoThreshold
 from harness.events import ItemId
 from harness.messages import ToolResult
 from harness.plan import Plan, Slot, SummaryFormat
@@ -80,9 +79,8 @@ class ElideResults:
         """See `harness.compaction.stages.Reducer`."""
         count = max(0, _count_overdue(view, self.keep, self.every))
         old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
-        return Plan(
-            reason=f"{reason}; {len(old)} old results", replace=tuple(replace_results(item, _elide_result) for item in old)
-        )
+        changes = tuple(replace_results(item, _elide_result) for item in old)
+        return Plan(reason=f"{reason}; {len(old)} old results", replace=changes)
 
 
 def _is_elided(item: Item) -> bool:

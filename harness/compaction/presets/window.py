@@ -110,11 +110,9 @@ class MessageWindow(SummarizingPreset):
         """See `harness.protocols.WarningPolicy`."""
         if not self.is_overcommitted:
             return ()
-        kept = self.preserve_first_n + self.preserve_last_n
-        heads_and_tails = (
-            f"preserve_first_n={self.preserve_first_n} and preserve_last_n={self.preserve_last_n} keep {kept} messages"
-        )
-        return (f"{heads_and_tails}, and max_messages={self.max_messages} leaves no room between them: only they are kept",)
+        first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
+        kept = f"preserve_first_n={first} and preserve_last_n={last} keep {first + last} messages"
+        return (f"{kept}, and max_messages={most} leaves no room between them: only they are kept",)
 
     def check_view(self, view: View) -> str | None:
         """See `harness.protocols.WarningPolicy`: said when the newest step takes the view over 80 % of the cap (S4.4)."""
@@ -131,9 +129,8 @@ class MessageWindow(SummarizingPreset):
             messages: a legal conversation; it may begin with a system message, which is not counted and stays.
         """
         system = () if messages[:1] and messages[0].role == "system" else (Message(role="system", parts=()),)
-        items = [
-            Item(ItemId(at), message, self.counter.count(message)) for at, message in enumerate((*system, *messages), start=1)
-        ]
+        numbered = enumerate((*system, *messages), start=1)
+        items = [Item(ItemId(seq), message, self.counter.count(message)) for seq, message in numbered]
         view = View(items=tuple(items), tokens=Estimated(sum(item.tokens for item in items)))
         plan = replace(self, summarize_on_trim=False).plan(view, self.budget(Window(tokens=0, source="unknown")), None)
         evicted_ids = set(plan.forget) if plan else set()

@@ -1,6 +1,6 @@
 """crush: the new beginning at the summary, and what stays."""
 
-from harness.compaction.presets.crush import CRUSH_INSTRUCTION, Crush
+from harness.compaction.presets.crush import INSTRUCTION, Crush
 from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.letta import Letta
 from harness.messages import assistant, system, user
@@ -29,4 +29,4 @@ def test_crush_tells_the_session_itself_and_keeps_what_is_not_answered() -> None
     assert [item.message.text for item in after.items[1:]] == ["S", "and this"]
     (request,) = room.summarizer.requests
     assert request.messages[0] != system("be good")
-    assert request.messages[1:] == (*view.messages[1:-1], user(CRUSH_INSTRUCTION))
+    assert request.messages[1:] == (*view.messages[1:-1], user(INSTRUCTION))

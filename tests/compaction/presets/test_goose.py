@@ -3,7 +3,7 @@
 import pytest
 
 from harness.compaction.presets.crush import Crush
-from harness.compaction.presets.goose import GOOSE_NOTE, Goose
+from harness.compaction.presets.goose import NOTE, Goose
 from harness.compaction.presets.letta import Letta
 from harness.errors import ContextOverflow
 from harness.messages import assistant, user
@@ -21,7 +21,7 @@ def test_goose_looks_before_a_turn_and_leaves_a_summary_and_a_note() -> None:
     after = room.after(view, room.ask(view, report(900), "turn"))
     assert [(item.message.role, item.message.text) for item in after.items[1:]] == [
         ("user", "SUMMARY"),
-        ("assistant", GOOSE_NOTE),
+        ("assistant", NOTE),
     ]
     assert len(after.summaries) == 1
 
@@ -31,7 +31,7 @@ def test_within_a_turn_goose_repeats_what_the_user_said_last(policy: Goose, mome
     view = view_of(user("old"), assistant("done"), user("the request"), *work(0, 9), policy=policy)
     room = Room(policy, 1_000, "SUMMARY")
     after = room.after(view, room.ask(view, report(900), moment))  # type: ignore[arg-type]
-    assert [item.message.text for item in after.items[1:]] == ["SUMMARY", GOOSE_NOTE, "the request"]
+    assert [item.message.text for item in after.items[1:]] == ["SUMMARY", NOTE, "the request"]
 
 
 def test_goose_puts_what_is_told_into_the_system_prompt_and_leaves_out_results_from_the_middle_if_it_is_too_long() -> None:

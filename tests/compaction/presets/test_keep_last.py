@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.compaction.compactor import SessionCompactor
+from harness.compaction.compactor import SessionCompactor, build_summary_prompt
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.paced import Paced
 from harness.compaction.stages import Middle
-from harness.compaction.summary_prompt import build_summary_prompt
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user

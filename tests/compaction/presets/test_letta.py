@@ -4,7 +4,7 @@ import pytest
 
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.goose import Goose
-from harness.compaction.presets.letta import LETTA_HEADING, Letta
+from harness.compaction.presets.letta import HEADING, Letta
 from harness.errors import ContextOverflow, ProviderFailed
 from harness.messages import user
 from tests.compaction.talk import Room, report, view_of, work
@@ -18,7 +18,7 @@ def test_letta_evicts_40_percent_or_more_until_what_stays_is_below_70_percent_of
     assert (len(view.items), view.items[-1].tokens + view.items[-2].tokens) == (20, 105)
     room = Room(LETTA, size, "SUMMARY")
     after = room.after(view, room.ask(view, report(size)))
-    assert after.items[1].message.text == f"{LETTA_HEADING}\nSUMMARY"
+    assert after.items[1].message.text == f"{HEADING}\nSUMMARY"
     assert len(after.items) == 2 + kept
     assert after.items[2:] == view.items[20 - kept :]
     assert not kept or sum(item.tokens for item in (view.items[0], *after.items[2:])) < 0.7 * size
@@ -33,7 +33,7 @@ def test_letta_sums_up_everything_when_the_sliding_summary_fails_and_cuts_a_long
     assert event is not None
     assert "down" in event.failure
     assert len(after.items) == 2
-    assert after.items[1].message.text == f"{LETTA_HEADING}\n{'S' * 100}\n[... 200 more characters]"
+    assert after.items[1].message.text == f"{HEADING}\n{'S' * 100}\n[... 200 more characters]"
 
 
 def test_letta_clamps_results_and_then_leaves_out_the_middle_of_what_is_too_long() -> None:

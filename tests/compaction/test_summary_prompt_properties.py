@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.compaction.compactor import build_summary_prompt
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.summary_prompt import build_summary_prompt
 from harness.errors import SummaryFailed
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
 from harness.messages import Message, assistant, system, user
