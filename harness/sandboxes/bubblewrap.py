@@ -62,8 +62,6 @@ class BubblewrapLauncher(ProcessLauncher):
         return LaunchedServer(
             stream=self._server.stream,
             info=self._build_info(program, python, user),
-            workspace=WORKSPACE,
-            scratch=SCRATCH,
             program_directory=None if python.startswith("/usr/") else str(Path(python).parent),
             rlimits=build_rlimits(self._limits),
         )

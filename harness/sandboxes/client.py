@@ -77,9 +77,9 @@ class LaunchedServer:
 
     stream: ByteStream
     info: SandboxInfo
-    workspace: str
+    workspace: str = WORKSPACE
     """Where the workspace lies, as the server sees it."""
-    scratch: str
+    scratch: str = SCRATCH
     """Where temporary files go, as the server sees it."""
     program_directory: str | None = None
     """A directory that commands search for programs first."""
@@ -205,13 +205,11 @@ class ServedSandbox(StartedOnce):
                 interpreter that has loaded them, which waits for more such programs until a command of another kind is run.
             timeout_seconds: after which it is killed.
         """
-        return self._run(f"exec {command}", timeout_seconds, {"fork": build_fork_request(command, modules)}).result
+        header = {"fork": build_fork_request(command, modules)}
+        return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
 
-    def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> TracedResult:
-        """As `run`; also says whether the command left anything that a snapshot does not hold."""
-        return self._run(command, timeout_seconds, {})
-
-    def _run(self, command: str, timeout_seconds: float, extra_header: Mapping[str, Any]) -> TracedResult:
+    def run_traced(self, command: str, *, timeout_seconds: float = 60.0, extra_header: Mapping[str, Any] = {}) -> TracedResult:
+        """Run a shell command; the result also says whether the command left anything that a snapshot does not hold."""
         check_timeout(timeout_seconds)
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **extra_header}
         reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)

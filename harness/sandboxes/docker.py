@@ -74,8 +74,6 @@ class DockerLauncher:
         return LaunchedServer(
             stream=stream,
             info=info,
-            workspace=WORKSPACE,
-            scratch=SCRATCH,
             rlimits=(("CORE", 0), ("FSIZE", self._limits.disk_bytes), ("NOFILE", 1024)),
         )
 
@@ -143,7 +141,6 @@ class DockerLauncher:
             working_dir=WORKSPACE,
             hostname="sandbox",
             stdin_open=True,
-            detach=False,
             healthcheck={"test": ["NONE"]},
             labels={OWNER_LABEL: format_owner(), EXPIRES_LABEL: str(int(time.time()) + MAX_LIFETIME_SECONDS)},
             host_config=self._api.create_host_config(

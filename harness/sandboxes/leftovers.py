@@ -15,11 +15,10 @@ def format_owner() -> str:
 
 def is_owner_dead(owner: str) -> bool:
     """Whether that owner certainly lives no more; of one in another pid namespace nothing is known."""
-    boot, _, rest = owner.partition(":")
-    namespace, _, rest = rest.partition(":")
-    pid, _, start_time = rest.partition(":")
-    if not pid.isdigit() or not start_time.isdigit():
+    fields = owner.split(":")
+    if len(fields) != 4 or not (fields[2].isdigit() and fields[3].isdigit()):
         return False
+    boot, namespace, pid, start_time = fields
     if boot != _read_boot_id():
         return True
     return namespace == _read_pid_namespace() and _read_start_time(int(pid)) != int(start_time)

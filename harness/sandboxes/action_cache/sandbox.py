@@ -143,7 +143,11 @@ class CachedSandbox(StartedOnce):
         def write_both(mirror: Mirror) -> None:
             mirror.write(path, content)
             if write_through:
-                self._write_real(path, content)
+                try:
+                    self._real.write(path, content)
+                except ToolError:  # the mirror took it, so they differ
+                    self._mirror = None
+                    raise
 
         self._query(write_both, lambda real: real.write(path, content))
         self._bypass_if_full()
@@ -218,13 +222,6 @@ class CachedSandbox(StartedOnce):
             raise
         self._refresh_mirror(mirror, EMPTY_RESULT)
         return answer
-
-    def _write_real(self, path: str, content: bytes) -> None:
-        try:
-            self._real.write(path, content)
-        except ToolError:  # the mirror took it, so they differ
-            self._mirror = None
-            raise
 
     def _detach_mirror(self) -> Mirror:
         """Bring the real sandbox to the state of the mirror, which is away until `_refresh_mirror` can use it."""
