@@ -1,16 +1,21 @@
-"""A session's log and the view folded from it, moved on together; and the request that the view makes.
+"""The messages of a session: queued, logged, folded into a view, sent as a request, and received piece by piece.
 
 `RequestBuilder` extends the last request instead of making it anew, so a step costs what it adds, not what the session holds.
 Its digests chain over the messages as sent: two requests with equal digests are byte-identical, and how much of the last
 request a new one shares is known without comparing texts.
 """
 
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from harness.agent.cancellation import raise_if_abandoned
 from harness.codec import digest_message
-from harness.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished
-from harness.messages import Message
-from harness.protocols import Log
+from harness.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished, TextDelta
+from harness.messages import Message, assistant
+from harness.protocols import Log, ignore
+from harness.task import LaterMessage
 from harness.tokens import Counter, Estimated, Usage
 from harness.view import View, drop_rolled_back, fold, render_messages
 
@@ -112,3 +117,78 @@ class RequestBuilder:
             self._tokens.append(self._counter.count(message))
             self._total_tokens += self._tokens[-1]
         self._messages += new
+
+
+class Inbox:
+    """A queue of user messages. Thread-safe: anyone may put, the loop takes between steps."""
+
+    def __init__(self, later: Iterable[LaterMessage] = ()) -> None:
+        """Start with messages that are due at given steps of a scripted task."""
+        self._later = sorted(later, key=lambda message: message.step)
+        self._queue: deque[str] = deque()
+        self._lock = threading.Lock()
+
+    def put(self, text: str) -> int:
+        """Queue a message; returns its position, 1 = next."""
+        with self._lock:
+            self._queue.append(text)
+            return len(self._queue)
+
+    def take(self, step: int) -> tuple[str, ...]:
+        """Everything that is due before `step`, in order."""
+        if not self._queue and not self._later:
+            return ()
+        with self._lock:
+            due = [message.text for message in self._later if message.step <= step]
+            self._later = [message for message in self._later if message.step > step]
+            due.extend(self._queue)
+            self._queue.clear()
+        return tuple(due)
+
+
+class StreamBuffer:
+    """A listener that puts the pieces of an answer together. Not thread-safe."""
+
+    def __init__(self, listen: Callable[[TextDelta], None] = ignore) -> None:
+        """Nothing came yet; `listen` is told of each piece that shows something."""
+        self._listen = listen
+        self._texts: list[str] = []
+        self._reasonings: list[str] = []
+
+    def __call__(self, delta: TextDelta) -> None:
+        """Take the next piece and tell of it.
+
+        Raises:
+            GivenUp: nobody waits for the answer.
+        """
+        raise_if_abandoned()
+        self.add(delta)
+        if delta.text or delta.anew:
+            self._listen(delta)
+
+    def add(self, delta: TextDelta) -> None:
+        """Take the next piece."""
+        if delta.anew:
+            self.clear()
+        (self._texts if delta.part == "text" else self._reasonings).append(delta.text)
+
+    def clear(self) -> None:
+        """The answer is logged, or counts no more."""
+        self._texts, self._reasonings = [], []
+
+    @property
+    def text(self) -> str:
+        """Its text so far."""
+        self._texts = ["".join(self._texts)]
+        return self._texts[0]
+
+    @property
+    def reasoning(self) -> str:
+        """Its reasoning so far."""
+        self._reasonings = ["".join(self._reasonings)]
+        return self._reasonings[0]
+
+    def build_message(self) -> Message | None:
+        """The answer so far; None = nothing came."""
+        text, reasoning = self.text, self.reasoning
+        return assistant(text, reasoning=reasoning) if text or reasoning else None

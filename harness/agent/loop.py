@@ -15,12 +15,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.agent.cancellation import Cancellation, run_interruptibly, run_to_completion
-from harness.agent.conversation import Conversation, PreparedRequest, RequestBuilder
-from harness.agent.inbox import Inbox
-from harness.agent.loop_detection import LoopDetector
+from harness.agent.conversation import Conversation, Inbox, PreparedRequest, RequestBuilder, StreamBuffer
 from harness.agent.prompts import COMPLETION_MARKER
-from harness.agent.stream_buffer import StreamBuffer
-from harness.agent.tool_execution import Toolbox, make_interrupted_result
+from harness.agent.tool_execution import LoopDetector, Toolbox, make_interrupted_result
 from harness.errors import ContextOverflow, ModelError, SandboxError, format_count
 from harness.events import (
     Entry,
@@ -88,7 +85,7 @@ class Agent:
         compactor: Required.
         clock: Required.
         limits: Default: `Limits()`.
-        inbox: Default: `<harness.agent.inbox.Inbox object at 0x7fc7abf63290>`.
+        inbox: Default: `<harness.agent.conversation.Inbox object at 0x7fc7abf63290>`.
         instructions: What the system prompt says for this session alone, behind what it says in every one. Default: `''`.
         cancellation: None = nobody can stop it (a trial); then nothing is run in other threads for its sake. Default: `None`.
         listen: Hears every logged entry and every signal, in the thread where it happens; must return quickly. Default:

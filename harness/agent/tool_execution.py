@@ -1,7 +1,8 @@
-"""The tools of a session: runs the calls of one reply, by turns or at the same time, and answers every one of them."""
+"""Runs the tool calls of a reply, one by one or in parallel, and detects a call that is made again and again."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeAlias
 
 from harness.events import Entry, Signal, ToolEnded, ToolStarted
 from harness.messages import ToolCall, ToolResult
@@ -52,3 +53,43 @@ def make_interrupted_result(call: ToolCall) -> ToolResult:
     """The result of a call that gave none."""
     output = "error: the call was interrupted before it gave a result"
     return ToolResult(call_id=call.call_id, name=call.name, output=output, status="interrupted")
+
+
+REPEAT_LIMIT = 3
+"""S3.10."""
+
+LoopDecision: TypeAlias = Literal["continue", "stop", "always"]
+"""Make the call and go on counting from here, end the turn, or make it and never ask about such calls again."""
+
+
+class LoopDetector:
+    """Counts equal calls in a row, over steps and turns. Not thread-safe."""
+
+    def __init__(self, decide: Callable[[ToolCall, int], LoopDecision]) -> None:
+        """Ask `decide` about each call that is the third of its kind in a row.
+
+        Args:
+            decide: gets the call and how many of its kind there are in a row, itself included; may take its time.
+        """
+        self._decide = decide
+        self._last: tuple[str, str] | None = None
+        self._times = 0
+        self._allowed: set[tuple[str, str]] = set()
+
+    def should_stop(self, call: ToolCall) -> bool:
+        """Whether the turn shall end before this call is made."""
+        kind = (call.name, call.arguments_json)
+        self._times = self._times + 1 if kind == self._last else 1
+        self._last = kind
+        if self._times < REPEAT_LIMIT or kind in self._allowed:
+            return False
+        answer = self._decide(call, self._times)
+        self._times = 0
+        if answer == "always":
+            self._allowed.add(kind)
+        return answer == "stop"
+
+
+def decide_always(decision: LoopDecision) -> Callable[[ToolCall, int], LoopDecision]:
+    """Decides the same each time: for when nobody is there to be asked."""
+    return lambda _call, _times: decision

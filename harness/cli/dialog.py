@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TextIO, get_args
 
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
-from harness.agent.loop_detection import LoopDecision
+from harness.agent.tool_execution import LoopDecision
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line
 from harness.errors import HarnessError, UsageError, format_count

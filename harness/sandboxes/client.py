@@ -330,9 +330,7 @@ class ServedSandbox(StartedOnce):
 
     def _build_config(self, server: LaunchedServer) -> dict[str, Any]:
         scratch = server.scratch
-        search = ENVIRONMENT["PATH"]
-        if server.program_directory is not None:
-            search = f"{server.program_directory}:{search}"
+        search = ":".join(filter(None, (server.program_directory, ENVIRONMENT["PATH"])))
         return {
             "workspace": server.workspace,
             "scratch": scratch,
@@ -416,9 +414,8 @@ class ServedSandbox(StartedOnce):
             if hashlib.sha256(whole).hexdigest() != sha256:
                 raise ValueError("content does not fit its address")
             self._blobs.put(sha256, whole)
-        if (
-            path.startswith("/") or ".." in path.split("/") or len(self._files) >= 2 * MAX_SNAPSHOT_FILES
-        ):  # what is gone is told last
+        is_outside = path.startswith("/") or ".." in path.split("/")
+        if is_outside or len(self._files) >= 2 * MAX_SNAPSHOT_FILES:  # deleted files are reported last
             raise ValueError(f"path {path[:200]!r} as file number {len(self._files) + 1}")
         self._files[path] = FileState(sha256=str(sha256), mode=int(mode), size_bytes=int(size))
         return start + len(content)

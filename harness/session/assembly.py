@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from harness.agent.cancellation import raise_if_abandoned
-from harness.agent.inbox import Inbox
+from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Limits
-from harness.agent.loop_detection import LoopDetector, decide_always
+from harness.agent.tool_execution import LoopDetector, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import fit_policy

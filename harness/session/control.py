@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from harness.agent.cancellation import POLL_SECONDS, Cancellation, raise_if_abandoned
+from harness.agent.conversation import StreamBuffer
 from harness.agent.loop import Session, Stop
-from harness.agent.loop_detection import LoopDecision
-from harness.agent.stream_buffer import StreamBuffer
+from harness.agent.tool_execution import LoopDecision
 from harness.errors import UsageError
 from harness.events import (
     CallRepeated,

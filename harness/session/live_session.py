@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.loop import Outcome
-from harness.agent.loop_detection import LoopDecision
+from harness.agent.tool_execution import LoopDecision
 from harness.codec import to_path
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Event, MessageAdded, SessionState, Signal

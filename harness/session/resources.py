@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness import codec
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Agent
-from harness.agent.loop_detection import LoopDecision
+from harness.agent.tool_execution import LoopDecision
 from harness.compaction.scaling import FittedPolicy
 from harness.events import Entry, SessionStarted, Signal
 from harness.messages import ToolCall

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 from harness.agent.cancellation import Cancellation, run_interruptibly
-from harness.agent.inbox import Inbox
+from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
 from harness.errors import HarnessError, SandboxDied, UsageError
 from harness.events import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from harness import events
-from harness.agent.inbox import Inbox
+from harness.agent.conversation import Inbox
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy, ToolSpec
 from harness.session.assembly import assemble_session

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
 from harness.agent.loop import Limits
-from harness.agent.loop_detection import LoopDecision
+from harness.agent.tool_execution import LoopDecision
 from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError

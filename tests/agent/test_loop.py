@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.cancellation import Cancellation
-from harness.agent.inbox import Inbox
+from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
-from harness.agent.loop_detection import LoopDetector, decide_always
+from harness.agent.tool_execution import LoopDetector, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast

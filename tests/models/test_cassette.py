@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.stream_buffer import StreamBuffer
+from harness.agent.conversation import StreamBuffer
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
 from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, CassetteModel, open_cassette_file

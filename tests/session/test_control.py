@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.stream_buffer import StreamBuffer
+from harness.agent.conversation import StreamBuffer
 from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, ToolStarted, Waiting
 from harness.messages import ToolCall, assistant
 from harness.session.control import SAVE_INTERVAL_SECONDS, DraftSaver

@@ -104,12 +104,9 @@ class Workspace:
                     links += 1
                     if links > MAX_LINKS:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                    if target.startswith("/"):
-                        todo.extend(self.split_path(target)[::-1])
-                        while len(open_fds) > 1:
-                            os.close(open_fds.pop())
-                    else:
-                        todo.extend([part for part in target.split("/") if part not in ("", ".")][::-1])
+                    todo.extend(self.split_path(target)[::-1])
+                    while target.startswith("/") and len(open_fds) > 1:
+                        os.close(open_fds.pop())
                     continue
                 if not todo:
                     return open_fds.pop(), name
@@ -812,10 +809,9 @@ def _kill(pid: int, number: int) -> None:
 
 def _kill_descendants() -> None:
     parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError, ValueError, IndexError), open("/proc/%s/stat" % name) as file:
-                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+    for pid in _list_processes():
+        with suppress(OSError, ValueError, IndexError), open("/proc/%d/stat" % pid) as file:
+            parents[pid] = int(file.read().rpartition(")")[2].split()[1])
     ours = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in ours and pid not in ours}:
         ours |= more

@@ -1,7 +1,9 @@
+"""What is kept of an answer that came in pieces."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.stream_buffer import StreamBuffer
+from harness.agent.conversation import StreamBuffer
 from harness.events import TextDelta
 from harness.messages import assistant
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.loop_detection import REPEAT_LIMIT, LoopDetector, decide_always
+from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, decide_always
 from harness.messages import ToolCall
 
 
