@@ -16,7 +16,7 @@ from typing import NamedTuple
 from harness.compaction.description import list_parts, name_policy
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.stages import Retaining
-from harness.compaction.triggers import ALL_KEPT, Amount, Unit
+from harness.compaction.triggers import ALL_KEPT, Amount, Unit, state_due
 from harness.compaction.wrappers import count_required_messages
 from harness.errors import UsageError
 from harness.protocols import Policy
@@ -89,7 +89,7 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     More tokens than the threshold are in no view that it is named for, whatever else makes it due. A quiet rule just waits
     until it finds something, in tokens no longer than the window goes.
     """
-    due_amounts, kept_amounts = rule.trigger.state_due(budget).amounts, _find_kept_amounts(rule, budget)
+    due_amounts, kept_amounts = state_due(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
     for due in due_amounts:
         amount, limit = kept_amounts.get(due.unit, kept_amounts.get("all")), due.size
@@ -130,7 +130,7 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
 
     Of messages only more are told than a window has tokens: each has at least one.
     """
-    due, messages = rule.trigger.state_due(budget).smallest_view, count_required_messages(rule.reducer)
+    due, messages = state_due(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:
         return due
     return max(due or Amount(0, "messages"), Amount(messages, "messages"), key=lambda amount: amount.size)

@@ -82,6 +82,20 @@ class Trigger(Protocol):
         ...
 
 
+def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
+    """Return the amounts of a view that make a trigger due.
+
+    Raises:
+        UsageError: the trigger, e.g. one of another package, has no method `state_due`.
+    """
+    if not hasattr(trigger, "state_due"):
+        raise UsageError(
+            f"trigger {type(trigger).__name__} has no method state_due(budget); add one that returns DUE_IN_ANY_VIEW, or a "
+            "DueAmounts with the tokens or messages that make it due (both are in harness.compaction.triggers)"
+        )
+    return trigger.state_due(budget)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserves:
     """Tokens kept free of messages. Source and defaults: S0.4."""
@@ -290,7 +304,7 @@ class AnyOf:
 
     def state_due(self, budget: Budget) -> DueAmounts:
         """See `harness.compaction.triggers.Trigger`."""
-        statements = [trigger.state_due(budget) for trigger in self.triggers]
+        statements = [state_due(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
         return DueAmounts(

@@ -35,7 +35,7 @@ from harness.events import Entry, MessageAdded
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
-from harness.tokens import Budget, Window
+from harness.tokens import Budget, Usage, Window
 from harness.view import View, fold, fold_all
 
 
@@ -323,3 +323,17 @@ def test_every_trigger_and_every_cut_states_its_amounts() -> None:
         stating = [stage for stage in stages if hasattr(stage, method)]
         assert len(stating) > 3
         assert [stage for stage in stating if not hasattr(stage, statement)] == []
+
+
+class EveryOther:
+    """A trigger of another package, written before triggers stated their amounts."""
+
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        return None
+
+
+@pytest.mark.parametrize("trigger", [EveryOther(), AnyOf((Full(), EveryOther()))], ids=["alone", "inside another"])  # type: ignore[arg-type]
+def test_a_trigger_that_states_no_amounts_is_refused_with_what_to_write(trigger: Trigger) -> None:
+    policy = Piped(Rule(trigger, forgetting(10)))
+    with pytest.raises(UsageError, match=r"trigger EveryOther has no method state_due\(budget\); add one that returns DUE_IN"):
+        check_feasible(policy, policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration")))
