@@ -143,12 +143,9 @@ class ActionCache:
             return
         shown = command[:COMMAND_PREVIEW_CHARACTERS].encode("utf-8", "replace").decode()
         with self._suppress_errors(), self._begin_transaction():
-            execute = self._connection.execute
-            execute("DELETE FROM entry WHERE key = ?", (key,))
-            execute(
-                "INSERT INTO entry (key, task, command, bytes, used_at, data) VALUES (?, ?, ?, ?, ?, ?)",
-                (key, task, shown, len(data), time.time(), data),
-            )
+            self._connection.execute("DELETE FROM entry WHERE key = ?", (key,))
+            sql = "INSERT INTO entry (key, task, command, bytes, used_at, data) VALUES (?, ?, ?, ?, ?, ?)"
+            self._connection.execute(sql, (key, task, shown, len(data), time.time(), data))
             self._evict_entries()
 
     def flush(self) -> None:
@@ -157,10 +154,9 @@ class ActionCache:
             used, self._recent_uses = self._recent_uses, {}
             if used:
                 rows = [(at, hits, key) for key, (at, hits) in used.items()]
+                sql = "UPDATE entry SET used_at = max(used_at, ?), hits = hits + ? WHERE key = ?"
                 with self._begin_transaction():
-                    self._connection.executemany(
-                        "UPDATE entry SET used_at = max(used_at, ?), hits = hits + ? WHERE key = ?", rows
-                    )
+                    self._connection.executemany(sql, rows)
 
     def read_summary(self) -> CacheSummary:
         """How much is there."""
