@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.codec import from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
-from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
+from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
 from harness.compaction.presets.codex import Codex
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
@@ -29,6 +29,7 @@ from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow

@@ -13,7 +13,7 @@ from harness import compaction
 from harness.compaction.cuts import LastMessages, LastTokens
 from harness.compaction.feasibility import check_feasible, explain_never_due
 from harness.compaction.pipeline import Pipeline, Rule
-from harness.compaction.presets.cline import Cline, RooCode, RooSliding
+from harness.compaction.presets.cline import Cline
 from harness.compaction.presets.codex import Codex
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
@@ -26,6 +26,7 @@ from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.window import MessageWindow, Periodic
 from harness.compaction.stages import Forget, Mask, Middle, Reducer
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.compaction.pipeline import Rule
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
-from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
+from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
 from harness.compaction.presets.codex import Codex
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
@@ -26,6 +26,7 @@ from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow

@@ -16,8 +16,8 @@ import pytest
 
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, GROWTH_BEFORE_NEXT
 from harness.compaction.description import inspect_abilities
-from harness.compaction.presets.cline import RooCode
 from harness.compaction.presets.letta import Letta
+from harness.compaction.presets.roo_code import RooCode
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.events import Compaction, TextDelta
 from harness.inspection.sample_run import SampleRun, run_on_sample

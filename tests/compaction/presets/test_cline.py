@@ -1,19 +1,10 @@
-"""Cline and Roo Code: a summary before the newest tokens, a digest without a model, and half that goes."""
+"""Cline: a summary before the newest tokens, a digest that no model writes, and half of the messages that goes."""
 
 import pytest
 
-from harness.compaction.presets.cline import (
-    CLINE_HEADING,
-    HEADING,
-    ROO_HEADING,
-    Cline,
-    ClineBasic,
-    ClineClassic,
-    RooCode,
-    RooSliding,
-)
+from harness.compaction.presets.cline import NOTICE_HEADING, SUMMARY_HEADING, Cline, ClineBasic, ClineClassic
 from harness.errors import ProviderFailed, UsageError
-from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
+from harness.messages import Message, assistant, user
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
 
 AGENTIC = Cline(keep_recent_tokens=300)
@@ -40,7 +31,7 @@ def test_what_lies_before_the_newest_tokens_becomes_a_summary_that_begins_to_kee
     assert 2 * pair < 300 + view.items[2].tokens < 3 * pair
     room = Room(AGENTIC, 2_000, "SUMMARY")
     after = room.after(view, room.ask(view))
-    assert after.items[1].message.text.startswith(f"{CLINE_HEADING}\nSUMMARY")
+    assert after.items[1].message.text.startswith(f"{SUMMARY_HEADING}\nSUMMARY")
     assert [item.message.role for item in after.items[1:]][:2] == ["user", "assistant"]
     kept = after.items[2:]
     assert kept == view.items[-len(kept) :]
@@ -69,7 +60,7 @@ def test_an_error_falls_back_to_the_digest_and_an_empty_answer_to_nothing(answer
     event = Room(AGENTIC, 2_000, answer).ask(view)
     assert event is not None
     assert (event.status, bool(event.failure)) == (status, True)
-    assert (HEADING in str(event.patch.replace)) == (status == "applied")
+    assert (NOTICE_HEADING in str(event.patch.replace)) == (status == "applied")
 
 
 def test_a_former_summary_is_told_apart_and_what_it_was_made_of_is_not() -> None:
@@ -96,7 +87,7 @@ def test_the_digest_keeps_what_the_user_said_the_plain_answers_and_the_newest_an
     after = room.after(view, room.ask(view))
     texts = [item.message.text for item in after.items[1:4]]
     assert texts[:2] == ["old request", "old answer"]
-    said, _, notice = texts[2].partition(f"\n\n{HEADING}\n")
+    said, _, notice = texts[2].partition(f"\n\n{NOTICE_HEADING}\n")
     assert said == "new request"
     lines = notice.splitlines()
     assert [line for line in lines if line.startswith("edited")] == ["edited: a.py", "edited: b.py", "edited: c.py"]
@@ -113,7 +104,7 @@ def test_the_notice_is_brought_up_to_date_and_stands_once() -> None:
     view = grown(room.after(view, room.ask(view)), BASIC, *edit(40, "z.py"), *work(50, 12))
     after = room.after(view, room.ask(view), seq=5_000)
     text = after.items[1].message.text
-    assert text.count(HEADING) == 1
+    assert text.count(NOTICE_HEADING) == 1
     assert "edited: a.py" in text
     assert "edited: z.py" in text
 
@@ -158,70 +149,7 @@ def test_a_file_that_was_read_again_leaves_a_note_and_if_that_saves_enough_nothi
     assert event.patch.forget, "a seventh is less than 30 %"
 
 
-ROO = RooCode(max_output_tokens=1_000)
-
-
-@pytest.mark.parametrize(
-    ("policy", "threshold"),
-    [(RooCode(), 107_009), (RooCode(condense_share=0.5), 64_000), (RooSliding(), 107_009)],
-)
-def test_roo_acts_beyond_nine_tenths_less_the_output_or_at_its_own_share(policy: RooCode, threshold: int) -> None:
-    assert policy.budget(window(128_000)).threshold_tokens == threshold
-
-
-def test_roo_keeps_nothing_but_the_summary() -> None:
-    view = view_of(user("request"), *work(0, 9), policy=ROO)
-    room = Room(ROO, 5_000, "<analysis>hm</analysis>SUMMARY", "AGAIN")
-    after = room.after(view, room.ask(view, report(4_000)))
-    assert [(item.message.role, item.message.text) for item in after.items[1:]] == [("user", f"{ROO_HEADING}\nSUMMARY")]
-    room.ask(grown(after, ROO, *work(30, 5)), report(4_000))
-    assert f"MESSAGES TO SUMMARIZE:\n[user]\n{ROO_HEADING}\nSUMMARY" in room.prompts()[1], "told again as a message"
-
-
-@pytest.mark.parametrize(("tokens", "gone"), [(3_400, 0), (4_000, 8)])
-def test_roo_drops_half_when_the_summary_fails_beyond_the_hard_limit_only(tokens: int, gone: int) -> None:
-    policy = RooCode(max_output_tokens=1_000, condense_share=0.5)
-    view = view_of(user("request"), *work(0, 9, 20), policy=policy)
-    event = Room(policy, 5_000, ProviderFailed("s", 500, "down")).ask(view, report(tokens))
-    assert event is not None
-    assert (event.status, len(event.patch.forget)) == ("applied" if gone else "failed", gone)
-
-
-def test_roo_does_not_condense_what_it_has_just_condensed() -> None:
-    view = view_of(user("request"), policy=ROO)
-    event = Room(ROO, 5_000).ask(view, report(4_000))
-    assert event is not None
-    assert (event.status, event.summarizer) == ("no-op", "")
-
-
-@pytest.mark.parametrize(("steps", "gone"), [(1, 0), (2, 2), (3, 2), (4, 4), (9, 8)])
-def test_half_of_the_visible_messages_behind_the_first_goes_in_even_numbers(steps: int, gone: int) -> None:
-    policy = RooSliding(max_output_tokens=1_000)
-    view = view_of(user("request"), *work(0, steps), policy=policy)
-    event = Room(policy, 5_000).ask(view, report(4_000))
-    assert event is not None
-    assert len(event.patch.forget) == gone
-    if gone:
-        after = Room(policy, 5_000).after(view, event)
-        assert after.items[2].message.text == f"[{gone} older messages are hidden to make room in the context window.]"
-        assert numbers(after)[:2] == [1, 2]
-
-
-def test_results_of_one_answer_are_one_message_and_the_notice_is_replaced() -> None:
-    policy = RooSliding(max_output_tokens=1_000)
-    talk: list[Message] = [user("request")]
-    for at in range(6):
-        calls = [ToolCall(call_id=f"{at}-{n}", name="execute_command", arguments_json="{}") for n in range(3)]
-        talk += [assistant("", *calls), *(tool(ToolResult(call_id=c.call_id, name=c.name, output="o" * 300)) for c in calls)]
-    view = view_of(*talk, policy=policy)
-    room = Room(policy, 5_000)
-    after = room.after(view, room.ask(view, report(4_000)))
-    assert numbers(after) == [1, 2, 1_000, *range(15, 27)], "6 of 12 go: three answers with three results each"
-    again = room.after(after, room.ask(after, report(4_000)), seq=5_000)
-    assert numbers(again) == [1, 2, 5_000, *range(19, 27)]
-
-
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
-    for made, field in ((Cline, "target_share"), (ClineClassic, "half_share"), (RooCode, "condense_share")):
+    for made, field in ((Cline, "target_share"), (ClineClassic, "half_share")):
         with pytest.raises(UsageError, match=field):
             made(**{field: 0})  # type: ignore[arg-type]
