@@ -2,9 +2,8 @@
 
 import secrets
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -14,17 +13,17 @@ import click
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
+from harness.cli import options
 from harness.cli.dialog import Dialog, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
-from harness.cli.terminal import format_line
+from harness.cli.terminal import format_line, list_first
 from harness.errors import UsageError, format_count
 from harness.events import Entry, Signal, StateChanged
-from harness.models.cassette import Cassette
 from harness.models.factory import ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
-from harness.sandboxes.backends import BACKEND_CHOICES, BackendName, SandboxChoice
+from harness.sandboxes.backends import BackendName, SandboxChoice
 from harness.session.execution import CopiedFiles, SessionResult, execute_session
 from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
@@ -39,48 +38,37 @@ MAX_SKIPPED_SHOWN = 10
 
 @click.command("agent")
 @click.option(
-    "--model",
-    default="scripted",
-    show_default=True,
-    help="`scripted` (needs --task), `local/…` (harness models) or any name that litellm knows.",
+    "--model", default="scripted", help="`scripted` (needs --task), `local/…` (harness models) or any name that litellm knows."
 )
 @click.option("--task", "task_name", help="Lay this task's workspace, and run its checks at the end.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the values of the task.")
-@click.option("--policy", default="keep-last", show_default=True, help="Compaction policy.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the values of the task.")
+@click.option("--policy", default="keep-last", help="Compaction policy.")
 @click.option("--threshold", type=float, help="Field of the policy: share of the available window.")
 @click.option("--keep-last", type=int, help="Field of the policy: messages that stay verbatim.")
 @click.option("--summarizer", help="Field of the policy: who writes the summaries.")
-@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Any field of the policy, the value as in TOML.")
+@options.FIELDS
 @click.option("--instructions", type=click.File(), help="Add the text of this file to the system prompt.")
-@click.option(
-    "--tool-calls",
-    type=click.Choice(["native", "text"]),
-    default="native",
-    show_default=True,
-    help="How a real model calls tools.",
-)
-@click.option(
-    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the answers of real models in this cassette."
-)
-@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Take them from this cassette and ask no model.")
+@click.option("--tool-calls", type=click.Choice(["native", "text"]), default="native", help="How a real model calls tools.")
+@options.RECORD
+@options.REPLAY
 @click.option(
     "--stall",
+    "stall_seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=STALL_SECONDS,
-    show_default=True,
     metavar="SECONDS",
     help="Silence of a provider after which it is asked again.",
 )
-@click.option("--window", type=click.IntRange(min=1), help="Context window in tokens.  [default: the model's]")
-@click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
-@click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--window", "window_tokens", type=options.POSITIVE, help="Context window in tokens.  [default: the model's]")
+@options.NOMINAL_WINDOW
+@click.option("--max-steps", type=options.POSITIVE, default=50)
 @click.option("--parallel-tools", is_flag=True, help="Run the calls of one reply at the same time.")
-@click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", show_default=True, help="Sandbox.")
-@click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
+@options.BACKEND
+@options.UNSAFE_LOCAL
 @click.option("--image", help="Docker image; no other sandbox will do then.  [default: that of the runtime]")
-@click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", show_default=True)
+@click.option("--runtime", type=click.Choice(["python", "bun"]), default="python")
 @click.option("--network", is_flag=True, help="Let commands reach the network.")
-@click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="Log the session into this SQLite file.")
+@click.option("--journal", type=options.FILE, help="Log the session into this SQLite file.")
 @click.option(
     "--resume",
     metavar="SESSION",
@@ -90,13 +78,10 @@ MAX_SKIPPED_SHOWN = 10
     "--repeated",
     type=click.Choice(["ask", "continue", "stop"]),
     default="ask",
-    show_default=True,
     help="About the same call for the third time in a row; who is not there is not asked.",
 )
 @click.option("--explore", is_flag=True, help="Give the agent a tool that asks a sub-agent to look around.")
-@click.option(
-    "--keep", type=click.Path(path_type=Path, file_okay=False), help="Copy the workspace into this new folder at the end."
-)
+@click.option("--keep", type=options.FOLDER, help="Copy the workspace into this new folder at the end.")
 def command(
     model: str,
     task_name: str | None,
@@ -110,9 +95,9 @@ def command(
     tool_calls: ToolCallMode,
     record: Path | None,
     replay: Path | None,
-    stall: float,
-    window: int | None,
-    nominal_window: int | None,
+    stall_seconds: float,
+    window_tokens: int | None,
+    nominal_window_tokens: int | None,
     max_steps: int,
     parallel_tools: bool,
     backend: BackendName,
@@ -143,16 +128,16 @@ def command(
     table = {name: value for name, value in shorthand_fields.items() if value is not None}
     session = SessionSpec(
         request="" if resume else read_request(sys.stdin, task),
-        policy=policy_from_plain({"kind": policy, **table, **parse_fields(fields)}),
+        policy=policy_from_plain({"kind": policy, **table, **options.parse_fields(fields)}),
         model=model,
         task=task,
         seed=seed,
-        window_tokens=window,
+        window_tokens=window_tokens,
         instructions=instructions.read().strip() if instructions else "",
         tool_calls=tool_calls,
-        cassette=choose_cassette(record, replay),
-        stall_seconds=stall,
-        nominal_window_tokens=nominal_window,
+        cassette=options.choose_cassette(record, replay),
+        stall_seconds=stall_seconds,
+        nominal_window_tokens=nominal_window_tokens,
         limits=Limits(max_steps=max_steps, parallel_tools=parallel_tools),
         runtime=runtime,
         sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),
@@ -168,11 +153,8 @@ def command(
     printer = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
     if journal is not None and not journal.parent.exists():
         printer.print_line(f"a new folder for the journal: {format_line(str(journal.parent))}")
-    if resume or sys.stdin.isatty():
-        report_outcome(run_session(session, resume, printer), printer, session)
-        return
-    with cancel_on_interrupt() as cancellation:
-        ended = execute_session(session, secrets.token_hex(6), on_event=printer, cancellation=cancellation)
+    is_dialog = resume or sys.stdin.isatty()
+    ended = run_session(session, resume, printer) if is_dialog else run_one_turn(session, printer)
     report_outcome(ended, printer, session)
 
 
@@ -207,7 +189,7 @@ def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_
         raise UsageError("--instructions: the system prompt of a session never changes; say it in a message")
     entries = load_log(requested.journal, session_id)
     restored = restore_spec(entries, requested.journal, None)
-    fields = {name: getattr(requested, name) for name, options in FIELD_OPTIONS.items() if explicit_options & options}
+    fields = {name: getattr(requested, name) for name, names in FIELD_OPTIONS.items() if explicit_options & names}
     limits = {name: getattr(requested.limits, name) for name in ("max_steps", "parallel_tools") if name in explicit_options}
     sandbox = {name: getattr(requested.sandbox, name) for name in ("backend", "image") if name in explicit_options}
     network = restored.sandbox.limits.network or requested.sandbox.limits.network
@@ -226,17 +208,12 @@ def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_
 
 FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     "task": frozenset({"task_name"}),
-    "seed": frozenset({"seed"}),
     "policy": frozenset({"policy", "threshold", "keep_last", "summarizer", "fields"}),
-    "model": frozenset({"model"}),
-    "window_tokens": frozenset({"model", "window"}),
-    "tool_calls": frozenset({"tool_calls"}),
+    "window_tokens": frozenset({"model", "window_tokens"}),
     "cassette": frozenset({"record", "replay"}),
-    "stall_seconds": frozenset({"stall"}),
-    "nominal_window_tokens": frozenset({"nominal_window"}),
-    "runtime": frozenset({"runtime"}),
-    "explore": frozenset({"explore"}),
-    "repeated": frozenset({"repeated"}),
+} | {
+    name: frozenset({name})
+    for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore", "repeated")
 }
 """The options of which one must be written for a field to be another than the log tells."""
 
@@ -292,39 +269,8 @@ def read_typed_lines(source: TextIO) -> Iterator[str]:
         yield line
 
 
-def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None:
-    """The cassette of two options of which one at most is given.
-
-    Raises:
-        UsageError: both are.
-    """
-    if record is not None and replay is not None:
-        raise UsageError("--record and --replay exclude each other; recording plays what is there already")
-    path = record or replay
-    return None if path is None else Cassette(path=path.absolute(), mode="record" if record else "replay")
-
-
-def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
-    """Fields of a policy as TOML reads them; a bare word counts as text.
-
-    Raises:
-        UsageError: no `=`.
-    """
-    table: dict[str, object] = {}
-    for assignment in fields:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"--set {assignment!r}: write FIELD=VALUE")
-        try:
-            table[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            table[name.strip()] = value.strip()
-    return table
-
-
-@contextmanager
-def cancel_on_interrupt() -> Iterator[Cancellation]:
-    """The first Ctrl-C asks the session to stop, the second breaks it off; SIGTERM asks too."""
+def run_one_turn(session: SessionSpec, printer: EventPrinter) -> SessionResult:
+    """Run a session of one turn. The first Ctrl-C or SIGTERM asks it to stop, the second breaks it off."""
     cancellation = Cancellation()
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
@@ -333,7 +279,7 @@ def cancel_on_interrupt() -> Iterator[Cancellation]:
         cancellation.request()
 
     with install_signal_handler(handle_signal):
-        yield cancellation
+        return execute_session(session, secrets.token_hex(6), on_event=printer, cancellation=cancellation)
 
 
 def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> None:
@@ -341,10 +287,9 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
     if not copied_files.skipped:
         return
     printer.print_line(f"{len(copied_files.skipped)} not kept:")
-    for path, reason in copied_files.skipped[:MAX_SKIPPED_SHOWN]:
-        printer.print_line(f"{format_line(path, 80)}: {format_line(reason, 120)}", indent="  ")
-    if len(copied_files.skipped) > MAX_SKIPPED_SHOWN:
-        printer.print_line(f"and {len(copied_files.skipped) - MAX_SKIPPED_SHOWN} more", indent="  ")
+    lines = [f"{format_line(path, 80)}: {format_line(reason, 120)}" for path, reason in copied_files.skipped]
+    for line in list_first(lines, MAX_SKIPPED_SHOWN):
+        printer.print_line(line, indent="  ")
 
 
 def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec) -> None:

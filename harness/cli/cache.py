@@ -5,20 +5,19 @@ from pathlib import Path
 
 import click
 
+from harness.cli import options
+from harness.cli.terminal import print_line
 from harness.errors import StoreError, UnknownName, format_count
 from harness.sandboxes.action_cache import ActionCache, find_default_folder, has_cache
 from harness.tasks import SUITE
-from harness.text import replace_control_characters
 
-_FOLDER_OPTION = click.option(
-    "--cache", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder of the cache.  [default: the user's]"
-)
+_FOLDER_OPTION = click.option("--cache", "folder", type=options.FOLDER, help="Folder of the cache.  [default: the user's]")
 
 
 @click.group("cache", invoke_without_command=True)
 @_FOLDER_OPTION
 @click.option("--task", help="Show the entries of this task only.")
-@click.option("--largest", type=click.IntRange(min=1), default=10, show_default=True, help="How many entries to show.")
+@click.option("--largest", type=options.POSITIVE, default=10, help="How many entries to show.")
 @click.pass_context
 def command(context: click.Context, folder: Path | None, task: str | None, largest: int) -> None:
     """Show where the action cache is and what it holds: commands that were run once and are remembered."""
@@ -31,17 +30,15 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
     if task is not None and task not in (known := {*SUITE, *cache.list_tasks()}):
         raise UnknownName("task", task, known)
     summary = cache.read_summary()
-    click.echo(f"folder   {replace_control_characters(str(summary.folder))}")
-    click.echo(f"entries  {summary.entries:,}")
-    click.echo(f"bytes    {summary.size_bytes:,}")
-    click.echo(f"hits     {summary.hits:,}")
+    print_line(f"folder   {summary.folder}")
+    print_line(f"entries  {summary.entries:,}\nbytes    {summary.size_bytes:,}\nhits     {summary.hits:,}")
     entries = cache.list_largest(largest, task=task)
     if task is not None and not entries:
-        click.echo(replace_control_characters(f"there are no entries of task {task!r}"))
+        print_line(f"there are no entries of task {task!r}")
     for entry in entries:
         used = dt.datetime.fromtimestamp(entry.used_at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
         line = f"{entry.size_bytes:>10,} bytes  {entry.hits:>6,} hits  last used {used}  {entry.task}: "
-        click.echo(replace_control_characters(line + " ".join(entry.command.split())))
+        print_line(line + " ".join(entry.command.split()))
 
 
 @command.command("clear")
@@ -69,5 +66,5 @@ def _open_cache(folder: Path | None) -> ActionCache | None:
     message = f"there is no action cache in {str(cache_folder)!r}; a run that keeps actions there makes it"
     if folder is not None:
         raise StoreError(message)
-    click.echo(replace_control_characters(message))
+    print_line(message)
     return None

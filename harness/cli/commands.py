@@ -2,10 +2,9 @@
 
 import importlib
 import signal
-import sys
 from collections.abc import Mapping
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -18,14 +17,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("report", "Show the table and draw the charts of an experiment."),
     "inspect": ("inspect_session", "Show what a session came to, or what was sent at one of its steps."),
     "sessions": ("sessions", "List, read and search sessions, put old ones away and clean up."),
-    "export": ("import_export:export_command", "Write a session to a file of JSONL."),
-    "import": ("import_export:import_command", "Log a session from a file into a journal."),
+    "export": ("sessions:export_command", "Write a session to a file of JSONL."),
+    "import": ("sessions:import_command", "Log a session from a file into a journal."),
     "agent": ("agent", "Give the agent a task on standard input and watch it work."),
-    "tasks": ("tasks", "List the tasks of the suite, or show one."),
-    "task": ("task", "Begin a task of your own, or find out what is wrong with one."),
+    "tasks": ("tasks:tasks_command", "List the tasks of the suite, or show one."),
+    "task": ("tasks:task_command", "Begin a task of your own, or find out what is wrong with one."),
     "policies": ("policies", "List the compaction policies, or draw what one of them does."),
-    "models": ("models", "List the small real models of this machine, and fetch them."),
-    "serve-scripted": ("serve_scripted", "Serve the scripted models to whoever speaks OpenAI's format, with faults to order."),
+    "models": ("models:models_command", "List the small real models of this machine, and fetch them."),
+    "serve-scripted": (
+        "models:serve_command",
+        "Serve the scripted models to whoever speaks OpenAI's format, with faults to order.",
+    ),
     "cache": ("cache", "Show or empty the action cache: commands that need not run again."),
     "doctor": ("doctor", "Find out what works on this machine and what to install."),
 }
@@ -38,22 +40,6 @@ def load_command(name: str) -> click.Command:
     module, _, attribute = COMMANDS[name][0].partition(":")
     command: click.Command = getattr(importlib.import_module(f"harness.cli.{module}"), attribute or "command")
     return command
-
-
-class CommandError(click.ClickException):
-    """An error of ours on its way to the terminal."""
-
-    exit_code = 1
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print it as one line."""
-        click.echo(f"error: {self.message}", file=file or sys.stderr)
-
-
-class CommandUsageError(CommandError):
-    """The caller asked for something that cannot be."""
-
-    exit_code = 2
 
 
 class LazyCommandGroup(click.Group):
@@ -83,9 +69,8 @@ class LazyCommandGroup(click.Group):
         except HarnessError as error:
             if ctx.params["debug"]:
                 raise
-            raise (CommandUsageError if isinstance(error, UsageError) else CommandError)(
-                replace_control_characters(str(error))
-            ) from None
+            click.echo(f"error: {replace_control_characters(str(error))}", err=True)
+            ctx.exit(2 if isinstance(error, UsageError) else 1)
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
             ctx.exit(130)
@@ -95,7 +80,7 @@ def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-@click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(package_name="harness", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(debug: bool) -> None:

@@ -5,16 +5,15 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from select import select
 from types import FrameType
-from typing import TextIO, get_args
+from typing import Any, NamedTuple, TextIO, get_args
 
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.tool_execution import LoopDecision
 from harness.cli.event_printer import EventPrinter
-from harness.cli.terminal import format_line
+from harness.cli.terminal import format_line, list_first
 from harness.errors import HarnessError, UsageError, format_count
 from harness.protocols import FileChange
 from harness.session.diffs import join_patches
@@ -35,14 +34,14 @@ class Quit(Exception):
     """The person has had enough."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlashCommand:
+class SlashCommand(NamedTuple):
     """One of the words behind a slash."""
 
     help: str
-    parameter: str
-    """Name of its number in the help; empty = it has none, in brackets = it may be left out."""
-    run: Callable[["Dialog", int | None], None]
+    run: Callable[["Dialog", Any], None]
+    """Called with the dialog and the number behind the word, None where there is none."""
+    parameter: str = ""
+    """Name of the number in the help; empty = there is none, in brackets = it may be left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +75,8 @@ class Dialog:
         command = SLASH_COMMANDS.get(name)
         if command is None:
             raise UsageError(f"there is no order {f'/{name}'!r}; /help lists them")
-        if len(rest) > (1 if command.parameter else 0) or not all(word.isdecimal() for word in rest):
-            raise UsageError(f"write {format_usage(name)}")
-        if not rest and command.parameter and not command.parameter.startswith("["):
+        is_missing = not rest and command.parameter and not command.parameter.startswith("[")
+        if is_missing or len(rest) > bool(command.parameter) or not all(word.isdecimal() for word in rest):
             raise UsageError(f"write {format_usage(name)}")
         command.run(self, int(rest[0]) if rest else None)
 
@@ -100,16 +98,12 @@ def _print_queue(terminal: Dialog, _: int | None) -> None:
         terminal.printer.print_line(f"{number}: {format_line(text, 100)}", indent="  ")
 
 
-def _withdraw(terminal: Dialog, number: int | None) -> None:
-    terminal.printer.print_line(f"withdrawn: {format_line(terminal.live.withdraw(number or 1), 100)}")
+def _withdraw(terminal: Dialog, position: int) -> None:
+    terminal.printer.print_line(f"withdrawn: {format_line(terminal.live.withdraw(position), 100)}")
 
 
-def _print_diff(terminal: Dialog, number: int | None) -> None:
-    _print_changes(terminal, terminal.live.list_changes(number))
-
-
-def _print_patch(terminal: Dialog, number: int | None) -> None:
-    lines = join_patches(terminal.live.list_patches(number)).splitlines() or ["nothing was changed"]
+def _print_patch(terminal: Dialog, turn: int | None) -> None:
+    lines = join_patches(terminal.live.list_patches(turn)).splitlines() or ["nothing was changed"]
     for line in lines[:MAX_PATCH_LINES]:
         terminal.printer.print_raw(line)
     if len(lines) > MAX_PATCH_LINES:
@@ -126,13 +120,13 @@ def _print_summary(terminal: Dialog, _: int | None) -> None:
 
 
 def _print_changes(terminal: Dialog, changes: Sequence[FileChange]) -> None:
-    if not changes:
+    lines = [
+        f"{change.kind:<9} +{change.added_lines} -{change.removed_lines}  {format_line(change.path, 100)}" for change in changes
+    ]
+    if not lines:
         terminal.printer.print_line("nothing was changed")
-    for change in changes[:MAX_CHANGES_SHOWN]:
-        line = f"{change.kind:<9} +{change.added_lines} -{change.removed_lines}  {format_line(change.path, 100)}"
+    for line in list_first(lines, MAX_CHANGES_SHOWN):
         terminal.printer.print_line(line, indent="  ")
-    if len(changes) > MAX_CHANGES_SHOWN:
-        terminal.printer.print_line(f"and {len(changes) - MAX_CHANGES_SHOWN} more", indent="  ")
 
 
 def _compact(terminal: Dialog, _: int | None) -> None:
@@ -140,22 +134,10 @@ def _compact(terminal: Dialog, _: int | None) -> None:
         terminal.printer.print_line(NO_COMPACTION_MESSAGE)
 
 
-def _rollback(terminal: Dialog, step: int | None) -> None:
-    terminal.live.roll_back(step or 0)
-
-
-def _fork(terminal: Dialog, step: int | None) -> None:
-    _print_fork(terminal, lambda: terminal.live.fork(step or 0))
-
-
-def _fork_behind(terminal: Dialog, round_number: int | None) -> None:
-    _print_fork(terminal, lambda: terminal.live.fork_after_compaction(round_number or 0))
-
-
-def _print_fork(terminal: Dialog, fork: Callable[[], LiveSession]) -> None:
+def _print_fork(terminal: Dialog, fork: Callable[[int], LiveSession], place: int) -> None:
     if terminal.live.spec.journal is None:
         raise UsageError("a fork is kept in a journal; start with --journal FILE")
-    terminal.printer.print_command("forked", *build_resume_command(terminal.live.spec, fork().session_id))
+    terminal.printer.print_command("forked", *build_resume_command(terminal.live.spec, fork(place).session_id))
 
 
 def build_resume_command(session: SessionSpec, session_id: str) -> Sequence[str]:
@@ -171,21 +153,31 @@ def _quit(_: Dialog, __: int | None) -> None:
 
 
 SLASH_COMMANDS: dict[str, SlashCommand] = {
-    "stop": SlashCommand(help="end the running turn (or Ctrl-C)", parameter="", run=lambda at, _: at.live.stop()),
-    "resume": SlashCommand(help="go on with a turn that was not finished", parameter="", run=lambda at, _: at.live.resume()),
-    "queue": SlashCommand(help="the messages that wait", parameter="", run=_print_queue),
-    "withdraw": SlashCommand(help="take a waiting message back", parameter="POSITION", run=_withdraw),
-    "diff": SlashCommand(help="what a turn changed in the workspace, by default the last", parameter="[TURN]", run=_print_diff),
-    "patch": SlashCommand(help="the same line by line", parameter="[TURN]", run=_print_patch),
-    "summary": SlashCommand(help="what the session changed in the workspace", parameter="", run=_print_summary),
-    "compact": SlashCommand(help="compact now, whether the policy is due or not", parameter="", run=_compact),
-    "rollback": SlashCommand(help="view and workspace as after a step; 0 = before the first", parameter="STEP", run=_rollback),
-    "fork": SlashCommand(help="a session of its own that is this one up to a step", parameter="STEP", run=_fork),
-    "fork-behind": SlashCommand(
-        help="one that is this one up to a compaction, told again what it dropped", parameter="ROUND", run=_fork_behind
+    "stop": SlashCommand("end the running turn (or Ctrl-C)", lambda at, _: at.live.stop()),
+    "resume": SlashCommand("go on with a turn that was not finished", lambda at, _: at.live.resume()),
+    "queue": SlashCommand("the messages that wait", _print_queue),
+    "withdraw": SlashCommand("take a waiting message back", _withdraw, "POSITION"),
+    "diff": SlashCommand(
+        "what a turn changed in the workspace, by default the last",
+        lambda at, turn: _print_changes(at, at.live.list_changes(turn)),
+        "[TURN]",
     ),
-    "help": SlashCommand(help="this list", parameter="", run=_print_help),
-    "quit": SlashCommand(help="end the session (or the end of the input)", parameter="", run=_quit),
+    "patch": SlashCommand("the same line by line", _print_patch, "[TURN]"),
+    "summary": SlashCommand("what the session changed in the workspace", _print_summary),
+    "compact": SlashCommand("compact now, whether the policy is due or not", _compact),
+    "rollback": SlashCommand(
+        "view and workspace as after a step; 0 = before the first", lambda at, step: at.live.roll_back(step), "STEP"
+    ),
+    "fork": SlashCommand(
+        "a session of its own that is this one up to a step", lambda at, step: _print_fork(at, at.live.fork, step), "STEP"
+    ),
+    "fork-behind": SlashCommand(
+        "one that is this one up to a compaction, told again what it dropped",
+        lambda at, round_number: _print_fork(at, at.live.fork_after_compaction, round_number),
+        "ROUND",
+    ),
+    "help": SlashCommand("this list", _print_help),
+    "quit": SlashCommand("end the session (or the end of the input)", _quit),
 }
 """By their names."""
 
@@ -213,14 +205,21 @@ def read_lines(terminal: TextIO) -> Iterator[str]:
 def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
     """Obey line after line until the input ends, somebody quits or the session breaks; then close it.
 
-    At the end of the input the running turn and all that waits are worked off. Ctrl-C stops the turn, a second one the session.
+    At the end of the input the running turn and all that waits are worked off. The first Ctrl-C stops a running turn; one that
+    finds nothing to stop, and SIGTERM, ends the session.
 
     Raises:
         HarnessError: the session broke; the message says why and what to do.
     """
     live = terminal.live
+
+    def handle_signal(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM or live.is_stopping or live.state not in BUSY_STATES:
+            raise KeyboardInterrupt
+        live.stop()
+
     try:
-        with stop_turn_on_interrupt(live):
+        with install_signal_handler(handle_signal):
             for line in lines:
                 terminal.handle_line(line)
                 if live.state == "failed":
@@ -229,11 +228,6 @@ def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
                 live.wait()
     except (Quit, KeyboardInterrupt):
         live.stop()
-    return close_session(live)
-
-
-def close_session(live: LiveSession) -> SessionResult:
-    """Close a session. Raises HarnessError if it broke: what was logged is kept, and the message says how to go on with it."""
     ended = live.close()
     if live.failure:
         resume_command = shlex.join(build_resume_command(live.spec, live.session_id)) if live.entries else ""
@@ -241,16 +235,3 @@ def close_session(live: LiveSession) -> SessionResult:
             f"session {live.session_id!r} broke off: {live.failure}{resume_command and f'; to go on: {resume_command}'}"
         )
     return ended
-
-
-@contextmanager
-def stop_turn_on_interrupt(live: LiveSession) -> Iterator[None]:
-    """The first Ctrl-C stops a running turn; one that finds nothing to stop, and SIGTERM, is a KeyboardInterrupt."""
-
-    def handle_signal(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGTERM or live.is_stopping or live.state not in BUSY_STATES:
-            raise KeyboardInterrupt
-        live.stop()
-
-    with install_signal_handler(handle_signal):
-        yield

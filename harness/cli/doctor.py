@@ -4,9 +4,8 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import click
 
@@ -20,24 +19,12 @@ from harness.policies import load_policy_classes
 from harness.sandboxes.backends import BACKENDS, DEFAULT_IMAGES, Probe, probe_backend
 from harness.tasks import SUITE
 
-PROVIDER_VARIABLES = (
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "AZURE_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "GROQ_API_KEY",
-    "MISTRAL_API_KEY",
-    "OPENROUTER_API_KEY",
-    "TOGETHERAI_API_KEY",
-    "XAI_API_KEY",
-    *sorted(set(BASE_VARIABLES.values())),
-)
+PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "AZURE", "DEEPSEEK", "GROQ", "MISTRAL", "OPENROUTER", "TOGETHERAI", "XAI")
+PROVIDER_VARIABLES = (*(f"{name}_API_KEY" for name in PROVIDERS), *sorted(set(BASE_VARIABLES.values())))
 """The commonest; litellm knows many more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class CheckResult(NamedTuple):
     """One thing that was looked at."""
 
     subject: str
@@ -48,7 +35,7 @@ class CheckResult:
 
 
 @click.command("doctor")
-@click.option("--image", default=DEFAULT_IMAGES["python"], show_default=True, help="Docker image to try.")
+@click.option("--image", default=DEFAULT_IMAGES["python"], help="Docker image to try.")
 def command(image: str) -> None:
     """Try out sandboxes, models and keys, and say what to install.
 
@@ -66,14 +53,12 @@ def command(image: str) -> None:
 
 def run_checks(image: str) -> Iterator[CheckResult]:
     """Look at one thing after the other; each is told as soon as it is known."""
-    yield CheckResult(
-        subject="python", state="ok", detail=f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    )
+    yield CheckResult("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from check_sandboxes(image)
-    yield CheckResult(subject="tasks", state="ok", detail=", ".join(sorted(SUITE)))
+    yield CheckResult("tasks", "ok", ", ".join(sorted(SUITE)))
     yield check_policies()
     scripted = ", ".join(("scripted", *(f"scripted/{name}" for name in SUMMARIZERS)))
-    yield CheckResult(subject="models", state="ok", detail=f"{scripted} (no key needed)")
+    yield CheckResult("models", "ok", f"{scripted} (no key needed)")
     yield check_local_models()
     yield check_litellm()
     yield check_keys()
@@ -89,21 +74,21 @@ def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = 
         if probe_result.ok:
             working.append(name)
         detail = f"{probe_result.reason} ({probe_result.seconds:.1f} s)"
-        yield CheckResult(subject=name, state="ok" if probe_result.ok else "missing", detail=detail, advice=probe_result.advice)
+        yield CheckResult(name, "ok" if probe_result.ok else "missing", detail, probe_result.advice)
     if working:
-        yield CheckResult(subject="sandbox", state="ok", detail=f"auto takes {working[0]}")
+        yield CheckResult("sandbox", "ok", f"auto takes {working[0]}")
     else:
         advice = "make one of the two above work; --backend local --unsafe-local runs without any isolation"
-        yield CheckResult(subject="sandbox", state="failed", detail="nothing here isolates commands", advice=advice)
+        yield CheckResult("sandbox", "failed", "nothing here isolates commands", advice)
 
 
 def check_policies() -> CheckResult:
     """Whether every policy loads, those of other packages too."""
     try:
-        return CheckResult(subject="policies", state="ok", detail=", ".join(sorted(load_policy_classes())))
+        return CheckResult("policies", "ok", ", ".join(sorted(load_policy_classes())))
     except UsageError as error:
         advice = "until then only the policies of the harness itself can be named"
-        return CheckResult(subject="policies", state="missing", detail=str(error), advice=advice)
+        return CheckResult("policies", "missing", str(error), advice)
 
 
 def check_local_models() -> CheckResult:
@@ -112,9 +97,9 @@ def check_local_models() -> CheckResult:
     ready_models = [name for name in CATALOGUE if name not in missing_models]
     if ready_models:
         absent = f"; not here: {', '.join(missing_models)}" if missing_models else ""
-        return CheckResult(subject="local", state="ok", detail=f"{', '.join(ready_models)}{absent}")
+        return CheckResult("local", "ok", f"{', '.join(ready_models)}{absent}")
     name, reason = next(iter(missing_models.items()))
-    return CheckResult(subject="local", state="missing", detail="no small real model", advice=f"for {name}: {reason}")
+    return CheckResult("local", "missing", "no small real model", f"for {name}: {reason}")
 
 
 def check_litellm() -> CheckResult:
@@ -122,20 +107,16 @@ def check_litellm() -> CheckResult:
     try:
         installed = version("litellm")
     except PackageNotFoundError:
-        return CheckResult(
-            subject="litellm", state="missing", detail="not installed", advice="pip install 'litellm>=1.105,<1.106'"
-        )
+        return CheckResult("litellm", "missing", "not installed", "pip install 'litellm>=1.105,<1.106'")
     began = time.monotonic()
     known = len(load_litellm().model_cost)
-    return CheckResult(
-        subject="litellm", state="ok", detail=f"{installed}, knows {known:,} models (loaded in {time.monotonic() - began:.1f} s)"
-    )
+    return CheckResult("litellm", "ok", f"{installed}, knows {known:,} models (loaded in {time.monotonic() - began:.1f} s)")
 
 
 def check_keys() -> CheckResult:
     """Which of the usual variables are set, by name."""
     set_variables = [name for name in PROVIDER_VARIABLES if os.environ.get(name)]
     if set_variables:
-        return CheckResult(subject="keys", state="ok", detail=f"set: {', '.join(set_variables)}")
+        return CheckResult("keys", "ok", f"set: {', '.join(set_variables)}")
     advice = f"for a real model set one of {', '.join(PROVIDER_VARIABLES)}"
-    return CheckResult(subject="keys", state="missing", detail="none set; scripted models need none", advice=advice)
+    return CheckResult("keys", "missing", "none set; scripted models need none", advice)

@@ -5,32 +5,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from harness import events
 from harness.cli.terminal import format_line
 from harness.errors import format_count
-from harness.events import (
-    CallRepeated,
-    Compaction,
-    ContextUsage,
-    Entry,
-    MessageAdded,
-    Notice,
-    RolledBack,
-    SessionEnded,
-    SessionForked,
-    SessionResumed,
-    SessionStarted,
-    Signal,
-    StateChanged,
-    StepFinished,
-    StepStarted,
-    SubAgentEnded,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    Waiting,
-)
-from harness.messages import ToolCall, ToolResult
+from harness.messages import Message, ToolCall, ToolResult
 from harness.session.totals import SessionTotals, format_sub_agent_totals
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument, format_receipt, read_outcome
@@ -64,59 +42,58 @@ class EventPrinter:
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, item: Entry | Signal) -> None:
+    def __call__(self, item: events.Entry | events.Signal) -> None:
         """Tell of one entry or signal."""
         with self._lock:
             self.totals(item)
-            self._print_event(item.event if isinstance(item, Entry) else item)
+            self._print_event(item.event if isinstance(item, events.Entry) else item)
 
     def _print_event(self, event: object) -> None:
         match event:
-            case TextDelta():
+            case events.TextDelta():
                 self._print_delta(event)
-            case StepStarted():
+            case events.StepStarted():
                 self._has_streamed_text = False
-            case ToolStarted():
+            case events.ToolStarted():
                 self._print_call_start(event.call)
-            case ToolEnded():
+            case events.ToolEnded():
                 self._print_call_end(event.result)
-            case MessageAdded():
-                self._print_message(event)
-            case StepFinished():
-                self._print_step(event)
-            case Compaction():
+            case events.MessageAdded():
+                self._print_message(event.message)
+            case events.StepFinished():
+                messages = format_count(event.view_messages, "message")
+                self.print_line(f"step {event.step}: {messages}, about {event.view_tokens:,} tokens in view")
+            case events.Compaction():
                 self._print_compaction(event)
-            case SubAgentEnded():
-                self._print_sub_agent(event)
-            case SessionStarted():
+            case events.SubAgentEnded():
+                self.print_line(f"sub-agent {event.session_id}: {format_sub_agent_totals([event])}", indent="  ")
+            case events.SessionStarted():
                 self._print_session_start(event)
-            case SessionEnded():
+            case events.SessionEnded() | events.TurnEnded():
+                subject = f"turn {event.turn}" if isinstance(event, events.TurnEnded) else "session"
                 detail = f": {event.detail}" if event.detail else ""
-                self.print_line(f"session ended: {event.status} ({event.reason}){detail}")
-            case Waiting():
+                self.print_line(f"{subject} ended: {event.status} ({event.reason}){detail}")
+            case events.Waiting():
                 self.print_line(f"waiting{'' if event.seconds is None else f' {event.seconds:.1f} s'}: {event.what}")
-            case Notice():
+            case events.Notice():
                 self.print_line(f"warning: {event.text}")
-            case TurnEnded():
-                detail = f": {event.detail}" if event.detail else ""
-                self.print_line(f"turn {event.turn} ended: {event.status} ({event.reason}){detail}")
-            case RolledBack():
+            case events.RolledBack():
                 self.print_line(f"rolled back to step {event.step}, view and workspace")
-            case SessionForked():
+            case events.SessionForked():
                 self.print_line(f"forked from session {event.session_id} at step {event.step}")
-            case SessionResumed():
+            case events.SessionResumed():
                 self.print_line(f"session resumed: model {event.model}, sandbox {event.sandbox}")
-            case CallRepeated():
+            case events.CallRepeated():
                 self.print_line(
                     f"the same call for the {event.times}. time in a row: {event.call.name} {event.call.arguments_json}"
                 )
                 self.print_line("[c]ontinue, [s]top, [a]lways allow?", indent="  ")
-            case StateChanged():
+            case events.StateChanged():
                 self._print_state(event)
-            case ContextUsage():
+            case _:
                 pass
 
-    def _print_state(self, event: StateChanged) -> None:
+    def _print_state(self, event: events.StateChanged) -> None:
         if event.state == "idle" and self._last_state != "idle":
             waits = f", {len(event.queued)} messages wait" if event.queued else ""
             self.print_line(f"idle{waits}: type a message, or /help")
@@ -152,7 +129,7 @@ class EventPrinter:
         print(text, end="", file=stream, flush=True)
         self._open_line_stream = stream
 
-    def _print_delta(self, delta: TextDelta) -> None:
+    def _print_delta(self, delta: events.TextDelta) -> None:
         if delta.anew:
             self._has_streamed_text = False
             self._reasoning_parts.clear()
@@ -182,8 +159,7 @@ class EventPrinter:
         else:
             self.print_line(format_receipt(call, result), indent="  ")
 
-    def _print_message(self, event: MessageAdded) -> None:
-        message = event.message
+    def _print_message(self, message: Message) -> None:
         self._end_line()
         if message.role == "assistant":
             if message.text and not self._has_streamed_text:
@@ -196,12 +172,7 @@ class EventPrinter:
             if call is not None:
                 self.print_line(format_receipt(call, result), indent="  ")
 
-    def _print_step(self, event: StepFinished) -> None:
-        self.print_line(
-            f"step {event.step}: {format_count(event.view_messages, 'message')}, about {event.view_tokens:,} tokens in view"
-        )
-
-    def _print_compaction(self, event: Compaction) -> None:
+    def _print_compaction(self, event: events.Compaction) -> None:
         if event.status != "applied":
             self.print_line(f"compaction {event.status} before step {event.step}: {event.reason}")
             return
@@ -210,10 +181,7 @@ class EventPrinter:
             f"{event.messages_before} -> {format_count(event.messages_after, 'message')} ({event.reason})"
         )
 
-    def _print_sub_agent(self, event: SubAgentEnded) -> None:
-        self.print_line(f"sub-agent {event.session_id}: {format_sub_agent_totals([event])}", indent="  ")
-
-    def _print_session_start(self, event: SessionStarted) -> None:
+    def _print_session_start(self, event: events.SessionStarted) -> None:
         due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
         window = f"window {event.window_tokens:,} tokens" if event.window_tokens else "window not known (set it with --window)"
         self.print_line(

@@ -11,15 +11,16 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, load_session, resolve_session
-from harness.cli.terminal import build_named_grid, build_table, format_line, print_renderables
+from harness.cli.terminal import build_named_grid, build_table, format_line, print_parts
 from harness.errors import format_count
 from harness.inspection.requests import SentRequest, reconstruct_request
 from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint, inspect_session
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
-from harness.session.totals import format_sub_agent_totals
+from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
 from harness.store.records import Draft
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
@@ -37,12 +38,10 @@ MAX_COMPACTIONS_SHOWN = 4
 @click.command("inspect")
 @click.argument("session", default="")
 @IN_OPTION
-@click.option("--step", type=click.IntRange(min=1), help="Show what was sent at this step, and what came back.")
+@click.option("--step", type=options.POSITIVE, help="Show what was sent at this step, and what came back.")
 @click.option("--patch", is_flag=True, help="Show what it, or --step, changed in its workspace, line by line.")
 @click.option("--whole", is_flag=True, help="With --step: show long messages to their end.")
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=DEFAULT_TIMELINE_ROWS, show_default=True, help="Of the timeline, at most."
-)
+@click.option("--rows", type=options.POSITIVE, default=DEFAULT_TIMELINE_ROWS, help="Of the timeline, at most.")
 def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
     """Show what SESSION came to: totals, what is compacted, where its tokens are, and its timeline.
 
@@ -51,59 +50,43 @@ def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool
     except where it says measured.
     """
     if patch:
-        click.echo(
-            replace_control_characters(join_patches(load_patches(resolve_session(session, given), step)))
-            or "nothing was changed",
-            nl=False,
-        )
+        changes = join_patches(load_patches(resolve_session(session, given), step))
+        click.echo(replace_control_characters(changes) or "nothing was changed", nl=False)
         return
     log, draft = load_session(session, given)
     if step is not None:
-        print_renderables(*render_step(reconstruct_request(log, step), whole=whole))
+        print_parts(*render_step(reconstruct_request(log, step), whole=whole))
         return
     inspection = inspect_session(log)
-    print_renderables(build_overview(inspection, draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows))
+    print_parts(build_overview(inspection, draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows))
 
 
 def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
     """The totals, and how far an answer had come that is not logged."""
+    totals = session.totals
     due = "never compacted for its size" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,}"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window not known"
-    ended = " ".join(part for part in (session.status, f"({session.reason})" if session.reason else "", session.detail) if part)
-    others = [f"{count} {kind}" for kind, count in session.events.items()]
-    return build_named_grid(
-        [
-            ("session", session.session_id or "not named"),
-            ("task", format_line(session.task, 160)),
-            ("model", f"{session.model or 'not named'}, {window}"),
-            ("policy", f"{session.policy or 'not named'}, {due} ({session.budget_rule})"),
-            ("ended", format_line(ended, 160)),
-            *([("unended", _describe_draft(draft))] if draft else []),
-            (
-                "length",
-                ", ".join(
-                    format_count(count, noun)
-                    for count, noun in (
-                        (session.turns, "turn"),
-                        (session.totals.steps, "step"),
-                        (session.messages, "message"),
-                        (session.parts, "part"),
-                    )
-                ),
-            ),
-            ("in view", f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens"),
-            ("compacted", _describe_compactions(session)),
-            ("cut", f"{session.clipped_outputs} tool outputs, by {session.clipped_characters:,} characters"),
-            ("measured", _describe_usage(session)),
-            *(
-                [("sub-agents", f"{len(asked)}, in these sums: {format_sub_agent_totals(asked)}")]
-                if (asked := session.totals.sub_agents)
-                else []
-            ),
-            ("cost", _describe_cost(session)),
-            ("events", ", ".join(others)),
-        ]
-    )
+    ended = f"{session.status}{f' ({session.reason})' * bool(session.reason)} {session.detail}"
+    lengths = (session.turns, "turn"), (totals.steps, "step"), (session.messages, "message"), (session.parts, "part")
+    attempts = f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} fruitless attempts"
+    sub_agents = f"{len(totals.sub_agents)}, in these sums: {format_sub_agent_totals(totals.sub_agents)}"
+    rows = {
+        "session": session.session_id or "not named",
+        "task": format_line(session.task, 160),
+        "model": f"{session.model or 'not named'}, {window}",
+        "policy": f"{session.policy or 'not named'}, {due} ({session.budget_rule})",
+        "ended": format_line(ended, 160),
+        "unended": _describe_draft(draft) if draft else "",
+        "length": ", ".join(format_count(count, noun) for count, noun in lengths),
+        "in view": f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens",
+        "compacted": f"{session.compacted_parts} parts; {attempts}",
+        "cut": f"{session.clipped_outputs} tool outputs, by {session.clipped_characters:,} characters",
+        "measured": _describe_usage(totals),
+        "sub-agents": sub_agents if totals.sub_agents else "",
+        "cost": f"{format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
+        "events": ", ".join(f"{count} {kind}" for kind, count in session.events.items()),
+    }
+    return build_named_grid((name, text) for name, text in rows.items() if text)
 
 
 def _describe_draft(draft: Draft) -> str:
@@ -114,38 +97,21 @@ def _describe_draft(draft: Draft) -> str:
     return f"step {draft.step}, {len(text):,} characters of its {what} so far: {format_line(text, 100)}"
 
 
-def _describe_compactions(session: Inspection) -> str:
-    done = f"{session.summaries} summaries, {session.prunings} prunings, {session.totals.fruitless_attempts} fruitless attempts"
-    return f"{session.compacted_parts} parts; {done}"
-
-
-def _describe_usage(session: Inspection) -> str:
-    totals, own = session.totals, session.totals.prompt_tokens
+def _describe_usage(totals: SessionTotals) -> str:
+    own = totals.prompt_tokens
     share = f", {100 * totals.cache_read_tokens / own:.0f} % of the agent's own from a cache" if own else ""
     return f"{totals.all_prompt_tokens:,} tokens sent{share}, {totals.all_output_tokens:,} written"
 
 
-def _describe_cost(session: Inspection) -> str:
-    costs = session.totals.agents_cost_usd, session.totals.summarizer_cost_usd
-    agents, summaries = ("not known" if cost is None else f"${cost:.4f}" for cost in costs)
-    return f"{agents}, summaries {summaries}"
-
-
 def build_shares_table(session: Inspection) -> Table:
     """Where the tokens are."""
-    table = build_table("tokens by kind", "in view", "", "messages", "ever", "", "messages", justify_rest="right")
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
-    for share in session.shares:
-        table.add_row(
-            share.kind,
-            f"{share.view_tokens:,}",
-            _format_percent(share.view_tokens, viewed),
-            str(share.view_messages),
-            f"{share.logged_tokens:,}",
-            _format_percent(share.logged_tokens, logged),
-            str(share.logged_messages),
-        )
-    return table
+    rows = (
+        (kind, tokens, _format_percent(tokens, viewed), messages, all_tokens, _format_percent(all_tokens, logged), all_messages)
+        for kind, messages, tokens, all_messages, all_tokens in session.shares
+    )
+    columns = ("tokens by kind", "in view", "", "messages", "ever", "", "messages")
+    return build_table(columns, rows, justify_rest="right")
 
 
 def _format_percent(part: int, whole: int) -> str:
@@ -231,10 +197,9 @@ def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
     yield from _render_message("answer", sent.answer, whole=whole)
     for result in sent.results:
         yield from _render_message("result", result, whole=whole)
-    price = "price not known" if finished.cost_usd is None else f"${finished.cost_usd:.4f}"
     yield Text(
         f"\nmeasured: {usage.prompt_tokens:,} tokens in ({usage.cache_read_tokens:,} from a cache), {usage.output_tokens:,} out, "
-        f"{price}; model {finished.model_seconds:.1f} s, tools {finished.tool_seconds:.1f} s",
+        f"{format_price(finished.cost_usd)}; model {finished.model_seconds:.1f} s, tools {finished.tool_seconds:.1f} s",
         style="dim",
     )
 

@@ -3,14 +3,14 @@
 import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.agent import parse_fields
-from harness.cli.terminal import build_named_grid, format_line, print_renderables
+from harness.cli import options
+from harness.cli.terminal import build_named_grid, format_line, print_parts
 from harness.compaction.description import describe_stages, extract_description, extract_source, list_defaults
 from harness.compaction.feasibility import explain_never_due
 from harness.compaction.scaling import fit_policy
@@ -33,14 +33,6 @@ FAST_SUMMARIZER = "scripted/empty"
 MAX_COMPACTIONS = 20
 """Compactions that show that a policy acts."""
 
-_WINDOW_OPTION = click.option(
-    "--window",
-    type=click.IntRange(min=1),
-    default=WINDOW_TOKENS,
-    show_default=True,
-    help="Context window in tokens; the sample session is longer.",
-)
-
 
 @click.group("policies", invoke_without_command=True)
 @click.pass_context
@@ -53,58 +45,57 @@ def command(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     for name in list_policy_names():
-        print_renderables(*_build_entry(name), Text())
+        print_parts(*_build_entry(name), "")
 
 
 @command.command("show")
 @click.argument("name")
-@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field of the policy, the value as in TOML.")
-@_WINDOW_OPTION
-@click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="How many compactions to draw.")
-def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window: int | None, rounds: int) -> None:
+@options.FIELDS
+@click.option(
+    "--window", type=options.POSITIVE, default=WINDOW_TOKENS, help="Context window in tokens; the sample session is longer."
+)
+@options.NOMINAL_WINDOW
+@click.option("--rounds", type=options.POSITIVE, default=3, help="How many compactions to draw.")
+def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_tokens: int | None, rounds: int) -> None:
     """Draw what the policy NAME does to a sample session: which messages it keeps, masks, summarizes and drops."""
-    policy = policy_from_plain({"kind": name, **parse_fields(fields)})
+    policy = policy_from_plain({"kind": name, **options.parse_fields(fields)})
     context_window = Window(tokens=window, source="configuration")
-    policy = fit_policy(policy, context_window, nominal_window).policy
-    sample_walk = run_on_sample(policy, window)
-    description = inspect.getdoc(type(policy)) or ""
-    print_renderables(
-        format_heading(name, description),
-        build_named_grid(list_properties(type(policy), policy, context_window), indent="  "),
-        Text(),
-        *draw_walk(sample_walk, rounds),
-    )
+    policy = fit_policy(policy, context_window, nominal_window_tokens).policy
+    properties = build_named_grid(list_properties(policy, context_window), indent="  ")
+    heading = format_heading(name, inspect.getdoc(type(policy)) or "")
+    print_parts(heading, properties, "", *draw_walk(run_on_sample(policy, window), rounds))
 
 
 def _build_entry(name: str) -> tuple[Text, Table]:
     """What is listed of a policy; of one that fails, by what."""
     title = format_heading(name)
     try:
-        kind = load_policy_class(name)
-        title, policy = format_heading(name, extract_description(kind)), policy_from_plain({"kind": name})
+        title = format_heading(name, extract_description(load_policy_class(name)))
+        policy = policy_from_plain({"kind": name})
         sample_walk = run_on_sample(policy, summarizer=open_sample_summarizer(FAST_SUMMARIZER), max_compactions=MAX_COMPACTIONS)
-        return title, build_named_grid([*list_properties(kind, policy), ("sample", describe_walk(sample_walk))], indent="  ")
+        return title, build_named_grid([*list_properties(policy), ("sample", describe_walk(sample_walk))], indent="  ")
     except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
         return title, build_named_grid([("fails", f"{type(error).__name__}: {error}")], indent="  ")
 
 
 BAR_CELLS = 72
 """Width of a bar that stands for a whole view."""
-DISPOSITION_SIGNS: Mapping[Disposition, str] = {"kept": "█", "masked": "▒", "summarized": "░", "dropped": "·", "summary": "▓"}
-DISPOSITION_STYLES: Mapping[Disposition, str] = {
-    "kept": "green",
-    "masked": "yellow",
-    "summarized": "cyan",
-    "dropped": "red",
-    "summary": "bold cyan",
-}
-DISPOSITION_LABELS: Mapping[Disposition, str] = {
-    "kept": "kept as they are",
-    "masked": "masked, they stay shorter",
-    "summarized": "summarized, they go",
-    "dropped": "dropped",
-    "summary": "put in: the summary",
+
+
+class DispositionStyle(NamedTuple):
+    """How messages of one disposition are drawn."""
+
+    sign: str
+    color: str
+    label: str
+
+
+DISPOSITION_STYLES: Mapping[Disposition, DispositionStyle] = {
+    "kept": DispositionStyle("█", "green", "kept as they are"),
+    "masked": DispositionStyle("▒", "yellow", "masked, they stay shorter"),
+    "summarized": DispositionStyle("░", "cyan", "summarized, they go"),
+    "dropped": DispositionStyle("·", "red", "dropped"),
+    "summary": DispositionStyle("▓", "bold cyan", "put in: the summary"),
 }
 OWN_SOURCE = "ours"
 """Of a policy whose description names no source."""
@@ -115,8 +106,9 @@ def format_heading(name: str, description: str = "") -> Text:
     return Text.assemble((replace_control_characters(name), "bold"), f"  {replace_control_characters(description)}")
 
 
-def list_properties(kind: type[Any], policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
+def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
     """Source, stages and fields of a policy, as rows; and that it never acts in a window."""
+    kind = type(policy)
     constants = " ".join(f"{name}={getattr(policy, name)}" for name in list_defaults(kind))
     stage_rows = [("stage", stage) for stage in describe_stages(policy)]
     warning_rows = [("warning", text) for text in policy.warnings] if isinstance(policy, WarningPolicy) else []
@@ -178,7 +170,7 @@ def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
 def _draw_bar(name: str, dispositions: Sequence[MessageDisposition], cells: int, tokens: int, *, after: bool) -> Text:
     line = Text(f"  {name:7}")
     for fate in sample_dispositions(dispositions, cells, after=after):
-        line.append(DISPOSITION_SIGNS[fate], DISPOSITION_STYLES[fate])
+        line.append(DISPOSITION_STYLES[fate].sign, DISPOSITION_STYLES[fate].color)
     line.append(f"  {tokens:,} tokens, {format_count(len(dispositions), 'message')}")
     return line
 
@@ -188,17 +180,12 @@ def _build_totals_table(dispositions: Sequence[MessageDisposition]) -> Table:
     table = Table.grid(padding=(0, 2))
     for place in range(4):
         table.add_column(justify="right" if place in {1, 2} else "left", overflow="fold")
-    for fate, sign in DISPOSITION_SIGNS.items():
+    for fate, style in DISPOSITION_STYLES.items():
         matching = [one for one in dispositions if one.disposition == fate]
         if matching:
             roles = Counter(one.message.role for one in matching)
             before, after = sum(one.tokens_before for one in matching), sum(one.tokens_after for one in matching)
             sizes = f"{after:,} tokens" if fate in {"kept", "summary"} else f"{before:,} → {after:,} tokens"
             role_counts = ", ".join(f"{count} {role}" for role, count in roles.most_common())
-            table.add_row(
-                Text(f"    {sign} {DISPOSITION_LABELS[fate]}", style=DISPOSITION_STYLES[fate]),
-                str(len(matching)),
-                Text(sizes),
-                Text(role_counts),
-            )
+            table.add_row(Text(f"    {style.sign} {style.label}", style.color), str(len(matching)), sizes, role_counts)
     return table

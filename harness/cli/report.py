@@ -1,9 +1,6 @@
 """`harness report`: the tables and charts of an experiment, drawn from its results alone."""
 
 import multiprocessing
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +9,14 @@ import pebble
 from rich.console import Console
 
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
+from harness.cli import options
 from harness.store.results import Results, load
 
 
 @click.command("report")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--against", metavar="ARM", help="Compare all arms with this one.  [default: controls and repeated arms]")
-@click.option(
-    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.  [default: where the results are]"
-)
+@click.option("--output", type=options.FOLDER, help="Folder to write to.  [default: where the results are]")
 def command(experiment: Path, against: str | None, output: Path | None) -> None:
     """Show what came out of EXPERIMENT, and write report.txt, report.md and the charts.
 
@@ -33,8 +29,9 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
 
 def print_report(results: Results, folder: Path, against: str | None = None) -> None:
     """Print the report and write it into a folder; the charts are drawn by another process meanwhile."""
-    with _open_worker_process() as begin:
-        charts = begin(_write_charts, args=(results.output, folder))
+    pool: Any = pebble.ProcessPool(1, context=multiprocessing.get_context("spawn"))
+    try:
+        charts = pool.schedule(_write_charts, args=(results.output, folder))
         document = report(results, against)
         console = Console(highlight=False)
         if console.is_terminal:
@@ -44,14 +41,6 @@ def print_report(results: Results, folder: Path, against: str | None = None) -> 
         click.echo()
         for path in [*charts.result(), *document.write_texts(folder)]:
             click.echo(f"wrote {path}")
-
-
-@contextmanager
-def _open_worker_process() -> Iterator[Callable[..., Future[list[Path]]]]:
-    """Begins a call in a process of its own, which ends with the block, however that ends."""
-    pool: Any = pebble.ProcessPool(1, context=multiprocessing.get_context("spawn"))
-    try:
-        yield pool.schedule
     finally:
         pool.stop()
         pool.join()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from harness.cli.agent import choose_cassette
+from harness.cli import options
 from harness.errors import format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.preflight import choose_backends, collect_warnings
@@ -27,24 +27,18 @@ ASSUMED_REPLY_TOKENS = 4_000
 
 @click.command("run")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--workers", type=click.IntRange(min=1), help="Trials at a time.  [default: one a processor]")
+@click.option("--workers", type=options.POSITIVE, help="Trials at a time.  [default: one a processor]")
 @click.option(
     "--backend",
     type=click.Choice(BACKEND_CHOICES),
     help="Sandbox of all trials in place of the plan's; the trials are others then.",
 )
-@click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder of the results.  [default: EXPERIMENT/output]"
-)
-@click.option(
-    "--cache", type=click.Path(path_type=Path, file_okay=False), help="Folder of the action cache, in place of the plan's."
-)
+@options.UNSAFE_LOCAL
+@click.option("--output", type=options.FOLDER, help="Folder of the results.  [default: EXPERIMENT/output]")
+@click.option("--cache", type=options.FOLDER, help="Folder of the action cache, in place of the plan's.")
 @click.option("--no-cache", is_flag=True, help="Run every command, also those whose outcome is known.")
-@click.option(
-    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the answers of real models in this cassette."
-)
-@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Take them from this cassette and ask no model.")
+@options.RECORD
+@options.REPLAY
 @click.option("--retry-failed", is_flag=True, help="Run trials again that failed by provider, sandbox or disk.")
 @click.option("--progress", type=click.Choice(["auto", "rich", "plain", "off"]), default="auto", envvar="HARNESS_PROGRESS")
 @click.option("--dry-run", is_flag=True, help="Check the plan, try the sandbox out and say what it comes to; start no trial.")
@@ -72,8 +66,9 @@ def command(
     if backend is not None:
         plan = plan.with_sandbox(backend)
     if no_cache or cache is not None:
-        plan = plan.with_cache("off" if no_cache else _choose_cache_mode(plan), cache)
-    if cassette := choose_cassette(record, replay):
+        folder_mode: Literal["auto", "on"] = "on" if plan.settings.action_cache == "on" else "auto"  # a folder implies caching
+        plan = plan.with_cache("off" if no_cache else folder_mode, cache)
+    if cassette := options.choose_cassette(record, replay):
         plan = plan.with_cassette(cassette.path, cassette.mode)
     plan.check()
     click.echo(describe_plan(plan))
@@ -120,27 +115,17 @@ def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
         yield f"{format_count(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again"
 
 
-def _choose_cache_mode(experiment: Experiment) -> Literal["auto", "on"]:
-    """Who names a folder wants a cache, though not more of it than the plan asks for."""
-    return "on" if experiment.settings.action_cache == "on" else "auto"
-
-
 def describe_plan(experiment: Experiment) -> str:
     """What a run comes to: trials, money at most, numbers that were told as quantiles, and what policies warn of."""
     cells = experiment.grid
-    arms = len({cell.arm for cell in cells})
     trials = [cell.trial for cell in cells]
-    quantile_lines = [
+    counts = f"{format_count(len(cells), 'trial')}, {format_count(len({cell.arm for cell in cells}), 'arm')}"
+    quantile_lines = (
         f"{path}={one.text} of {cell.trial.problem}: {one}" for cell in cells for path, one in cell.quantiles.items()
-    ]
-    more = [*dict.fromkeys(quantile_lines), *(f"warning: {text}" for text in collect_warnings(trials))]
-    return "\n".join(
-        (
-            f"{experiment.name}: {format_count(len(cells), 'trial')}, {format_count(arms, 'arm')}",
-            f"cost: {describe_cost(trials)}",
-            *more,
-        )
     )
+    warnings = (f"warning: {text}" for text in collect_warnings(trials))
+    lines = f"{experiment.name}: {counts}", f"cost: {describe_cost(trials)}", *dict.fromkeys(quantile_lines), *warnings
+    return "\n".join(lines)
 
 
 def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
@@ -151,11 +136,10 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
         UsageError: `local` without leave.
     """
     backends = choose_backends((cell.trial for cell in experiment.grid), unsafe_local=unsafe_local)
-    trial_counts = Counter(backends.values())
-    only = len(trial_counts) == 1
-    return "sandbox: " + ", ".join(
-        name if only else f"{name} of {format_count(count, 'trial')}" for name, count in sorted(trial_counts.items())
-    )
+    counts = Counter(backends.values())
+    if len(counts) == 1:
+        return f"sandbox: {next(iter(counts))}"
+    return "sandbox: " + ", ".join(f"{name} of {format_count(count, 'trial')}" for name, count in sorted(counts.items()))
 
 
 def describe_comparability(experiment: Experiment) -> str:
@@ -164,11 +148,9 @@ def describe_comparability(experiment: Experiment) -> str:
 
     pairs = len({(cell.trial.problem, cell.trial.seed) for cell in experiment.grid})
     best = compute_best_case_detectable_effect(pairs)
-    shows = (
-        "too few for any difference in success to reach the 5 % level"
-        if best is None
-        else f"a difference in success below {100 * best:.0f} points will hardly show"
-    )
+    shows = "too few for any difference in success to reach the 5 % level"
+    if best is not None:
+        shows = f"a difference in success below {100 * best:.0f} points will hardly show"
     return f"pairs for a comparison of two arms: {pairs}, {shows}"
 
 

@@ -4,17 +4,19 @@ import datetime as dt
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
 from rich.text import Text
 
+from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, resolve_places, resolve_session
-from harness.cli.terminal import build_table, format_line, print_renderables
+from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
 from harness.errors import StoreError, UsageError, format_count
 from harness.experiment.output import lock_folder
+from harness.inspection.import_export import export_session, import_session
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.sessions import archive, queries
@@ -23,6 +25,8 @@ from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, find_sc
 from harness.text import replace_control_characters
 
 DEFAULT_LIMIT = 50
+MAX_CAVEATS_SHOWN = 10
+"""Shown of what was repaired."""
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -37,7 +41,7 @@ def command() -> None:
 @command.command("list")
 @IN_OPTION
 @click.option("--status", type=click.Choice(["active", "completed", "failed"]), help="Only these.")
-@click.option("--limit", type=click.IntRange(min=1), default=DEFAULT_LIMIT, show_default=True, help="How many.")
+@click.option("--limit", type=options.POSITIVE, default=DEFAULT_LIMIT, help="How many.")
 def list_sessions(given: tuple[Path, ...], status: str | None, limit: int) -> None:
     """List sessions, newest first. A session whose process was killed stays active.
 
@@ -51,13 +55,9 @@ def list_sessions(given: tuple[Path, ...], status: str | None, limit: int) -> No
     }
     rows = sorted(by_name.values(), key=lambda found: -found[1].created_at_ms)
     rows = [(path, row) for path, row in rows if status in {None, row.status}]
-    names = Counter(row.session_id for _, row in rows)
-    table = build_table("session", "begun (UTC)", "ended", "steps", "rounds", "tokens sent", "USD", "trial", "model", "task")
-    for path, row in rows[:limit]:
-        name, *cells = _format_cells(row)
-        where = f" in {format_line(str(path))}" if names[row.session_id] > 1 else ""
-        table.add_row(*map(Text, (f"{name}{where}", *cells)))
-    print_renderables(table)
+    counts = Counter(row.session_id for _, row in rows)
+    columns = ("session", "begun (UTC)", "ended", "steps", "rounds", "tokens sent", "USD", "trial", "model", "task")
+    print_parts(build_table(columns, (_format_cells(path, row, counts) for path, row in rows[:limit])))
     if len(rows) > limit:
         click.echo(f"and {len(rows) - limit} more; --limit shows them")
 
@@ -65,7 +65,7 @@ def list_sessions(given: tuple[Path, ...], status: str | None, limit: int) -> No
 @command.command("search")
 @click.argument("text")
 @IN_OPTION
-@click.option("--limit", type=click.IntRange(min=1), default=DEFAULT_LIMIT, show_default=True, help="How many.")
+@click.option("--limit", type=options.POSITIVE, default=DEFAULT_LIMIT, help="How many.")
 def search_sessions(text: str, given: tuple[Path, ...], limit: int) -> None:
     """Find TEXT, word for word in any case of letters, in all that was said, called and printed, compacted or not."""
     hit_count = 0
@@ -77,9 +77,7 @@ def search_sessions(text: str, given: tuple[Path, ...], limit: int) -> None:
                     click.echo(f"more than {limit} found; --limit shows them")
                     return
                 gone = ", compacted" if hit.is_compacted else ""
-                click.echo(
-                    replace_control_characters(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}")
-                )
+                print_line(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}")
                 click.echo(f"    {format_line(hit.excerpt)}")
     if not hit_count:
         click.echo("not found")
@@ -94,12 +92,11 @@ def list_messages(session: str, given: tuple[Path, ...], active: bool) -> None:
     location = resolve_session(session, given)
     with Journal.open(location.journal, read_only=True) as journal:
         rows = queries.list_messages(journal, location.session_id, active=active)
-    table = build_table("message", "step", "role", "tokens", "", "begins")
-    for row in rows:
-        gone = "compacted" if row.is_compacted else ""
-        cells = (format_line(row.message_id), str(row.step), row.role, f"{row.tokens:,}", gone, format_line(row.content, 80))
-        table.add_row(*map(Text, cells))
-    print_renderables(table)
+    cells = (
+        (row.message_id, row.step, row.role, row.tokens, "compacted" if row.is_compacted else "", format_line(row.content, 80))
+        for row in rows
+    )
+    print_parts(build_table(("message", "step", "role", "tokens", "", "begins"), cells))
 
 
 @command.command("message")
@@ -114,18 +111,11 @@ def show_message(name: str, given: tuple[Path, ...]) -> None:
     with Journal.open(location.journal, read_only=True) as journal:
         row = queries.read_message(journal, f"{location.session_id}/{number}")
     gone = ", compacted" if row.is_compacted else ""
-    print_renderables(
-        Text(
-            f"{replace_control_characters(row.message_id)}  {row.role}, step {row.step}, {row.tokens:,} tokens{gone}",
-            style="bold",
-        )
-    )
+    title = f"{replace_control_characters(row.message_id)}  {row.role}, step {row.step}, {row.tokens:,} tokens{gone}"
+    print_parts(Text(title, style="bold"))
     for part in row.parts:
-        of = " ".join(one for one in (part.tool, part.call_id, part.state) if one)
-        print_renderables(
-            Text(replace_control_characters(f"[{part.position}] {part.type} {of}".rstrip()), style="dim"),
-            Text(replace_control_characters(part.text)),
-        )
+        label = " ".join(word for word in (f"[{part.position}]", part.type, part.tool, part.call_id, part.state) if word)
+        print_parts(Text(replace_control_characters(label), style="dim"), part.text)
 
 
 def _read_sessions(path: Path) -> tuple[queries.SessionRow, ...]:
@@ -139,14 +129,21 @@ def _read_sessions(path: Path) -> tuple[queries.SessionRow, ...]:
         return ()
 
 
-def _format_cells(row: queries.SessionRow) -> tuple[str, ...]:
+def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]) -> tuple[str | int, ...]:
+    where = f" in {path}" if counts[row.session_id] > 1 else ""
     begun = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
     ended = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
+    cost = "?" if row.cost_usd is None else f"{row.cost_usd:.4f}"
+    progress = (row.steps, row.compactions, row.prompt_tokens, cost)
     return (
-        *(format_line(row.session_id), begun, format_line(ended), str(row.steps), str(row.compactions), f"{row.prompt_tokens:,}"),
-        "?" if row.cost_usd is None else f"{row.cost_usd:.4f}",
-        *(format_line(trial, 40), format_line(row.model, 30), format_line(row.task, 40)),
+        f"{row.session_id}{where}",
+        begun,
+        ended,
+        *progress,
+        format_line(trial, 40),
+        format_line(row.model, 30),
+        format_line(row.task, 40),
     )
 
 
@@ -183,9 +180,8 @@ def archive_sessions(given: tuple[Path, ...], age_ms: int, with_trials: bool, dr
             for name in names:
                 click.echo(f"would put away {format_line(name)}")
         else:
-            for archived_session in archive.archive_sessions(journal, names):
-                name, file = format_line(archived_session.session_id), format_line(str(archived_session.file))
-                click.echo(f"{name}: {archived_session.size_bytes:,} bytes in {file}")
+            for file in archive.archive_sessions(journal, names):
+                click.echo(f"{format_line(file.session_id)}: {file.size_bytes:,} bytes in {format_line(str(file.file))}")
         left = f"; {len(due.trial_sessions)} belong to trials and stay (--with-trials)" if due.trial_sessions else ""
         click.echo(f"{format_line(str(journal.path))}: {format_count(len(names), 'session')} old enough{left}")
         if names and not dry_run:
@@ -227,19 +223,15 @@ def clean_journals(given: tuple[Path, ...]) -> None:
 def _clean_journal(journal: Journal) -> None:
     now_ms = int(time.time() * 1000)
     removed = cleaning.clean(journal, outputs_before_ms=now_ms - RETENTION_MS, quiet_before_ms=now_ms - cleaning.QUIET_MS)
-    outputs, texts, files = (
-        format_count(removed.outputs, "saved output"),
-        format_count(removed.texts, "text"),
-        format_count(removed.files, "file"),
-    )
+    counts = (removed.outputs, "saved output"), (removed.texts, "text"), (removed.files, "file")
+    outputs, texts, files = (format_count(count, noun) for count, noun in counts)
     click.echo(f"{format_line(str(journal.path))}: {outputs}, {texts} and {files} went, {removed.freed_bytes:,} bytes are free")
 
 
 def _list_journal_files(named_places: tuple[Path, ...]) -> list[Path]:
     """The journals of some places, those of trials at work aside."""
-    return [
-        path for place in resolve_places(named_places) for path in list_journals(place) if path.parent.name != JOURNALS_FOLDER
-    ]
+    paths = (path for place in resolve_places(named_places) for path in list_journals(place))
+    return [path for path in paths if path.parent.name != JOURNALS_FOLDER]
 
 
 def _open_journals(named_places: tuple[Path, ...], *, read_only: bool = False) -> Iterator[Journal]:
@@ -254,3 +246,36 @@ def _open_journal(path: Path, *, read_only: bool = False) -> Iterator[Journal]:
     needs_lock = path.name == JOURNAL_FILE and path.with_name("run.lock").exists() and not read_only
     with lock_folder(path.parent) if needs_lock else nullcontext(), Journal.open(path, read_only=read_only) as journal:
         yield journal
+
+
+@click.command("export")
+@click.argument("session")
+@click.argument("file", type=options.FILE)
+@IN_OPTION
+@click.option("--format", "_format", type=click.Choice(["jsonl"]), default="jsonl", help="Of the file.")
+def export_command(session: str, file: Path, given: tuple[Path, ...], _format: str) -> None:
+    """Write SESSION to the new FILE as JSONL: one row an event, with a row `compaction` and its `first_kept_entry_id`.
+
+    `harness import` reads it back as it was. What a row means stands in harness/replay/session_file.py.
+    """
+    events = export_session(resolve_session(session, given), file)
+    click.echo(f"wrote {format_line(str(file))}: {events:,} events")
+
+
+@click.command("import")
+@click.argument("file", type=options.FILE)
+@click.option("--journal", required=True, type=options.FILE, help="Log it into this SQLite file.")
+@click.option("--as", "name", default="", metavar="ID", help="Name of the session.  [default: its name in FILE]")
+def import_command(file: Path, journal: Path, name: str) -> None:
+    """Log the session in FILE into a journal: one of `harness export`, or the recorded session of another agent.
+
+    An exported session is there as it was. One of another agent is there as if nobody had compacted it.
+    """
+    if not journal.parent.is_dir():
+        raise UsageError(f"there is no folder {str(journal.parent)!r} for the journal; make it, or name another --journal")
+    imported = import_session(file, journal, name)
+    click.echo(
+        f"session {format_line(imported.session_id)} from a file of {imported.format_name}: {imported.event_count:,} events"
+    )
+    for line in list_first([format_line(caveat) for caveat in imported.caveats], MAX_CAVEATS_SHOWN):
+        click.echo(f"  {line}")

@@ -1,8 +1,9 @@
-"""Output to a terminal: hostile text made harmless, and tables."""
+"""Output to a terminal: control characters replaced, long texts shortened, tables without lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
+import click
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -10,7 +11,7 @@ from rich.text import Text
 from harness.text import replace_control_characters
 
 PLAIN_WIDTH = 200
-"""Columns where the output is no terminal."""
+"""Columns of the output where it is no terminal."""
 
 
 def format_line(text: str, width: int = 200) -> str:
@@ -19,24 +20,47 @@ def format_line(text: str, width: int = 200) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def print_renderables(*parts: RenderableType) -> None:
-    """Print to the terminal, or to a fixed width where there is none."""
+def list_first(lines: Sequence[str], limit: int) -> list[str]:
+    """Return the first lines, followed by the number of lines left out, if any."""
+    return [*lines[:limit], f"and {len(lines) - limit} more"] if len(lines) > limit else list(lines)
+
+
+def print_line(text: str, *, to_stderr: bool = False) -> None:
+    """Print a text without control characters."""
+    click.echo(replace_control_characters(text), err=to_stderr)
+
+
+def print_parts(*parts: RenderableType) -> None:
+    """Print strings and rich renderables to the terminal, or to a fixed width where there is none.
+
+    A string is printed literally, without control characters.
+    """
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=PLAIN_WIDTH)
     for part in parts:
-        console.print(part)
+        console.print(Text(replace_control_characters(part)) if isinstance(part, str) else part)
 
 
-def build_table(*columns: str, justify_rest: Literal["left", "right"] = "left") -> Table:
-    """Return an empty table with a bold header and no lines; `justify_rest` applies to all columns but the first."""
+def build_table(
+    columns: Sequence[str], rows: Iterable[Iterable[str | int]], justify_rest: Literal["left", "right"] = "left"
+) -> Table:
+    """Return a table with a bold header and no lines.
+
+    Args:
+        columns: titles.
+        rows: cells; numbers get thousands separators.
+        justify_rest: alignment of all columns but the first.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for place, column in enumerate(columns):
         table.add_column(column, overflow="fold", justify=justify_rest if place else "left")
+    for row in rows:
+        table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else format_line(cell)) for cell in row))
     return table
 
 
-def build_named_grid(rows: Sequence[tuple[str, str]], indent: str = "") -> Table:
+def build_named_grid(rows: Iterable[tuple[str, str]], indent: str = "") -> Table:
     """Return dimmed names in a narrow column with texts beside them."""
     table = Table.grid(padding=(0, 2))
     table.add_column(min_width=10)

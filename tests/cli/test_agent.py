@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.agent import parse_fields, print_skipped_files, read_typed_lines, resolve_session_id, run_session
+from harness.cli.agent import print_skipped_files, read_typed_lines, resolve_session_id, run_session
 from harness.cli.event_printer import EventPrinter
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError
 from harness.session.execution import CopiedFiles
 from harness.session.storage import load_log
 from harness.store.journal import Journal
@@ -378,10 +378,3 @@ def test_lines_end_at_two_empty_ones_and_single_empty_lines_belong_to_the_task()
     assert list(read_typed_lines(io.StringIO("a\n\nb\n\n\nnot read\n"))) == ["a\n", "\n", "b\n", "\n"]
     assert list(read_typed_lines(io.StringIO("\na\n"))) == []
     assert list(read_typed_lines(io.StringIO("a"))) == ["a"]
-
-
-def test_fields_are_read_as_toml_and_bare_words_as_text():
-    given = ("keep_last=4", "threshold = 0.5", 'summarizer="same"', "kind=none", "a.b=x y")
-    assert parse_fields(given) == {"keep_last": 4, "threshold": 0.5, "summarizer": "same", "kind": "none", "a.b": "x y"}
-    with pytest.raises(UsageError, match="FIELD=VALUE"):
-        parse_fields(("=3",))

@@ -1,6 +1,13 @@
-"""The list of local models, and fetching them by name."""
+"""The list of local models, fetching them by name, and the endpoint of the scripted models in a session."""
 
-from tests.cli.command import within
+import json
+import signal
+import urllib.request
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cli.command import LOCAL, TINY, harness, started, within
 
 
 def test_every_model_is_listed_with_its_size_and_what_is_missing(tmp_path, monkeypatch):
@@ -17,3 +24,82 @@ def test_a_name_that_there_is_not_is_refused_before_anything_is_fetched(tmp_path
     assert done.exit_code == 2
     assert "did you mean 'local/smollm2-135m'" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def serving(*arguments):
+    """The address of an endpoint that runs as a process of its own."""
+    process = started("serve-scripted", "--port", "0", *arguments)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().removeprefix("HOSTED_VLLM_API_BASE=")
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+        assert "requests answered" in said
+
+
+@pytest.mark.slow
+def test_it_tells_its_address_lists_its_models_and_ends_on_ctrl_c():
+    with serving("--task", TINY) as address, urllib.request.urlopen(f"{address}/models", timeout=30) as answer:
+        names = [one["id"] for one in json.load(answer)["data"]]
+    assert names == ["scripted/tiny:attentive", "scripted/extractive", "scripted/lossy-0.3", "scripted/empty", "scripted/oracle"]
+
+
+def session_through(faults, *options):
+    """A session at an endpoint with some faults, from start to end."""
+    with serving("--task", TINY, *(word for fault in faults for word in ("--fault", fault))) as address:
+        return harness(
+            "agent",
+            *("--task", TINY, "--model", "hosted_vllm/scripted/tiny:attentive", "--window", "64000"),
+            *("--summarizer", "hosted_vllm/scripted/oracle", *options, *LOCAL),
+            HOSTED_VLLM_API_BASE=address,
+        )
+
+
+@pytest.mark.slow
+def test_a_session_tells_of_every_fault_and_goes_on():
+    done = session_through(("429:0@2", "malformed@3", "unknown-tool@4", "500@5", "reset@7"))
+    assert done.returncode == 0, done.stderr
+    for expected in (
+        "retry 1 of 3: rate limited by the provider of 'hosted_vllm/scripted/tiny:attentive'; asked to wait 0 s",
+        "[consult_oracle] seq 1 400 && echo round-1- -> error",
+        "retry 1 of 3: the provider of 'hosted_vllm/scripted/tiny:attentive' failed (500)",
+        "session ended: completed (replied)",
+        "checks: 2 of 2 passed",
+    ):
+        assert expected in done.stderr
+    assert done.stderr.count("-> error") == 2
+    assert done.stderr.count("waiting ") == 3
+
+
+@pytest.mark.slow
+def test_an_overflow_is_compacted_away_where_the_policy_does_so():
+    done = session_through(("overflow:anthropic@8",), "--policy", "three-tiers")
+    assert done.returncode == 0, done.stderr
+    assert "compaction 1 before step 8" in done.stderr
+    assert "checks: 2 of 2 passed" in done.stderr
+
+
+@pytest.mark.slow
+def test_an_overflow_ends_the_session_elsewhere_and_says_so():
+    done = session_through(("overflow:anthropic@8",))
+    assert done.returncode == 1
+    assert "session ended: failed (overflow): prompt too long" in done.stderr
+    assert "compact earlier" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--task", "flashcard"), "did you mean 'flashcards'"),
+        (("--fault", "stal@1"), "did you mean 'stall'"),
+        (("--fault", "429"), "write KIND[:VALUE]@FIRST[-LAST]"),
+    ],
+)
+@pytest.mark.slow
+def test_what_cannot_be_served_is_refused(arguments, message):
+    done = within("serve-scripted", *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr

@@ -1,7 +1,9 @@
 import re
 
+import pytest
+
 from harness.tasks import SUITE
-from tests.cli.command import TINY, harness, within
+from tests.cli.command import LOCAL, TINY, harness, within
 
 
 def test_the_suite_is_listed_with_loads_facts_and_runtime():
@@ -46,3 +48,108 @@ def test_an_unknown_task_is_refused():
     refused = within("tasks", "flashcard")
     assert refused.exit_code == 2
     assert "did you mean 'flashcards'" in refused.stderr
+
+
+def test_a_new_task_is_small_and_keeps_every_law(tmp_path):
+    file = tmp_path / "mine.py"
+    written = within("task", "new", file, "welcome")
+    assert written.exit_code == 0
+    assert len(file.read_text().splitlines()) <= 80
+    checked = harness("task", "check", file, "--seeds", "1", *LOCAL)
+    assert checked.returncode == 0, checked.stdout
+    assert "FAIL" not in checked.stdout
+    *_, untried, verdict = checked.stdout.splitlines()
+    assert verdict == f"all laws that were tried hold for {file}"
+    for part in (
+        "not tried: other policies",
+        "law-8",
+        "law-10 over the wire",
+        "law-9, since the sandbox `local` keeps no actions",
+    ):
+        assert part in untried
+
+
+def test_a_file_that_is_there_is_never_overwritten(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("mine")
+    refused = within("task", "new", file)
+    assert refused.exit_code == 2
+    assert "not overwritten" in refused.stderr
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("file", "name"), [("mine.txt", "greeting"), ("mine.py", "class"), ("mine.py", "a-b")])
+def test_what_could_not_be_loaded_again_is_refused(tmp_path, file, name):
+    refused = within("task", "new", tmp_path / file, name)
+    assert refused.exit_code == 2
+    assert not (tmp_path / file).exists()
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    refused = within("task", "new", tmp_path / "none" / "mine.py")
+    assert refused.exit_code == 1
+    assert "cannot write to" in refused.stderr
+
+
+def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
+    told = within("task", "check", TINY, "--seeds", "1", *LOCAL)
+    assert told.exit_code == 1
+    lines = told.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("FAIL  idle: "))
+    assert "check 'note', seed 1: passes although nothing was done" in lines[at + 1]
+    assert any(line.startswith("--    law-3: not tried") for line in lines)
+    assert lines[-1].endswith("laws are broken")
+
+
+def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
+    told = within("task", "check", TINY.replace(":tiny", ":broken"), *LOCAL)
+    assert told.exit_code == 1
+    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 75 of tiny_task.py)" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return None", "the template gives 'NoneType', not a Task"),
+        ("raise SystemExit", "the template raises SystemExit"),
+    ],
+)
+@pytest.mark.parametrize("where", [LOCAL, pytest.param(("--backend", "bubblewrap"), marks=pytest.mark.bubblewrap)])
+def test_a_template_that_makes_no_task_is_a_broken_law(tmp_path, body, said, where):
+    file = tmp_path / "mine.py"
+    file.write_text(f"def none(seed):\n    {body}\n")
+    told = within("task", "check", file, *where)
+    assert told.exit_code == 1
+    assert f"seed 0: {said}" in told.stdout
+
+
+def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
+    file = tmp_path / "mine.py"
+    assert within("task", "new", file).exit_code == 0
+    file.write_text(file.read_text().replace('("guests.txt",', '("../guests.txt",'))
+    told = within("task", "check", file, "--seeds", "1", *LOCAL)
+    assert told.exit_code == 1
+    assert "seed 1: the file '../guests.txt' cannot be laid: " in told.stdout
+
+
+def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
+    file = tmp_path / "mine.py"
+    assert within("task", "new", file).exit_code == 0
+    drawn = 'make_rng("greeting", task_seed, "times").randrange(3, 40)'
+    file.write_text(file.read_text().replace(drawn, 'hash(f"times {task_seed}") % 10**9'))
+    told = within("task", "check", file, *LOCAL)
+    assert told.exit_code == 1
+    assert "FAIL  template: " in told.stdout
+    assert "fact 'times', seed 0: its value differs in another process" in told.stdout
+
+
+def test_a_file_with_several_tasks_needs_the_name_of_one():
+    refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
+    assert refused.exit_code == 2
+    assert "has 5: tiny, wordy, slow, broken, losing of" in refused.stderr
+
+
+def test_local_needs_leave():
+    refused = within("task", "check", TINY, "--backend", "local")
+    assert refused.exit_code == 2
+    assert "--unsafe-local" in refused.stderr

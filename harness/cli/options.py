@@ -1,0 +1,56 @@
+"""Options that several commands share, and the values that they stand for."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from harness.errors import UsageError
+from harness.models.cassette import Cassette
+from harness.sandboxes.backends import BACKEND_CHOICES
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+POSITIVE = click.IntRange(min=1)
+
+BACKEND = click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", help="Sandbox.")
+UNSAFE_LOCAL = click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
+FIELDS = click.option(
+    "--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field of the policy, with its value written as in TOML."
+)
+NOMINAL_WINDOW = click.option(
+    "--nominal-window", "nominal_window_tokens", type=POSITIVE, help="Scale the policy's constants from this window."
+)
+RECORD = click.option("--record", type=FILE, help="Keep the answers of real models in this cassette.")
+REPLAY = click.option("--replay", type=FILE, help="Take them from this cassette and ask no model.")
+
+
+def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None:
+    """Return the cassette of the options `--record` and `--replay`, or None when neither is set.
+
+    Raises:
+        UsageError: both options are set.
+    """
+    if record is not None and replay is not None:
+        raise UsageError("--record and --replay exclude each other; recording plays what is there already")
+    path = record or replay
+    return None if path is None else Cassette(path=path.absolute(), mode="record" if record else "replay")
+
+
+def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
+    """Return the fields of a policy that `--set` assigns; a value that is not valid TOML counts as text.
+
+    Raises:
+        UsageError: an assignment lacks its `=`.
+    """
+    table: dict[str, object] = {}
+    for assignment in fields:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {assignment!r}: write FIELD=VALUE")
+        try:
+            table[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[name.strip()] = value.strip()
+    return table
