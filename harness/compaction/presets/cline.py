@@ -123,7 +123,7 @@ class Unless:
         return join_plans(plan, self.then.reduce(apply_plan(view, plan, self.counter), budget, reason))
 
 
-HEADING = "[Older messages were left out. What was done in them:]"
+NOTICE_HEADING = "[Older messages were left out. What was done in them:]"
 
 
 COMMAND_TOOLS = frozenset({"execute_command"})
@@ -173,11 +173,11 @@ class Digest:
 
     def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
         """The message with its notice, a former one brought up to date."""
-        body, _, former = anchor.message.text.partition(f"\n\n{HEADING}\n")
+        body, _, former = anchor.message.text.partition(f"\n\n{NOTICE_HEADING}\n")
         lines = [*former.splitlines(), *_format_notice_lines(gone)]
         answers = [line for line in lines if line.startswith(SAID_PREFIX)]
         action_lines = dict.fromkeys(line for line in lines if not line.startswith(SAID_PREFIX))
-        text = "\n".join((f"{body}\n\n{HEADING}", *action_lines, *answers[-self.texts :]))
+        text = "\n".join((f"{body}\n\n{NOTICE_HEADING}", *action_lines, *answers[-self.texts :]))
         others = tuple(part for part in anchor.message.parts if not isinstance(part, Text))
         return Replace(item=anchor.item_id, message=replace(anchor.message, parts=(Text(text=text), *others)))
 
@@ -309,7 +309,7 @@ Create a summary of the session above, from which the work can be continued. Use
 MERGE = "Fold the new messages into the previous summary."
 
 
-HEADING = "Context summary of the earlier conversation:"
+SUMMARY_HEADING = "Context summary of the earlier conversation:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,7 +364,7 @@ class Cline(_ClineSdk, SummarizingPreset):
         target = self._build_target()
         summarize = Summarize(
             middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=target),
-            format=Brief(instruction=INSTRUCTION, merge=MERGE, heading=HEADING, files=True),
+            format=Brief(instruction=INSTRUCTION, merge=MERGE, heading=SUMMARY_HEADING, files=True),
             max_tokens=self.summary_max_tokens,
             excerpt=CapTexts(result_characters=self.result_characters),
             procedure=SummaryProcedure(skips_empty=True),
