@@ -1,8 +1,9 @@
-"""A task as values: what is asked, where, how it is judged, and what a scripted model must remember to do it.
+"""Values that describe a task: the request, the workspace, the checks, and the script and facts for a scripted model.
 
-A task is made by a template from a seed: `template(task_seed) -> Task` draws the values of the facts into prompt, workspace
-and grader. `script` and `facts` are the same for every seed and hold no value: they are all that a scripted model is built
-from, so it can know a value only by reading it. `values` is the answer key for graders, probes and tests.
+A task template makes a task from a seed: `template(task_seed) -> Task`. The seed decides the values of the facts in the prompt,
+the workspace and the grader. `script` and `facts` are the same for every seed and contain no value. A scripted model is built
+from these two alone, so a value reaches the scripted model only through text that the model has read. `values` is the answer key
+for graders, probes and tests.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,42 +14,51 @@ from harness.codec import StrictFields
 from harness.errors import UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
-"""What a sandbox must have to run a task's commands."""
+"""Program that a sandbox must provide to run the commands of a task."""
 
 FactKind: TypeAlias = Literal[
     "constraint", "goal", "decision", "artifact", "value", "error", "progress", "next-step", "preference", "superseded"
 ]
-"""RESEARCH 2.6; superseded = a value that a later one replaces, in a fact that the task has for this alone."""
+"""Kind of information that a fact carries. `superseded` is a fact whose first value is replaced by a later one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTemplate:
-    """A tool call whose string arguments may hold `${fact}` placeholders."""
+    """Tool call of a script; string arguments may contain `${fact}` placeholders."""
 
     tool: str
     arguments: tuple[tuple[str, str], ...]
-    """Name and template of each argument, in the order in which they are written."""
+    """Name and template of each argument, in the order of the JSON object that is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something that must be remembered, and how it is read out of visible text.
+    r"""A value that an agent must remember to finish a task, and how to read the value from visible text.
 
     Attributes:
-        name: Required.
-        said_in: Required.
-        patterns: Regular expressions, matched line by line, each with one group: the value. The newest match in the view counts.
-            Required.
-        prior: What is assumed when the fact is neither visible nor recoverable; differs from the value under every seed.
-            Required.
-        recover: The call that shows it again; None = it cannot be got again. Default: `None`.
-        source: Path that must be visible in a directory listing for the recovering call to be known; empty = always known.
-            Default: `''`.
-        revised: It is first told with an older value, in words that its patterns read too. Its kind stays. Default: `False`.
-        former_patterns: Regular expressions like `patterns`, of other words that tell an older value. To use what they read is a
-            stale use; it is never looked for. Default: `()`.
-        required_word: A whole word (letters, digits, underscores) of every text that tells it: other texts are not searched.
-            Empty = all are. Default: `''`.
+        name: Name of the fact, also the name of its `${name}` placeholder in the script. Required.
+        kind: Kind of information, e.g. `constraint` or `artifact`; results are reported by kind. Required.
+        said_in: Place where the agent first meets the value: the user's `prompt`, a `file`, the `output` of a command, or the
+            agent's `own` message. Required.
+        patterns: Regular expressions that read the value. Each is matched line by line and has one group, the value. The most
+            recent match in the view counts. Required.
+        prior: Value that a scripted model uses when the fact is neither visible nor recoverable. The prior differs from the true
+            value under every seed. Required.
+        recover: Tool call that shows the value again; None means that the value cannot be recovered. Default: `None`.
+        source: Path that must appear in a directory listing before the agent may use `recover`; an empty string allows
+            `recover` at any time. Default: `''`.
+        revised: Whether the task states an older value first, in words that `patterns` match as well. Default: `False`.
+        former_patterns: Regular expressions that read an older value from other words. Using such a value counts as a stale use;
+            the scripted model never searches for these patterns. Default: `()`.
+        required_word: Whole word (letters, digits, underscores) that every text with the value contains; texts without the word
+            are skipped. An empty string searches every text. Default: `''`.
+
+    Example:
+        >>> ticket = Fact(
+        ...     name="ticket", kind="value", said_in="prompt", patterns=(r"ticket is ([A-Z]+-\d+)",), prior="AB-1"
+        ... )
+        >>> ticket.reacquisition_calls is None
+        True
     """
 
     name: str
@@ -64,60 +74,63 @@ class Fact:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether a later value replaces the one that is told first: by its kind, or because it is revised."""
+        """Whether a later value replaces the first one, either by the fact's kind or because `revised` is set."""
         return self.revised or self.kind == "superseded"
 
     @property
     def reacquisition_calls(self) -> int | None:
-        """Tool calls that bring it back when nothing is in view: the recovering one, and a look for its source if it has one.
+        """Number of tool calls that show a forgotten value again: `recover`, and a listing of `source` if `source` is set.
 
-        None = it cannot be got again.
+        None means that the value cannot be recovered.
         """
         return None if self.recover is None else 1 + bool(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What shows that a step is done: any of its four signs, wherever it stands in the visible text."""
+    """Signs in the visible text that a step is done; one of the four kinds of signs is enough."""
 
     receipts: tuple[tuple[str, str], ...] = ()
-    """(tool, regular expression over the key argument) of a receipt that ended well: `ok` or `exit code 0`."""
+    """Tool and regular expression over the key argument of a call that succeeded (receipt `ok` or `exit code 0`)."""
     listed_paths: tuple[str, ...] = ()
-    """Paths (relative to the workspace) that must all stand in directory listings."""
+    """Paths, relative to the workspace, that must all appear in directory listings."""
     summary_pattern: str = ""
-    """Regular expression for a line of a summary that tells of the step as done; also for lines of tool output if `in_output`."""
+    """Regular expression for a line of a summary that reports the step as done; also for tool output if `in_output` is set."""
     required_text: str = ""
-    """What such a line holds to the letter, e.g. a path: other lines are not looked at. Empty = every line is."""
+    """Literal text, e.g. a path, that a line must contain before `summary_pattern` is tried. Empty tries every line."""
     in_output: bool = False
+    """Whether `summary_pattern` is also searched in tool output."""
     count_pattern: str = ""
-    """Regular expression with one group, a number, for text of a summary or of tool output that counts what is done."""
+    """Regular expression with one group, the number of steps done, searched in summaries and in tool output."""
     minimum_count: int = 0
-    """The step is done where `count_pattern` reads at least this number."""
+    """Smallest number read by `count_pattern` that shows the step as done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What to do about a known error: the calls that mend it. Known by its output, mended when their receipts follow it."""
+    """Calls that repair a known error. The error is repaired once the receipts of these calls follow the failed result."""
 
     error_pattern: str
     """Regular expression over the failed result."""
     text: str
+    """Text of the agent's message with the repairing calls."""
     calls: tuple[CallTemplate, ...]
+    """Calls that repair the error."""
     required_facts: tuple[str, ...] = ()
+    """Names of the facts needed for the repair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a competent agent.
+    """One step in the work of a competent agent: one message with its tool calls.
 
     Attributes:
-        name: Required.
-        text: What it writes beside its calls; may hold `${fact}` placeholders. Required.
-        calls: The calls of one reply; several run as parallel tool calls. Required.
-        done: Required.
-        required_facts: Names of the facts without which it cannot be done right; every placeholder of `text` and `calls` is among
-            them. Default: `()`.
-        repairs: Default: `()`.
+        name: Name of the step, unique in its script. Required.
+        text: Text of the message; may contain `${fact}` placeholders. Required.
+        calls: Tool calls of the message; several calls run in parallel. Required.
+        done: Signs by which a scripted model recognises the step as done. Required.
+        required_facts: Names of the facts needed for the step, including every placeholder of `text` and `calls`. Default: `()`.
+        repairs: Repairs of the errors that the calls may meet, e.g. after a first version with a bug. Default: `()`.
     """
 
     name: str
@@ -130,11 +143,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The steps in order, and what is said when all are done.
+    """Steps of a competent agent, in order; a scripted model takes the first step that is not visibly done.
 
     Attributes:
-        steps: Required.
-        final_text: Required.
+        steps: Steps in the order of the work. Required.
+        final_text: Text of the last message, sent when every step is done. Required.
     """
 
     steps: tuple[Step, ...]
@@ -143,12 +156,12 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One named thing that must hold at the end.
+    """Named condition that must hold in the workspace when the session ends.
 
     Attributes:
-        name: Required.
-        title: Required.
-        required_facts: Facts without which it cannot pass (but by luck). Default: `()`.
+        name: Name of the check, as the grader prints it. Required.
+        title: One-line description of the condition, shown in results. Required.
+        required_facts: Names of the facts without which the check passes by luck only. Default: `()`.
     """
 
     name: str
@@ -158,60 +171,67 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """The program that judges a workspace: run in the sandbox after the end, never shown to the agent.
+    """Program that judges a workspace. The program runs in the sandbox after the session and is never shown to the agent.
 
-    Its only argument is the path of a file with a nonce. It prints `NONCE check NAME pass` or `NONCE check NAME fail DETAIL`
-    on lines of their own, `NONCE done` as the last line, and ends with exit code 0; without these two no verdict counts. A
-    check without a verdict has failed.
+    The only argument of the program is the path of a file with a nonce. The program prints `NONCE check NAME pass` or
+    `NONCE check NAME fail DETAIL` on separate lines, prints `NONCE done` as the last line, and ends with exit code 0. Without
+    that line and that exit code no verdict counts. A check without a verdict has failed.
 
-    The agent's code is hostile and may run in child processes only. Before the first of them starts, the grader reads the
-    nonce and removes that file and its own (they hold the expected values), and makes itself undumpable, so that no process of
-    the same user can open its output or its memory. Its children get pipes or nothing as stdin, stdout and stderr, no open
-    file of its own, and neither the nonce nor an expected value; what they print is evidence, never a verdict. A child may
-    kill the grader: that fails every check. When the grader starts, no process of the agent is alive.
+    The agent's code is untrusted and may run in child processes only. Before the first child starts, the grader reads the nonce,
+    deletes the file with the nonce and the grader's own files (which contain the expected values), and makes itself undumpable,
+    so that no process of the same user can read the grader's output or memory. A child inherits no open file of the grader except
+    pipes for stdin, stdout and stderr, and receives neither the nonce nor an expected value. The output of a child is evidence,
+    never a verdict. A child that kills the grader makes every check fail. No process of the agent runs when the grader starts.
     """
 
     files: tuple[tuple[str, str], ...]
-    """Path and content, laid into the workspace right before `command` runs. The first component of each path belongs to the
-    grader: what the agent left there is removed."""
+    """Path and content of each file written into the workspace right before `command` runs. The first component of each path is
+    reserved for the grader: anything that the agent left there is removed."""
     command: str
-    """One program with its arguments, in the words of a shell, which becomes it; the path of the nonce is appended."""
+    """Shell words of one program and its arguments; the path of the nonce is appended. The program replaces the shell."""
     modules: tuple[str, ...] = ()
-    """Of Python's standard library, if `command` is `python3 [-OPTION...] SCRIPT [ARGUMENT...]`: where a sandbox can, SCRIPT is
-    forked of an interpreter that has loaded them, which spares a quarter of its CPU. SCRIPT has to load them itself, too."""
+    """Modules of Python's standard library to load before the script is forked, where the sandbox supports forking; this saves
+    a quarter of the grader's CPU time. `command` must then be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must still
+    import the modules."""
     timeout_seconds: float = 120.0
+    """Seconds after which the grader is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterMessage:
-    """A user message that is queued while the agent works."""
+    """User message that is queued while the agent works."""
 
     step: int
-    """Queued before this step."""
+    """Number of the step, from 1, before which the message is queued."""
     text: str
+    """Text of the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A problem with a workspace and checks; the same object for a scripted and for a real model.
+    """A problem with a workspace and checks; scripted and real models work on the same object.
 
     Attributes:
-        name: Required.
-        title: Required.
-        tags: The memory loads it carries. Required.
-        prompt: Required.
-        workspace: Path and text of the files laid before the start. Required.
-        runtime: Default: `'python'`.
-        checks: Required.
-        grader: Required.
-        facts: Required.
-        script: Required.
-        later_messages: Default: `()`.
-        cacheable: Whether equal commands in equal workspaces may be run once and remembered (the action cache). Say False where
-            commands look at the clock or at the time stamps of files, as `make` does: these are no part of what makes two
-            workspaces equal. Default: `True`.
-        values: Answer key: the value of each fact under this seed; for graders, probes and tests, never for a model. Default:
-            `{}`.
+        name: Name of the task, e.g. `flashcards`. Required.
+        title: One-line description for lists and reports. Required.
+        tags: Kinds of memory load, e.g. `constraints` or `large outputs`. Required.
+        prompt: Text of the first user message. Required.
+        workspace: Path and text of each file in the workspace at the start. Required.
+        runtime: Program that the sandbox must provide. Default: `'python'`.
+        checks: Conditions that are checked at the end; the score is the share of checks that pass. Required.
+        grader: Program that decides the checks. Required.
+        facts: Values that the agent must remember, without the values themselves. Required.
+        script: Steps of a competent agent, carried out by a scripted model. Required.
+        later_messages: User messages that are queued while the agent works. Default: `()`.
+        cacheable: Whether the action cache may reuse the result of an equal command in an equal workspace. Set False if commands
+            depend on the clock or on modification times of files, as `make` does. Default: `True`.
+        values: Answer key: the value of each fact under the seed, used by graders, probes and tests and never sent to a model.
+            Default: `{}`.
+
+    Example:
+        >>> task = harness.load_task("flashcards")(3)  # doctest: +SKIP
+        >>> task.title, len(task.checks)  # doctest: +SKIP
+        ('Build a flashcard program with spaced repetition', 24)
     """
 
     name: str
@@ -231,21 +251,25 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World(StrictFields):
-    """The knobs of a task; None leaves a knob where the task has it.
+    """Settings that change how a task strains memory; None keeps the task's own behaviour.
 
-    What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). `long-march` has all of them,
-    every other task the last four, by which its user behaves otherwise: there they are about what the request tells (see
-    `harness.tasks.variants`). Reader quality belongs to the model: see the profiles of the scripted model.
+    The settings decide which policy can win, so results are best read as maps over them. The task `long-march` supports every
+    setting. All other tasks support the last four, which then change how the user states the facts of the request (see
+    `harness.tasks.variants`).
 
     Attributes:
         steps: Steps of the script, at least 1. Default: `None`.
-        tokens_per_step: Mean size of what a step brings into view, in tokens. Default: `None`.
-        output_sigma: Tail of the sizes of tool outputs: sigma of a lognormal distribution; 0 = all alike, 1.9 = as recorded in
-            the field. Default: `None`.
-        recoverable_share: Share of the facts that can be got again, 0 to 1. Default: `None`.
-        use_lag_steps: Steps between the telling of a fact and its use. Default: `None`.
-        redundancy: How many times a fact is told, at least 1. Default: `None`.
-        update_rate: Share of the facts that a later value replaces, 0 to 1. Default: `None`.
+        tokens_per_step: Mean number of tokens that a step adds to the view. Default: `None`.
+        output_sigma: Sigma of the lognormal distribution of tool-output sizes; 0 makes all outputs equally long, 1.9 matches
+            recorded sessions. Default: `None`.
+        recoverable_share: Share of the facts that can be read again, 0 to 1. Default: `None`.
+        use_lag_steps: Steps between the statement of a fact and its first use. Default: `None`.
+        redundancy: Number of times that each fact is stated, at least 1. Default: `None`.
+        update_rate: Share of the facts whose value is later replaced, 0 to 1. Default: `None`.
+
+    Example:
+        >>> World(use_lag_steps=20, redundancy=2).overrides
+        {'use_lag_steps': 20, 'redundancy': 2}
     """
 
     steps: int | None = None
@@ -257,7 +281,7 @@ class World(StrictFields):
     update_rate: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse values that no world can have."""
+        """Check that each setting is a number in its range."""
         least = {"steps": 1, "tokens_per_step": 1, "redundancy": 1}
         shares = {"recoverable_share", "update_rate"}
         for name, value in self.overrides.items():
@@ -269,10 +293,10 @@ class World(StrictFields):
 
     @property
     def overrides(self) -> dict[str, int | float]:
-        """The knobs that are not left alone, by name."""
+        """Settings that are not None, by name."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 TaskTemplate: TypeAlias = Callable[..., Task]
-"""Makes the task of a seed, its one argument. A template whose task has knobs takes a `world` too, by that name."""
+"""Function that makes the task of a seed, its only argument. Templates that support every `World` setting also take `world`."""

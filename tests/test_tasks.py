@@ -63,10 +63,10 @@ def test_whatever_a_file_raises_is_told_with_its_name_type_and_line(tmp_path, te
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("return 1 / 0", r"cannot be made of seed 7 \(line 2\): ZeroDivisionError: division by zero"),
-        ("raise SystemExit", r"cannot be made of seed 7 \(line 2\): SystemExit"),
-        ("return [].pop(seed)", r"cannot be made of seed 7 \(line 2\): IndexError"),
-        ("return None", "of seed 7 its function gives None, not a Task"),
+        ("return 1 / 0", r"cannot be made with seed 7 \(line 2\): ZeroDivisionError: division by zero"),
+        ("raise SystemExit", r"cannot be made with seed 7 \(line 2\): SystemExit"),
+        ("return [].pop(seed)", r"cannot be made with seed 7 \(line 2\): IndexError"),
+        ("return None", "returned None for seed 7, expected a Task"),
     ],
 )
 @pytest.mark.parametrize("world", [None, World(redundancy=2)])
@@ -85,5 +85,5 @@ def test_a_file_that_is_no_module_is_refused(tmp_path, text):
 
 def test_a_knob_that_a_task_does_not_have_is_refused():
     assert make_task("flashcards", 1, World()) == load_task("flashcards")(1)
-    with pytest.raises(UsageError, match=r"world\.steps: .* 'flashcards' are what they are; its knobs are recoverable_share, "):
+    with pytest.raises(UsageError, match=r"world\.steps: 'flashcards' supports only recoverable_share, "):
         make_task("flashcards", 1, World(steps=9))

@@ -1,4 +1,7 @@
-"""The suite: tasks that a scripted model and a real one can be given alike. Each module says which memory it loads and why."""
+"""The task suite, and functions that load a task by name or from a Python file.
+
+Scripted and real models work on the same tasks. Each task package describes how the task strains memory.
+"""
 
 import hashlib
 import importlib.util
@@ -33,19 +36,27 @@ SUITE: dict[str, TaskTemplate] = {
     "rename-sweep": make_rename_sweep,
     "spec-api": make_spec_api,
 }
-"""Every task of this package by its name."""
+"""Template of every task of the suite, by task name."""
 
 
 TASK_REVISIONS: Mapping[str, int] = {}
-"""Revision of each task whose behaviour changed since version 0.1, by its name; part of the ids of its trials."""
+"""Revision of each task whose behaviour changed since version 0.1, by task name; the revision enters the ids of its trials."""
 
 
 def load_task(name: str) -> TaskTemplate:
-    """Return the task template of that name, or the function that `path/to/file.py:function` names.
+    """Return a task template of the suite, or a template from a Python file.
+
+    Args:
+        name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
+
+    Example:
+        >>> template = harness.load_task("flashcards")  # doctest: +SKIP
+        >>> template(3).name  # doctest: +SKIP
+        'flashcards'
 
     Raises:
-        UnknownName: no such task, or the file has no such function.
-        UsageError: the file cannot be read as a module, whatever its code raised.
+        UnknownName: The suite has no such task, or the file has no such function.
+        UsageError: The file does not exist, or its code raises an error.
     """
     path, colon, function = name.rpartition(":")
     if not colon or not path.endswith(".py"):
@@ -60,18 +71,28 @@ def load_task(name: str) -> TaskTemplate:
 
 
 def hash_task_file(name: str) -> str:
-    """Return the SHA-256 of the file that `path/to/file.py:function` names; empty for the suite, or if there is no such file."""
+    """Return the SHA-256 digest of the file in `path/to/file.py:function`.
+
+    The digest is empty for a task of the suite and for a file that does not exist.
+    """
     path, colon, _ = name.rpartition(":")
     file = Path(path)
     return hashlib.sha256(file.read_bytes()).hexdigest() if colon and path.endswith(".py") and file.is_file() else ""
 
 
 def make_task(name: str, seed: int, world: World | None = None) -> Task:
-    """Make the task of that name under a seed, in a world: its own, if it has worlds, or one in which its user behaves otherwise.
+    """Make the task of a seed, changed as `world` specifies.
+
+    Args:
+        name: Name of a task, as for `load_task`.
+        seed: Seed that decides the values of the facts.
+        world: Settings of the task. A template with a parameter `world` receives the settings; for other templates the user's
+            messages are changed (see `harness.tasks.variants`). None keeps the task's own behaviour.
 
     Raises:
-        UsageError: as `load_task`; or its function makes no task, whatever it raises or gives instead; or the task has no such
-            knob as the world turns, or no room for its value.
+        UnknownName: As for `load_task`.
+        UsageError: As for `load_task`; the template raises an error or returns no task; or the task does not support a setting
+            or its value.
     """
     template = load_task(name)
     make = partial(_call_template, name, template)
@@ -81,22 +102,22 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
 
 def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
-    """Call a template, and refuse anything that is not a task."""
+    """Call a template and check that the template returns a task."""
     try:
         task: object = template(seed, **more)
     except UsageError:
         raise
-    except (Exception, SystemExit) as error:  # foreign code is run here
+    except (Exception, SystemExit) as error:  # the template may be code of the user
         code = getattr(template, "__code__", None)
         description = _describe_error(error, code and code.co_filename)
-        raise UsageError(f"the task {name!r} cannot be made of seed {seed}{description}") from error
+        raise UsageError(f"the task {name!r} cannot be made with seed {seed}{description}") from error
     if not isinstance(task, Task):
-        raise UsageError(f"the task {name!r} is none: of seed {seed} its function gives {task!r:.80}, not a Task")
+        raise UsageError(f"the function of task {name!r} returned {task!r:.80} for seed {seed}, expected a Task")
     return task
 
 
 def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
-    """Return the knobs of a task, by the names of the fields of `World`."""
+    """Return the names of the `World` settings that a template supports."""
     return tuple(one.name for one in fields(World)) if _can_take_world(template) else KNOBS
 
 
@@ -105,18 +126,20 @@ def _can_take_world(template: TaskTemplate) -> bool:
 
 
 def find_only_function(path: str) -> str:
-    """Return the name of the only task in a file: the function that takes a seed and whose name does not begin with `_`.
+    """Return the name of the only task template in a Python file.
+
+    A template is a function that is defined in the file, takes a seed, and has no leading underscore in its name.
 
     Raises:
-        UsageError: as `load_task`; or it has no such function, or several.
+        UsageError: The file cannot be loaded, or defines no template or several.
     """
     module = _load_module(Path(path))
     functions = {key: value for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")}
     own_names = [key for key, value in functions.items() if value.__module__ == module.__name__]
     names = [name for name in own_names if _can_take_seed(functions[name])]
     if len(names) != 1:
-        found = f"has {len(names)}: {', '.join(names)}" if names else "has none"
-        raise UsageError(f"{path!r} {found} of the functions that take a seed; name the task as {path}:function")
+        found = f"{len(names)} functions that take a seed ({', '.join(names)})" if names else "no function that takes a seed"
+        raise UsageError(f"{path!r} has {found}; name the task as {path}:function")
     return names[0]
 
 
@@ -126,9 +149,9 @@ def _can_take_seed(function: TaskTemplate) -> bool:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """Run the code of the file and return it as a module."""
+    """Load a Python file as a module."""
     if not path.is_file():
-        raise UsageError(f"no task file {str(path)!r}; name a task as path/to/file.py:function or by one of {sorted(SUITE)}")
+        raise UsageError(f"no task file {str(path)!r}; pass path/to/file.py:function or one of {sorted(SUITE)}")
     module_name = f"harness_task_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
@@ -137,14 +160,14 @@ def _load_module(path: Path) -> ModuleType:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # foreign code is run here
+    except (Exception, SystemExit) as error:  # the file is code of the user
         sys.modules.pop(module_name, None)
         raise UsageError(f"the task file {str(path)!r} cannot be loaded{_describe_error(error, spec.origin)}") from error
     return module
 
 
 def _describe_error(error: BaseException, file: str | None) -> str:
-    """Describe an error, and where in that file it was raised: the innermost line that ran, or the line that does not parse."""
+    """Describe an error with the line of `file` that raised the error, or that has the syntax error."""
     executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         executed_lines.append(error.lineno)

@@ -1,18 +1,19 @@
-"""A world for any task: when its user says what the request says, how often, how surely, and whether it is written down too.
+"""Variants of any task in which the user states the facts of the request later, more often, wrongly at first, or in a file too.
 
-Four knobs of `harness.task.World` turn what the user does and leave the work alone, so every task has them, also one of your own:
+Four settings of `harness.task.World` change the messages of the user and leave the work as it is, so every task supports them,
+including tasks of your own:
 
-| knob | what it does | left alone |
+| setting | effect | without the setting |
 | --- | --- | --- |
-| `use_lag_steps` | what the request tells is told so many steps before it is first needed | at the start |
-| `redundancy` | it is told so many times: what is still needed is said again at even intervals of the script | once |
-| `update_rate` | that share of its facts is told with an old value, and corrected half way to the first need | none |
-| `recoverable_share` | that share of its facts stands in a file too, in the words in which it was first told | none |
+| `use_lag_steps` | a fact is stated this many steps before its first use | facts are stated in the request |
+| `redundancy` | facts that are still needed are stated this many times, evenly spaced over the script | facts are stated once |
+| `update_rate` | this share of the facts is stated with an old value, and corrected half-way to the first use | no correction |
+| `recoverable_share` | this share of the facts is also written to a file, as first stated | no such file |
 
-Shares are of the facts that stand in the request, each on one line, and that the task itself leaves as they are; which of them
-are taken is the same for every seed. Steps are those of the script: who does work again hears of everything earlier. Script,
-checks and the answer key stay. So do the number of steps and the sizes of outputs, which are those of real commands on real
-files: `steps`, `tokens_per_step` and `output_sigma` are knobs of `long-march`, which was made to be stretched.
+Shares refer to the facts that the request states on lines of their own and that the task itself does not revise. The same facts
+are selected under every seed. Steps are counted in the script, so an agent that repeats work reads a message at an earlier point
+of the work. Script, checks and answer key stay the same, and so do the number of steps and the sizes of outputs, which come from
+real commands on real files. Only `long-march` supports `steps`, `tokens_per_step` and `output_sigma`.
 """
 
 import random
@@ -24,64 +25,72 @@ from harness.errors import UsageError
 from harness.task import CallTemplate, Fact, LaterMessage, Task, World
 
 KNOBS = ("recoverable_share", "use_lag_steps", "redundancy", "update_rate")
-"""Fields of `World` that every task has."""
+"""Settings of `World` that every task supports."""
 ORDER_FILE = "ORDER.md"
-"""The file in which a share of the request stands too."""
+"""Path of the file to which a share of the facts is also written."""
 NEWS_HEADING = "Something else that holds for this work:"
 CORRECTION_HEADING = "A correction, in the place of what was said before:"
 REMINDER_HEADING = "To say it once more, this holds for the work:"
 MAX_OTHER_SEEDS = 50
-"""Seeds that are tried for another value of a fact."""
+"""Maximum number of other seeds that are tried to find another value of a fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FactLine:
-    """A line of the request that tells facts. Steps count from 1; 0 = the request itself."""
+    """Line of the request that states facts. Steps are numbered from 1; 0 is the request itself."""
 
     index: int
-    """Index among the lines of the request."""
+    """Index of the line in the request, from 0."""
     text: str
+    """Text of the line."""
     facts: tuple[str, ...]
+    """Names of the facts that the line states."""
     first_need_step: int
-    """The first step that needs one of its facts."""
+    """First step that needs one of the facts."""
     last_need_step: int
+    """Last step that needs one of the facts."""
     told_step: int
-    """The step before which it is told."""
+    """Step before which the line is first stated."""
 
     @property
     def correction_step(self) -> int:
-        """The step before which it is corrected, if it is: half way from its telling to its need."""
+        """Step before which the line is corrected, if at all: half-way from the first statement to the first use."""
         start_step = max(self.told_step, 1)
         return start_step + max(1, (self.first_need_step - start_step) // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MessagePlan:
-    """What the user does about each line."""
+    """Plan of what the user says when."""
 
     lines: tuple[_FactLine, ...]
+    """Lines of the request that state facts."""
     old_texts: Mapping[int, str]
-    """How a line that is corrected is told first, by its index."""
+    """First wording of each line that is corrected later, by index of the line."""
     written_indexes: frozenset[int]
-    """Indexes of the lines that stand in the file too."""
+    """Indexes of the lines that are also written to the file."""
     revised_facts: frozenset[str]
-    """Facts that are corrected."""
+    """Names of the facts that are corrected."""
 
     def render_initial(self, line: _FactLine) -> str:
-        """Return a line as it is told first."""
+        """Return the first wording of a line."""
         return self.old_texts.get(line.index, line.text)
 
     def render_at(self, line: _FactLine, step: int) -> str:
-        """Return a line as it holds before a step."""
+        """Return the wording of a line that holds before a step."""
         return line.text if line.correction_step <= step else self.render_initial(line)
 
 
 def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
-    """Make the task of a seed whose user behaves as the world says.
+    """Make the task of a seed and change the messages of its user as `world` specifies.
+
+    Args:
+        template: Function that makes the task of a seed.
+        task_seed: Seed of the task.
+        world: Settings to apply, a subset of `KNOBS`.
 
     Raises:
-        UsageError: a knob that only a task with worlds of its own has, a value for which the task has no room, or a request in
-            which there is nothing to turn.
+        UsageError: The task does not support a setting or its value, or the request states no fact on a line of its own.
     """
     task = template(task_seed)
     _check_knobs(task, world)
@@ -105,25 +114,27 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
 
 
 def _check_knobs(task: Task, world: World) -> None:
-    """Refuse knobs and values that the task cannot have."""
+    """Raise UsageError for settings and values that the task does not support."""
     steps = len(task.script.steps)
     for name in world.overrides:
         if name not in KNOBS:
             raise UsageError(
-                f"world.{name}: the steps and outputs of {task.name!r} are what they are; its knobs are {', '.join(KNOBS)}, and "
-                "'long-march' has all"
+                f"world.{name}: {task.name!r} supports only {', '.join(KNOBS)}, since its steps and outputs are fixed; "
+                "'long-march' supports every setting"
             )
     if world.use_lag_steps == 0:
-        raise UsageError(f"world.use_lag_steps: {task.name!r} needs at least 1, to tell a fact before it is needed (got 0)")
+        raise UsageError(f"world.use_lag_steps: {task.name!r} needs at least 1, to state a fact before its first use (got 0)")
     if (world.redundancy or 1) > steps:
-        raise UsageError(f"world.redundancy: {task.name!r} has {steps} steps, so at most {steps} (got {world.redundancy})")
+        raise UsageError(
+            f"world.redundancy: {task.name!r} has {steps} steps, so the value must be at most {steps} (got {world.redundancy})"
+        )
 
 
 def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
-    """Return the lines of the request with facts that the task leaves as they are.
+    """Return the lines of the request that state facts which the task itself does not revise.
 
     Raises:
-        UsageError: there is none, or the world tells none of them later.
+        UsageError: The request has no such line, or `use_lag_steps` is too large to delay any of them.
     """
     needs = _find_need_steps(task)
     prompt_facts = [fact for fact in task.facts if fact.said_in == "prompt"]
@@ -139,19 +150,19 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
     if not fact_lines:
         knob = next(iter(world.overrides))
         raise UsageError(
-            f"world.{knob}: the request of {task.name!r} tells no fact on a line of its own, so there is none to turn"
+            f"world.{knob}: the request of {task.name!r} states no fact on a line of its own, so there is nothing to change"
         )
     latest = max(line.first_need_step for line in fact_lines)
     if world.use_lag_steps is not None and not any(line.told_step for line in fact_lines):
         raise UsageError(
-            f"world.use_lag_steps: the first needs of what the request of {task.name!r} tells end at step {latest}, so at most "
-            f"{latest - 2}, else all is told at the start as without it (got {world.use_lag_steps})"
+            f"world.use_lag_steps: {task.name!r} first uses the facts of its request by step {latest}, so the value must be at "
+            f"most {latest - 2}, otherwise every fact is stated at the start (got {world.use_lag_steps})"
         )
     return tuple(fact_lines)
 
 
 def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
-    """Return the first and the last step that needs each fact; the last step of all where none does."""
+    """Return the first and the last step that need each fact; for a fact that no step needs, the last step of the script."""
     steps = len(task.script.steps)
     needing: dict[str, list[int]] = {}
     for number, step in enumerate(task.script.steps, start=1):
@@ -162,28 +173,28 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
-    """Shuffle names into an order that no seed of a task moves."""
+    """Return the names in a random order that is the same for every seed of a task."""
     shuffled_names = sorted(names)
     random.Random(seed_text).shuffle(shuffled_names)
     return shuffled_names
 
 
 def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[str]:
-    """Choose the facts that are corrected."""
+    """Choose the facts whose value is corrected later."""
     facts = [name for line in lines for name in line.facts]
     correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
     revised_count = round(share * len(facts))
     if revised_count > len(correctable_facts):
         most = len(correctable_facts) / len(facts)
         raise UsageError(
-            f"world.update_rate: of the {len(facts)} facts that the request of {task.name!r} tells for good, "
-            f"{len(correctable_facts)} can be corrected before they are needed, so at most {most:.2g} (got {share:g})"
+            f"world.update_rate: of the {len(facts)} facts in the request of {task.name!r}, {len(correctable_facts)} can "
+            f"be corrected before their first use, so the value must be at most {most:.2g} (got {share:g})"
         )
     return frozenset(_shuffle(f"{task.name}/updates", correctable_facts)[:revised_count])
 
 
 def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
-    """Return another value of each of these facts, from the next seeds."""
+    """Return another value of each named fact, found under the next seeds."""
     old: dict[str, str] = {}
     missing = set(names)
     for other in range(task_seed + 1, task_seed + 1 + MAX_OTHER_SEEDS):
@@ -192,11 +203,11 @@ def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task
         values = template(other).values
         old |= {name: values[name] for name in missing if values[name] != task.values[name]}
         missing -= old.keys()
-    raise UsageError(f"world.update_rate: the fact {min(missing)!r} of {task.name!r} has one value under every seed")
+    raise UsageError(f"world.update_rate: the fact {min(missing)!r} of {task.name!r} has the same value under every seed")
 
 
 def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:
-    """Return the lines with an old value, by their index."""
+    """Return the lines that state an old value, by index of the line."""
     patterns = {fact.name: fact.patterns for fact in task.facts}
     texts = {line.index: line.text for line in lines if old.keys() & line.facts}
     for line in lines:
@@ -209,7 +220,7 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
 
 
 def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
-    """Choose the indexes of lines that hold that share of the facts."""
+    """Choose lines that together state the given share of the facts, and return their indexes."""
     line_by_fact = {name: line for line in lines for name in line.facts}
     wanted_count, chosen_indexes, fact_count = round(share * len(line_by_fact)), set[int](), 0
     for name in _shuffle(f"{task.name}/file", line_by_fact):
@@ -220,7 +231,7 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
-    """Render what the user says at the start."""
+    """Render the first message of the user."""
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
     prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
@@ -232,7 +243,7 @@ def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
 
 
 def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
-    """Schedule what the user says while the agent works."""
+    """Yield the messages that the user sends while the agent works."""
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
@@ -245,7 +256,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """Return the fact as it is in the world."""
+    """Return the fact as the plan changes it: recoverable from the file, or revised."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

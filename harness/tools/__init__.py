@@ -1,4 +1,4 @@
-"""The tools that an agent works with, each over one sandbox."""
+"""Tools of an agent; each tool works in one sandbox."""
 
 from harness.tools.session_tools import make_session_tools as make_session_tools
 from harness.tools.standard import make_standard_tools as make_standard_tools

@@ -1,7 +1,7 @@
-"""A tool made of a function: parses the arguments of a call, turns errors into results and shortens long outputs.
+"""Tool built from a function: parse the arguments of a call, turn errors into results, and shorten long outputs.
 
-A tool never raises for what happens in the workspace: a failing command, a missing file or a refused path is a result that
-the model reads. Outputs are cut here, before they are logged (S0.9).
+A tool raises no exception for events in the workspace. A failing command, a missing file or a refused path becomes a result that
+the model reads. Outputs are shortened before they are logged.
 """
 
 import json
@@ -18,21 +18,23 @@ from harness.truncation import Truncation, describe_location, format_preview, pr
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """A tool as a description and the function that does its work."""
+    """Tool that consists of a description for the model and a function that carries out a call."""
 
     spec: ToolSpec
+    """Name, description and parameters, as sent to the model."""
     act: Callable[[Mapping[str, Any]], str]
-    """Returns the output for the arguments of a call; raises ToolError for the model to read."""
+    """Function from the arguments of a call to its output; raises ToolError with a message for the model."""
     string_fields: tuple[str, ...] = ()
-    """Arguments that must be strings."""
+    """Names of the arguments that must be present and must be strings."""
     limits: Truncation = field(default_factory=Truncation)
+    """Limits on the output."""
     outputs: OutputStore | None = None
-    """Store of outputs that exceed the limits, if these are saved; None = no store."""
+    """Store for outputs that exceed the limits; None discards the part of an output beyond the limits."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Shared by the tools of one sandbox, which serves one caller at a time."""
+    """Lock shared by the tools of one sandbox, since a sandbox serves one caller at a time."""
 
     def run(self, call: ToolCall) -> ToolResult:
-        """See `harness.protocols.Tool`."""
+        """Carry out a call and return its result; see `harness.protocols.Tool`."""
         try:
             arguments = self._parse_arguments(call)
             with self.lock:
@@ -43,7 +45,7 @@ class FunctionTool:
         return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
 
     def _shorten(self, output: str) -> tuple[str, int]:
-        """An output within its limits, and how many of its characters went."""
+        """Return the output within the limits, and the number of characters removed."""
         preview = preview_output(output, self.limits)
         if preview.cut_bytes:
             return format_preview(preview, self.limits, self._save_output(output)), preview.cut_characters
@@ -56,7 +58,7 @@ class FunctionTool:
         return shown + where, cut
 
     def _save_output(self, output: str) -> str:
-        """The name of an output that is kept whole; empty where none is."""
+        """Save the complete output and return its name; the name is empty if outputs are not saved."""
         if self.outputs is None or not self.limits.saved:
             return ""
         with self.lock:
@@ -74,9 +76,12 @@ class FunctionTool:
 
 
 def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, int]:
-    """The text, cut to at most that many characters with a line that says how many went; and that number.
+    """Shorten a text and return the shortened text with the number of characters removed.
 
-    With `ends` that line stands between the first and the last characters, half of them each.
+    Args:
+        text: Text to shorten.
+        most_characters: Maximum length of the result, including a line with the number of characters removed.
+        ends: Whether to keep the beginning and the end, half of the characters each, rather than the beginning only.
     """
     if len(text) <= most_characters:
         return text, 0
@@ -87,6 +92,6 @@ def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, i
 
 
 def build_spec(name: str, description: str, properties: Mapping[str, object], required: Iterable[str]) -> ToolSpec:
-    """Return the description of a tool whose arguments are an object with these properties."""
+    """Return the specification of a tool; `properties` is the JSON schema of each argument by name."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))

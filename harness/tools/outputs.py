@@ -1,7 +1,7 @@
-"""Two tools over the outputs that were too long to be shown whole: search one, and page through it (S3.1, S3.22).
+"""Tools `read_output` and `search_output`, which page through and search outputs that were too long to be shown as a whole.
 
-Lines are numbered from 1. A very long line counts as several, so that every part of an output can be reached. What is shown at
-a time is limited, so no result of these tools has to be truncated itself.
+Lines are numbered from 1. A very long line counts as several lines, so that every part of an output can be reached. The results
+of both tools are limited in size and are therefore never truncated themselves.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,16 +12,17 @@ from harness.protocols import OutputStore
 from harness.tools.function_tool import FunctionTool, build_spec
 
 PAGE_LINES = 200
+"""Maximum number of lines that `read_output` shows."""
 MAX_MATCHES = 50
-"""Lines that a search shows at a time."""
+"""Maximum number of matching lines that `search_output` shows."""
 LINE_CHARACTERS = 500
-"""A longer line counts as several."""
+"""Characters of a line; a longer line is split and counts as several lines."""
 PAGE_CHARACTERS = 8_000
-"""A page ends before it."""
+"""Maximum number of characters of a result."""
 
 
 def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
-    """The tools `read_output` and `search_output` over a store; who opened it closes it."""
+    """Return the tools `read_output` and `search_output` for a store; the caller closes the store."""
 
     def read(arguments: Mapping[str, Any]) -> str:
         lines = _split_lines(store.load(_require_text(arguments, "output")))
@@ -78,13 +79,13 @@ def _require_whole_number(arguments: Mapping[str, Any], name: str, default: int,
 
 
 def _split_lines(text: str) -> list[str]:
-    """The lines, long ones in pieces."""
+    """Return the lines of a text, with long lines split into pieces."""
     size = LINE_CHARACTERS
     return [line[at : at + size] for line in text.split("\n") for at in range(0, max(1, len(line)), size)]
 
 
 def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
-    """Numbered lines up to a number of them and the characters of a page; at least one."""
+    """Yield at least one and at most `most` lines with their numbers, within `PAGE_CHARACTERS`."""
     character_count = 0
     for count, (number, line) in enumerate(numbered):
         shown = f"{number}: {line}"

@@ -1,4 +1,4 @@
-"""Which tools a session has: the four of every agent, and two more where its policy keeps long outputs whole."""
+"""Tools of a session: the four standard tools, and two tools for saved outputs if the policy saves long outputs."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -9,11 +9,11 @@ from harness.tools.standard import make_standard_tools
 from harness.truncation import Truncation
 
 TOOL_REVISIONS: Mapping[str, int] = {}
-"""Revision of each tool whose behaviour changed since version 0.1, by its name; part of the ids of trials with that tool."""
+"""Revision of each tool whose behaviour changed since version 0.1, by tool name; enters the ids of trials with the tool."""
 
 
 def find_tool_revisions(policy: Policy) -> dict[str, int]:
-    """Return the revisions of the tools that a session under this policy has, where there are any."""
+    """Return the revisions of the tools that a session under the policy has; tools without a revision are left out."""
     if not TOOL_REVISIONS:
         return {}
     unopened, unsaved = cast("Sandbox", None), cast("OutputStore", object())  # only the names of the tools are read
@@ -22,20 +22,20 @@ def find_tool_revisions(policy: Policy) -> dict[str, int]:
 
 
 def choose_truncation(policy: Policy) -> Truncation:
-    """What a policy wants of long tool outputs."""
+    """Return the limits that a policy sets on tool outputs."""
     return policy.truncation if isinstance(policy, TruncatingPolicy) else Truncation(max_characters=policy.clip_characters)
 
 
 def make_session_tools(
     policy: Policy, sandbox: Sandbox, outputs: OutputStore | None, *, timeout_seconds: float = 60.0
 ) -> tuple[Tool, ...]:
-    """The tools of a session.
+    """Return the tools of a session.
 
     Args:
-        policy: says how long an output may be, and whether longer ones are kept.
-        sandbox: who opened it closes it.
-        outputs: keeps them; None = nobody can, so they are cut and gone.
-        timeout_seconds: of one command.
+        policy: Policy that limits the length of outputs and decides whether longer outputs are saved.
+        sandbox: Started sandbox in which the tools run; the caller closes it.
+        outputs: Store for long outputs; None discards what the limits cut off.
+        timeout_seconds: Maximum duration of one command in seconds.
     """
     limits = choose_truncation(policy)
     tools: tuple[Tool, ...] = make_standard_tools(sandbox, timeout_seconds=timeout_seconds, limits=limits, outputs=outputs)

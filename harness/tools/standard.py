@@ -1,4 +1,4 @@
-"""The four tools of the first design document (S0.1): run a command, read, write and list, all inside the sandbox."""
+"""The four standard tools, which run a command, read a file, write a file and list a folder inside the sandbox."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from harness.tools.function_tool import FunctionTool, build_spec
 from harness.truncation import Truncation
 
 DEFAULT_LIMITS = Truncation(max_characters=10_000)
-"""S0.9."""
+"""Limits of this project's default design: 10,000 characters per output."""
 
 
 def make_standard_tools(
@@ -18,13 +18,19 @@ def make_standard_tools(
     limits: Truncation = DEFAULT_LIMITS,
     outputs: OutputStore | None = None,
 ) -> tuple[FunctionTool, ...]:
-    """The four tools over a started sandbox.
+    """Return the tools `execute_command`, `read_file`, `write_file` and `list_directory` for a sandbox.
 
     Args:
-        sandbox: who opened it closes it.
-        timeout_seconds: of one command.
-        limits: of an output that is logged.
-        outputs: keeps the longer ones whole, if the limits say so; None = nobody does.
+        sandbox: Started sandbox in which the tools run; the caller closes it.
+        timeout_seconds: Maximum duration of one command in seconds.
+        limits: Limits on the length of an output.
+        outputs: Store for complete outputs that exceed `limits`, used if `limits` asks for saving. None discards what is cut off.
+
+    Example:
+        >>> sandbox = harness.open_sandbox(session_id="example")  # doctest: +SKIP
+        >>> sandbox.start()  # doctest: +SKIP
+        >>> [tool.spec.name for tool in harness.make_standard_tools(sandbox)]  # doctest: +SKIP
+        ['execute_command', 'read_file', 'write_file', 'list_directory']
     """
     lock = threading.Lock()
 
@@ -58,7 +64,7 @@ def make_standard_tools(
 
 
 def _format_result(result: ExecResult, timeout_seconds: float) -> str:
-    """A command's result as the model reads it: exit code, output, errors, and what the limits did."""
+    """Format the result of a command for the model: exit code, reason of a kill, standard output and standard error."""
     parts = [f"exit code {result.exit_code}"]
     if result.timed_out:
         parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")
@@ -78,7 +84,7 @@ def _format_stream(captured: bytes, total_bytes: int, heading: str) -> list[str]
 
 
 def _format_listing(sandbox: Sandbox, path: str) -> str:
-    """Name, type and size of each entry, one a line (no times, so that runs repeat)."""
+    """Format type, name and size of each entry, one entry per line; times are left out so that runs are reproducible."""
     short = {"directory": "dir"}
     entries = sandbox.list(path)
     if not entries:

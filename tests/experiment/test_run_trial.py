@@ -186,7 +186,7 @@ def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
 def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
-    assert trial.error.endswith("cannot be made of seed 5 (line 75): ZeroDivisionError: division by zero")
+    assert trial.error.endswith("cannot be made with seed 5 (line 75): ZeroDivisionError: division by zero")
     assert trial.scale == 1.0
     assert "in broken" in trial.traceback
     assert checks == ()

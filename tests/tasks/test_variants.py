@@ -168,7 +168,7 @@ def test_every_task_has_knobs_and_one_has_all() -> None:
 @pytest.mark.parametrize(
     ("world", "said"),
     [
-        (World(steps=9), r"world\.steps: .*its knobs are recoverable_share, .*'long-march' has all"),
+        (World(steps=9), r"world\.steps: .*supports only recoverable_share, .*'long-march' supports every setting"),
         (World(output_sigma=1.0), r"world\.output_sigma"),
         (World(use_lag_steps=0), r"world\.use_lag_steps: .*at least 1"),
         (World(redundancy=1_000), r"world\.redundancy: .*at most \d+ \(got 1000\)"),
@@ -206,5 +206,5 @@ def test_a_request_without_facts_is_refused() -> None:
     def silent(seed: int) -> Task:
         return replace(load_task(NAME)(seed), facts=(make_output_fact("desk", "next-step", "", "office", r"the desk `(\w+)`"),))
 
-    with pytest.raises(UsageError, match=r"world\.redundancy: the request of 'rename-sweep' tells no fact"):
+    with pytest.raises(UsageError, match=r"world\.redundancy: the request of 'rename-sweep' states no fact"):
         vary_task(silent, 1, World(redundancy=2))

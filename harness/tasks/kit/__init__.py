@@ -1,11 +1,11 @@
-"""Everything that tasks are made with: facts, steps, prompts, generated pages, checks and graders, and programs to build.
+"""Building blocks of tasks: facts, steps, prompts, generated pages, checks and graders.
 
-A task is a package with the same modules as its neighbours: the package itself (the task, its checks and its grader), `facts`
-(what must be remembered, and its values under a seed), `steps` (the script), `workspace` (the files that the agent finds), and
-the folder `files` with its texts as `string.Template`s. They end in `.tmpl`, so that no checker takes an unfilled template for
-Python.
+Each task of the suite is a package with the same modules. The package itself holds the task, its checks and its grader; `facts`
+holds the facts and draws their values; `steps` holds the script; `workspace` writes the files that the agent finds. The folder
+`files` contains texts in the syntax of `string.Template`. Their names end in `.tmpl`, so that linters do not mistake an unfilled
+template for Python.
 
-A task of your own, in a file, imports from here what it needs.
+A task in a file of your own imports its building blocks from this package.
 """
 
 from harness.tasks.kit.calls import list_directory, read, run, write

@@ -1,23 +1,23 @@
-"""Tool calls of scripts, and calls that show a fact again."""
+"""Templates of tool calls, for the steps of a script and for the recovery of facts."""
 
 from harness.task import CallTemplate
 
 
 def write(path: str, content: str) -> CallTemplate:
-    """Write a text with placeholders to a path."""
+    """Return a call that writes a text, which may contain placeholders, to a file."""
     return CallTemplate(tool="write_file", arguments=(("path", path), ("content", content)))
 
 
 def read(path: str) -> CallTemplate:
-    """Read a file."""
+    """Return a call that reads a file."""
     return CallTemplate(tool="read_file", arguments=(("path", path),))
 
 
 def run(command: str) -> CallTemplate:
-    """Run a shell command."""
+    """Return a call that runs a shell command."""
     return CallTemplate(tool="execute_command", arguments=(("command", command),))
 
 
 def list_directory(path: str) -> CallTemplate:
-    """List a folder."""
+    """Return a call that lists a folder."""
     return CallTemplate(tool="list_directory", arguments=(("path", path),))

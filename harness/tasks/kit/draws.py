@@ -1,4 +1,4 @@
-"""Random draws of values under a seed, and what the tools of a workspace compute from them."""
+"""Random draws of the values of a task, and the digests that the tools of a workspace print."""
 
 import hashlib
 import random
@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 
 
 def make_rng(task: str, task_seed: int, name: str) -> random.Random:
-    """Make the generator of one random choice of a task under a seed; no choice moves another."""
+    """Return a random generator for one draw; draws with different names do not influence each other."""
     return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())
 
 
 def draw_choices(
     task: str, task_seed: int, choices: Mapping[str, Sequence[object]], teams: Sequence[str], *, salt_name: str = "salt"
 ) -> dict[str, str]:
-    """Draw values of facts, the ticket, and a secret from which the tools of the workspace compute what they print.
+    """Draw the values of facts, a ticket number, and the secret from which the tools of the workspace derive their output.
 
     Args:
-        task: name of the task.
-        task_seed: seed of the task.
-        choices: possible values by the name of the fact.
-        teams: possible beginnings of the ticket.
-        salt_name: name of the secret.
+        task: Name of the task.
+        task_seed: Seed of the task.
+        choices: Possible values of each fact, by the name of the fact.
+        teams: Possible prefixes of the ticket number.
+        salt_name: Name of the secret in the result.
     """
     values = {name: str(make_rng(task, task_seed, name).choice(options)) for name, options in choices.items()}
     team, number = make_rng(task, task_seed, "team").choice(teams), make_rng(task, task_seed, "ticket").randrange(1000, 10_000)
@@ -28,10 +28,10 @@ def draw_choices(
 
 
 def compute_digest(salt: str, subject: str) -> str:
-    """Return the hexadecimal digits from which the tools of a workspace take what they print."""
+    """Return the hexadecimal SHA-256 digest from which the tools of a workspace derive their output."""
     return hashlib.sha256(f"{salt}:{subject}".encode()).hexdigest()
 
 
 def derive_number(digits: str, prefix: str) -> str:
-    """Return an identifier of four decimal digits that follows from hexadecimal ones."""
+    """Return an identifier such as `R-4711`: the prefix and four decimal digits derived from hexadecimal digits."""
     return f"{prefix}-{int(digits, 16) % 9000 + 1000}"

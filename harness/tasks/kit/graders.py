@@ -1,10 +1,10 @@
-"""Checks, and a grader from what a task adds to it: the verdicts, and what is observed of the agent's code in a child process.
+"""Checks and graders. A task supplies a judge and an observer; this module adds the safety rules of `harness.task.Grader`.
 
-The discipline that `harness.task.Grader` asks for stands here once. A judge is Python source that defines
-`verdicts() -> Iterable[(check, (passed, detail))]`; it may call the functions of `preamble.py.tmpl`. An observer is Python source
-that runs in a child and prints JSON objects on lines of their own; `observed()` gives them as one. The child is forked before
-the judge is read, which spares the start of a second interpreter. An observer of another language is run by the program that
-the judge names: `observed("bun", "-e")`.
+The judge is Python source that defines `verdicts() -> Iterable[(check, (passed, detail))]` and may call the functions of
+`preamble.py.tmpl`. The observer is a program that runs the agent's code in a child process and prints JSON objects, one a line;
+the judge receives the merged objects from `observed()`. A Python observer is forked before the judge is loaded, which avoids the
+start of a second interpreter. An observer in another language is run by the command that the judge passes, e.g.
+`observed("bun", "-e")`.
 """
 
 import hashlib
@@ -18,20 +18,23 @@ PRELOADED_MODULES = (
     *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "tempfile", "time"),
     *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
 )
-"""Loaded before an observer in Python begins: those of the grader, and those that the agent's code uses in one task or other."""
+"""Modules loaded before a Python observer is forked: modules of the grader, and modules that the agent's code imports."""
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
-    """Make a check; without the facts it cannot pass (but by luck)."""
+    """Make a check; `required_facts` are the names of the facts without which the check passes by luck only."""
     return Check(name=name, title=title, required_facts=required_facts)
 
 
 def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return what a judge compares a workspace with: hashes and number of tests of some files, lines of the change log.
+    """Return placeholders for a judge that describe the initial workspace.
+
+    `hashes` holds the digest of each selected file, `tests` the number of tests in these files, and `entries` the number of
+    lines of the change log.
 
     Args:
-        files: text of every file as the agent finds it, by path.
-        prefixes: beginnings of the paths that are hashed and searched for tests.
+        files: Text of every file that the agent finds, by path.
+        prefixes: Path prefixes of the files that are hashed and searched for tests.
     """
     texts = {path: text for path, text in files.items() if path.startswith(prefixes)}
     return {
@@ -42,7 +45,13 @@ def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) 
 
 
 def build_grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
-    """Build the program that judges by `judge`; `observer` is empty if no code of the agent has to run."""
+    """Build a grader.
+
+    Args:
+        judge: Python source of the judge.
+        observer: Source of the observer; empty if none of the agent's code has to run.
+        in_python: Whether the observer is written in Python.
+    """
     judge_source = "\n\n".join((load_text(__package__, "preamble.py"), judge, load_text(__package__, "closing.py")))
     name = ".grade/observe.py" if in_python else ".grade/observe"
     observers = ((name, observer),) if observer else ()

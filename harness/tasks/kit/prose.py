@@ -1,4 +1,4 @@
-"""Pages from a seed: sentences and tables that are true of nothing, long enough to be in the way, and without any fact."""
+"""Generated pages: meaningless filler sentences that make pages long, among which the facts of a task are placed."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,20 +27,20 @@ _OPENINGS = (
 
 
 class Section(NamedTuple):
-    """A part of a page."""
+    """One section of a page."""
 
     heading: str
     facts: tuple[str, ...] = ()
-    """Sentences that must stand here, each in a paragraph of its own company."""
+    """Sentences that the section must contain, each placed inside its own paragraph of filler."""
     rows: tuple[str, ...] = ()
-    """Rows of a table, heading and rule first; the others are shuffled."""
+    """Rows of a Markdown table. The header and the rule below come first; the other rows are shuffled."""
 
 
 class Writer:
-    """Writer about some nouns; every text follows from the generator."""
+    """Writer of filler text about given nouns; the same random generator yields the same text."""
 
     def __init__(self, rng: random.Random, nouns: Sequence[str]) -> None:
-        """`nouns` take an article, e.g. `parcel`."""
+        """Create a writer; `nouns` are singular nouns that take an article, e.g. `parcel`."""
         self._rng, self._nouns = rng, nouns
 
     def write_sentence(self) -> str:
@@ -52,14 +52,14 @@ class Writer:
         return text[0].upper() + text[1:]
 
     def write_paragraph(self, fact: str = "") -> str:
-        """Write two to four sentences on one line; the fact, if there is one, is not the first."""
+        """Write a paragraph of two to four sentences on one line; `fact` is inserted after the first sentence or later."""
         sentences = [self.write_sentence() for _ in range(self._rng.randint(1, 2) if fact else self._rng.randint(2, 4))]
         if fact:
             sentences.insert(self._rng.randint(1, len(sentences)), fact)
         return " ".join(sentences)
 
     def write_page(self, title: str, sections: Sequence[Section], min_characters: int) -> str:
-        """Write a page of at least that length, its filler spread evenly over the sections."""
+        """Write a page of at least `min_characters` characters, with filler spread evenly over the sections."""
         parts = [list(self._write_section(section)) for section in sections]
         while sum(len(text) + 2 for part in parts for text in part) < min_characters:
             part = min(parts, key=lambda found: sum(map(len, found)))
@@ -85,15 +85,15 @@ def write_specification(
     rng_for: Callable[[str], random.Random],
     values: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
-    """Write pages of a specification, among whose generated prose each fact stands once; yield path and text.
+    """Write the pages of a specification and yield path and text of each; every fact appears once among generated prose.
 
     Args:
-        package: package of the task, whose `files` hold the outline of each page: a title, headings, facts and tables.
-        folder: folder of the outlines in `files`, and of the pages in the workspace.
-        page_sizes: minimum characters of each page, by its name.
-        nouns: nouns of the generated prose.
-        rng_for: makes the generator of a page by its name.
-        values: values of the placeholders.
+        package: Package of the task; its folder `files` has an outline of each page with title, headings, facts and tables.
+        folder: Folder of the outlines within `files`, and of the pages within the workspace.
+        page_sizes: Minimum number of characters of each page, by page name.
+        nouns: Nouns of the generated prose.
+        rng_for: Function that returns the random generator of a page, given the page name.
+        values: Values of the placeholders in the outlines.
     """
     for name, min_characters in page_sizes.items():
         path = f"{folder}/{name}.md"

@@ -1,8 +1,8 @@
-"""Short specifications from which steps are made: what is written, run or read; the evidence follows by rules.
+"""Short specifications of steps, from which the steps of a script and the evidence that a step is done are built.
 
-A step is known to be done by the receipts of its calls; by its files in a listing, or, if it left none, by the file that was
-written next (who finds the later one knows that the earlier work was done); or by a line of a summary that tells of it. A
-step that must not be done twice is known by its own receipts and by what it printed, and by nothing else.
+A step counts as done if one of these is visible: the receipts of its calls; a directory listing with the files it wrote, or, if
+it wrote none, with the next file that a later step writes; or a line of a summary that reports the step. A step that must not be
+repeated counts as done only by its receipts and by its printed output.
 """
 
 import re
@@ -21,22 +21,22 @@ CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|writ
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """A step before its evidence is completed."""
+    """Specification of a step, without the evidence that follows from its calls."""
 
     name: str
     text: str
     calls: tuple[CallTemplate, ...]
     summary_pattern: str = ""
-    """As in `Evidence`; empty = follows from the first file that it writes."""
+    """As in `Evidence`. Empty derives the pattern from the first file that the step writes."""
     required_text: str = ""
-    """As in `Evidence`; empty = the first file that it writes."""
+    """As in `Evidence`. Empty uses the path of the first file that the step writes."""
     once: bool = False
-    """Doing it twice does harm, or its output is needed: files written later do not count as evidence."""
+    """Whether the step must not be repeated, or its output is needed: files written later do not show that the step is done."""
     repairs: tuple[Repair, ...] = ()
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Look at something; nothing depends on having done it but what is seen."""
+    """Make a step that only inspects the workspace."""
     return do(name, text, *calls)
 
 
@@ -49,17 +49,17 @@ def do(
     once: bool = False,
     repairs: tuple[Repair, ...] = (),
 ) -> StepSpec:
-    """Do something; see `StepSpec`."""
+    """Make a step; the parameters are the fields of `StepSpec`."""
     return StepSpec(name, text, calls, summary_pattern, required_text, once, repairs)
 
 
 def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Run a command that must not be run twice, known by what it prints."""
+    """Make a step that runs a command once; `summary_pattern` recognises the step by the output of the command."""
     return do(name, text, run(command), summary_pattern=summary_pattern, required_text=required_text, once=True)
 
 
 def check_fitness(name: str, text: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
-    """Run a check that prints `SUBJECT fit` or `SUBJECT NOT fit`, and repair what it complains about."""
+    """Make a step that runs a check printing `SUBJECT fit` or `SUBJECT NOT fit`, with a repair for the second case."""
     repair = make_repair(f"{subject} NOT fit", repair_text, *repair_calls)
     return do(
         name, text, run(command), summary_pattern=rf"^\W*{subject} fit\b", required_text=f"{subject} fit", repairs=(repair,)
@@ -67,54 +67,56 @@ def check_fitness(name: str, text: str, command: str, subject: str, repair_text:
 
 
 def look_around(text: str, folders: Iterable[str]) -> StepSpec:
-    """List the folders, which is the first step of most scripts."""
+    """Make the first step of most scripts, named `orient`: list the folders of the workspace."""
     return do("orient", text, *map(list_directory, folders), once=True)
 
 
 def add_change(text: str, command: str) -> StepSpec:
-    """Add the one entry to the change log, by a tool of the workspace."""
+    """Make the step `changelog`, which adds the only entry to the change log by a tool of the workspace."""
     return do("changelog", text, run(command), summary_pattern=CHANGELOG_PATTERN, once=True)
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
-    """Make a repair that needs the facts whose placeholders it holds."""
+    """Make a repair; its required facts are the placeholders of `text` and `calls`."""
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Paths of a program; `{}` stands for the name of a module."""
+    """Paths of a program that a script writes module by module; `{}` is replaced by the name of a module."""
 
     package: str
-    """Package of the task, whose `files` hold the texts of the program."""
+    """Package of the task; its folder `files` contains the texts of the program."""
     module_path: str
+    """Path of a module in the workspace."""
     module_text: str
-    """Name of a module's text in `files`; the text of its first cut has the name `MODULE_first`."""
+    """Name of a module's text in `files`. A first version with a bug is named `MODULE_first`."""
     test_path: str = "tests/test_{}.py"
-    """Path of a module's tests, also the name of their text in `files`."""
+    """Path of a module's tests in the workspace, also the name of their text in `files`."""
     test_command: str = "python3 tools/run_tests.py tests.test_{}"
+    """Shell command that runs the tests of a module."""
     test_name: str = "test_{}"
-    """Name that text holds to the letter which tells that the tests of a module pass."""
+    """Literal text in every line that reports passing tests of a module."""
     passed_pattern: str = r"(?i)\btests?[./_]test_{}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)"
-    """Regular expression for such text."""
+    """Regular expression for a line that reports passing tests of a module."""
 
     def write_text(self, path: str, name: str = "") -> CallTemplate:
-        """Write the text of that name to a path; the name is the path if it is empty."""
+        """Return a call that writes the text `name` of `files` to `path`; an empty `name` is the same as `path`."""
         return write(path, load_text(self.package, name or path))
 
     def read_page(self, name: str, text: str) -> StepSpec:
-        """Read a page of the specification in `docs`."""
+        """Make a step that reads a page of the specification in `docs`."""
         return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
     def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
-        """Write a module, or its first cut, which holds a mistake."""
+        """Make a step that writes a module; `first_cut` writes the first version with a bug."""
         return do(f"write_{name}", text, self._write_module(name, f"{name}_first" if first_cut else name))
 
     def _write_module(self, name: str, text_name: str) -> CallTemplate:
         return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
 
     def write_paper(self, path: str, text: str, *, name: str = "") -> StepSpec:
-        """Write a paper, whose text stands in `papers`; the step has the name of the file, unless another one is given."""
+        """Make a step that writes a document from `files/papers`; the step is named after the file unless `name` is given."""
         file_name = path.rpartition("/")[2]
         call = self.write_text(path, f"papers/{file_name}")
         return do(f"write_{name or file_name.partition('.')[0].lower()}", text, call)
@@ -122,14 +124,14 @@ class Program:
     def test_module(
         self, name: str, text: str, run_text: str = "", *, error: str = "", repair_text: str = ""
     ) -> tuple[StepSpec, StepSpec]:
-        """Write the tests of a module and run them.
+        """Make two steps: one writes the tests of a module, the other runs the tests.
 
         Args:
-            name: name of the module.
-            text: text of the step that writes the tests.
-            run_text: text of the step that runs them.
-            error: regular expression for the failure of a first cut; empty if the module has none.
-            repair_text: text of the repair, which writes the whole module.
+            name: Name of the module.
+            text: Text of the step that writes the tests.
+            run_text: Text of the step that runs the tests; empty uses a default text.
+            error: Regular expression for the failure of a first version with a bug; empty if the module has no such version.
+            repair_text: Text of the repair, which writes the correct module.
         """
         run_step = do(
             f"test_{name}",
@@ -143,16 +145,17 @@ class Program:
 
 
 def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:
-    """Make a script from the specifications of its steps, section by section; see `build_steps`."""
+    """Make a script from sections of step specifications; see `build_steps` for `listed_prefixes`."""
     return Script(steps=build_steps(chain(*sections), listed_prefixes), final_text=final_text)
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
-    """Build the steps; each needs its placeholders, and receipts of its calls, its files or the next files show it done.
+    """Build steps with the evidence that each is done; the required facts of a step are its placeholders.
 
     Args:
-        specs: specifications of the steps in order.
-        listed_prefixes: beginnings of the paths of the agent's own files that its look around would show.
+        specs: Specifications of the steps, in order.
+        listed_prefixes: Path prefixes of the files that the agent writes and that the directory listings of the step `orient`
+            would show.
     """
     ordered_specs = tuple(specs)
     return tuple(_build_step(spec, ordered_specs[index + 1 :], listed_prefixes) for index, spec in enumerate(ordered_specs))
@@ -181,9 +184,9 @@ def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tu
 
 
 def _build_receipt_pattern(call: CallTemplate) -> str:
-    """Return a regular expression for the key argument that a call leaves in its receipt, whatever its values were."""
+    """Return a regular expression for the key argument in the receipt of a call, for any values of the placeholders."""
     key = " ".join(call.arguments[0][1].split()).replace("$$", "$")
-    shortened_key = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # no half of a placeholder
+    shortened_key = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # cut off a placeholder split by the limit
     parts = re.split(r"\$\{\w+\}", shortened_key)
     whole = shortened_key == key
     return "^" + r"\S+".join(map(re.escape, parts)) + ("$" if whole else "")
@@ -195,11 +198,11 @@ def _find_listed_path(call: CallTemplate, listed_prefixes: tuple[str, ...]) -> s
 
 
 def _build_done_pattern(path: str) -> str:
-    """Return a regular expression for a line of a summary that tells that a file was written."""
+    """Return a regular expression for a line of a summary that reports a file as written."""
     return rf"(?i:{DONE_PATTERN}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE_PATTERN})"
 
 
 def find_placeholders(text: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
-    """Return the names of the facts that these texts hold, in order of appearance."""
+    """Return the names of the placeholders in the text and the calls, in order of appearance."""
     texts = [text, *(text for call in calls for _, text in call.arguments)]
     return tuple(dict.fromkeys(name for text in texts for name in Template(text).get_identifiers()))

@@ -1,8 +1,7 @@
-"""Texts of a task, which stand in the folder `files` of its package; among them the prompt, an order as people write it.
+"""Texts of a task from the folder `files` of its package, and the prompt that is composed of them.
 
-Under each seed some constraints of the prompt are dry bullets and others the end of a story. The sentence that holds the value is
-always the same, so one pattern reads it; but the lines around it differ in length and company, and with them what a summarizer
-keeps.
+A prompt states each constraint either as a bullet or at the end of a short story; the seed decides which. The sentence with the
+value is always the same, so one pattern reads the value. The surrounding text differs, so a summarizer keeps different lines.
 """
 
 import random
@@ -15,11 +14,11 @@ from typing import NamedTuple
 from harness.tasks.kit.draws import make_rng
 
 STORY_SHARE = 0.5
-"""Share of the constraints whose story is told too, unless a task says otherwise."""
+"""Default share of the constraints that are stated with their story, 0 to 1."""
 
 
 class Constraint(NamedTuple):
-    """A constraint in one sentence, which holds the value, and the story behind it."""
+    """Sentence that states a constraint with its value, and the story that may precede the sentence."""
 
     sentence: str
     story: str
@@ -27,19 +26,26 @@ class Constraint(NamedTuple):
 
 @cache
 def load_text(package: str, name: str) -> str:
-    """Return the text of `name` (a path below `files`, without `.tmpl`), placeholders unfilled."""
+    """Return a text of a task with unfilled placeholders; `name` is a path below `files` without `.tmpl`."""
     return files(package).joinpath(f"files/{name}.tmpl").read_text(encoding="utf-8")
 
 
 def fill_text(package: str, name: str, values: Mapping[str, object]) -> str:
-    """Return the text of `name` with values in its placeholders."""
+    """Return a text of a task with its placeholders filled."""
     return Template(load_text(package, name)).substitute(values)
 
 
 def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, str], *, story_share: float = STORY_SHARE) -> str:
-    """Render the prompt of a task under a seed from its texts `prompt.md` and `constraints.md`.
+    """Render the prompt of a task from its texts `prompt.md` and `constraints.md`.
 
-    A paragraph of `constraints.md` is a constraint: its first line is the sentence, its second line the story.
+    Each paragraph of `constraints.md` is one constraint: the first line is the sentence, the second line is the story.
+
+    Args:
+        package: Package of the task.
+        task: Name of the task.
+        task_seed: Seed of the task.
+        values: Values of the placeholders.
+        story_share: Share of the constraints that are stated with their story, 0 to 1.
     """
     paragraphs = load_text(package, "constraints.md").strip().split("\n\n")
     constraints = [Constraint(*paragraph.split("\n")) for paragraph in paragraphs]
@@ -50,7 +56,7 @@ def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, st
 def render_prompt(
     frame: str, constraints: Sequence[Constraint], rng: random.Random, values: Mapping[str, str], story_share: float
 ) -> str:
-    """Render the prompt: `frame` with the dry constraints for `${dry}` and the others for `${told}`, both in a drawn order."""
+    """Render a prompt: `${dry}` in `frame` becomes the constraints without a story, `${told}` the others, in random order."""
     shuffled_constraints = rng.sample(constraints, len(constraints))
     is_long = [rng.random() < story_share for _ in shuffled_constraints]
     bullets = [f"- {one.sentence}" for one, long in zip(shuffled_constraints, is_long, strict=True) if not long]
