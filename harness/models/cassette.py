@@ -168,14 +168,10 @@ class CassetteFile:
         if self._line_count == 0 and line != HEADER:
             raise MalformedRecording(str(self._path), where, "the first line of a cassette", f"{line[:40]!r}")
         if self._line_count:
-            try:
-                answer = json.loads(line)
-                key, good = answer["key"], _is_answer(answer)
-            except (ValueError, TypeError, KeyError, RecursionError, UsageError):
-                good, key, answer = False, "", {}
-            if not good:
+            answer = _parse_answer(line)
+            if answer is None:
                 raise MalformedRecording(str(self._path), where, "an answer with its key", f"{line[:40]!r}")
-            self._answers.setdefault(key, answer)
+            self._answers.setdefault(answer["key"], answer)
         self._line_count += 1
         self._read_bytes += len(line)
 
@@ -221,12 +217,17 @@ def _repair_tail(file: BinaryIO) -> None:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def _is_answer(answer: dict[str, Any]) -> bool:
-    if "overflow" not in answer:
-        codec.from_plain(Reply, answer["reply"])
-    elif not (isinstance(answer["overflow"], list) and len(answer["overflow"]) == 2):
-        return False
-    return isinstance(answer["key"], str)
+def _parse_answer(line: bytes) -> dict[str, Any] | None:
+    """Return the answer of a line; None = it is none."""
+    try:
+        answer = json.loads(line)
+        if "overflow" in answer:
+            is_valid = isinstance(answer["overflow"], list) and len(answer["overflow"]) == 2
+        else:
+            is_valid = codec.from_plain(Reply, answer["reply"]) is not None
+        return answer if is_valid and isinstance(answer["key"], str) else None
+    except (ValueError, TypeError, KeyError, RecursionError, UsageError):
+        return None
 
 
 @lru_cache(maxsize=16)

@@ -5,7 +5,6 @@
 machine; anything else is a name that litellm knows.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -20,15 +19,8 @@ from harness.models.local.model import LocalModel
 from harness.models.local.server import Endpoint
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
-from harness.models.scripted.summarizers import (
-    ScriptedSummarizer,
-    Summarize,
-    build_lossy_summarize,
-    build_oracle_summarize,
-    return_empty_summary,
-    summarize_extractively,
-)
+from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile
+from harness.models.scripted.summarizers import ScriptedSummarizer, build_summarize, is_summarizer_variant
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Model
@@ -68,9 +60,6 @@ DEFAULT_WIRING = Wiring()
 """Names alone."""
 
 
-SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
-"""The scripted ones; P is a number from 0 to 1."""
-LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 DEFAULT_PROFILE = "attentive"
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
@@ -80,11 +69,6 @@ def split_scripted_name(name: str) -> tuple[str, str]:
     """Return the task or summarizer that the name of a scripted model holds, and the profile; each may be empty."""
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name
-
-
-def is_summarizer_variant(variant: str) -> bool:
-    """Whether a scripted model of that variant writes summaries."""
-    return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 
 def resolve_summarizer_name(name: str, agent_name: str) -> str:
@@ -113,7 +97,8 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
     if not is_scripted(name):
         real = _open_real_model(name, window_tokens, wiring)
         return TextCallModel(model=real) if wiring.tool_calls == "text" else real
-    check_tool_calls(name, wiring.tool_calls)
+    if wiring.tool_calls == "text":
+        raise UsageError(f"tool_calls = 'text' is for real models; {name!r} makes its calls itself")
     if task is None:
         raise UsageError(
             f"model {name!r} follows the script of a task, and none was given; name a task (--task), or a real model (--model)"
@@ -157,20 +142,10 @@ def open_summarizer(
         return _open_real_model(name, None, wiring)
     return ScriptedSummarizer(
         name=name,
-        summarize=_build_summarize(name, task, seed),
+        summarize=build_summarize(name, task, seed),
         profile=look_up_profile(DEFAULT_PROFILE),
         window_tokens=window_tokens or max(SCRIPTED_WINDOW_TOKENS, agent.window.tokens),
     )
-
-
-def check_tool_calls(name: str, tool_calls: ToolCallMode) -> None:
-    """Refuse an agent that could not call its tools.
-
-    Raises:
-        UsageError: a scripted model has nothing to do with text.
-    """
-    if is_scripted(name) and tool_calls == "text":
-        raise UsageError(f"tool_calls = 'text' is for real models; {name!r} makes its calls itself")
 
 
 def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Model:
@@ -192,17 +167,3 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
         check_model_name(name, keys=not wiring.is_replay)
         model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop, timeout_seconds=wiring.stall_seconds)
     return model if wiring.cassette is None else CassetteModel(model=model, cassette=wiring.cassette, take=wiring.take)
-
-
-def _build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
-    kind = name.removeprefix("scripted/")
-    if kind == "oracle":
-        if task is None:
-            raise UsageError("'scripted/oracle' keeps what a task's facts need, and no task was given")
-        return build_oracle_summarize(task.facts, task.script)
-    if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
-        return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)
-    simple: dict[str, Summarize] = {"extractive": summarize_extractively, "empty": return_empty_summary}
-    if kind not in simple:
-        raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})
-    return simple[kind]

@@ -20,9 +20,8 @@ from harness.models.prices import compute_cost_usd
 from harness.models.registry import (
     list_provider_errors,
     load_litellm,
-    look_up_entry,
-    look_up_provider,
     look_up_window,
+    supports_cache_breakpoints,
     supports_parameter,
 )
 from harness.models.retry import Retry
@@ -31,23 +30,6 @@ from harness.tokens import Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
 """Keep what stands up to here for the provider's shortest time, five minutes from its last use."""
-
-BREAKPOINT_PROVIDERS = {"anthropic"}
-"""Providers of nothing but models that take marks."""
-CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
-"""Providers that take marks for the models of the family `claude` if the registry says that these have a cache."""
-ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
-"""How names begin under which marks are passed on to Anthropic."""
-
-
-def supports_cache_breakpoints(name: str) -> bool:
-    """Whether the provider of a model wants to be told what to cache."""
-    provider = look_up_provider(name)
-    if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
-        return True
-    return (
-        provider in CLAUDE_PROVIDERS and "claude" in name.lower() and look_up_entry(name).get("supports_prompt_caching") is True
-    )
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
@@ -141,27 +123,26 @@ class LitellmModel:
         )
 
     def _build_arguments(self, request: Request) -> dict[str, Any]:
+        route = self.route or self.name
         optional_arguments = {
             "tools": encode_tools(request.tools),
-            "max_tokens": request.max_output_tokens,
+            "max_tokens": request.max_output_tokens or None,
             "api_base": self.api_base,
             "api_key": self.api_key,
             "response_format": _encode_response_format(self.answer_schema_json) if self.answer_schema_json else None,
-            "stop": list(self.stop) if self.stop and supports_parameter(self.route or self.name, "stop") else None,
+            "stop": list(self.stop) if self.stop and supports_parameter(route, "stop") else None,
+            "temperature": self.temperature,
         }
-        temperature = {} if self.temperature is None else {"temperature": self.temperature}
+        encode = encode_messages_with_breakpoints if supports_cache_breakpoints(route) else encode_messages
         return {
-            "model": self.route or self.name,
-            "messages": (
-                encode_messages_with_breakpoints if supports_cache_breakpoints(self.route or self.name) else encode_messages
-            )(request.messages),
+            "model": route,
+            "messages": encode(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
             "timeout": self.timeout_seconds,
             "num_retries": 0,
             "max_retries": 0,
-            **{key: value for key, value in optional_arguments.items() if value},
-            **temperature,
+            **{key: value for key, value in optional_arguments.items() if value not in (None, "", [])},
         }
 
     def _attempt(self, arguments: dict[str, Any], listen: Callable[[TextDelta], None]) -> StreamedReply:

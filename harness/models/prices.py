@@ -20,6 +20,7 @@ from harness.models.scripted.profiles import is_scripted
 from harness.tokens import Measured, Usage
 
 MILLION = 1_000_000
+_PROMPT_STEP = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +48,10 @@ class Price:
         return sum(parts) / MILLION
 
 
-NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75)
+NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75, above_prompt_tokens=-1)
 """Of every scripted model: the list price of a mid-sized model, cache reads at a tenth and writes at 1.25 of the input."""
 
-FREE_PRICE = Price(input_usd=0.0, output_usd=0.0)
+FREE_PRICE = Price(input_usd=0.0, output_usd=0.0, above_prompt_tokens=-1)
 """Of every model that runs on this machine: nobody sends a bill."""
 
 
@@ -71,18 +72,15 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
     if is_local(name):
         return (FREE_PRICE,)
     known = look_up_entry(name)
-    steps = {0: ""} | {1000 * int(found[1]): found[0] for found in map(_parse_prompt_step, known) if found}
+    matches = (_PROMPT_STEP.fullmatch(key) for key in known)
+    steps = {0: ""} | {1000 * int(match[2]): match[1] for match in matches if match}
     prices = (_build_price(known, suffix, above) for above, suffix in sorted(steps.items()))
     return tuple(price for price in prices if price is not None) if _build_price(known, "", 0) else ()
 
 
 def compute_cost_usd(name: str, usage: Usage) -> float | None:
     """What a call of this usage costs; None = the price is not known."""
-    prices = [
-        price
-        for price in look_up_prices(name)
-        if usage.prompt_tokens > price.above_prompt_tokens or price in (NOMINAL_PRICE, FREE_PRICE)
-    ]
+    prices = [price for price in look_up_prices(name) if usage.prompt_tokens > price.above_prompt_tokens]
     return prices[-1].compute_cost_usd(usage) if prices else None
 
 
@@ -94,11 +92,6 @@ def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
     bare = replace(usage, input_tokens=usage.prompt_tokens, cache_read_tokens=Measured(0), cache_write_tokens=Measured(0))
     paid, unaided = compute_cost_usd(name, usage), compute_cost_usd(name, bare)
     return None if paid is None or unaided is None else unaided - paid
-
-
-def _parse_prompt_step(key: str) -> tuple[str, str] | None:
-    found = re.fullmatch(r"input_cost_per_token(_above_(\d+)k_tokens)", key)
-    return (found[1], found[2]) if found else None
 
 
 def _build_price(known: Mapping[str, Any], suffix: str, above: int) -> Price | None:

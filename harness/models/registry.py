@@ -39,6 +39,13 @@ SELF_HOSTED_PROVIDERS = frozenset(
 )
 """Providers whose models have the names that their users gave them; a list of those proves nothing."""
 
+BREAKPOINT_PROVIDERS = {"anthropic"}
+"""Providers of nothing but models that take marks."""
+CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
+"""Providers that take marks for the models of the family `claude` if the registry says that these have a cache."""
+ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
+"""How names begin under which marks are passed on to Anthropic."""
+
 
 @cache
 def load_litellm() -> Any:
@@ -96,6 +103,16 @@ def supports_parameter(name: str, parameter: str) -> bool:
     return parameter in (load_litellm().get_supported_openai_params(model=name) or ())
 
 
+def supports_cache_breakpoints(name: str) -> bool:
+    """Whether the provider of a model wants to be told what to cache."""
+    provider = look_up_provider(name)
+    if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
+        return True
+    return (
+        provider in CLAUDE_PROVIDERS and "claude" in name.lower() and look_up_entry(name).get("supports_prompt_caching") is True
+    )
+
+
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:
     """The context window of a model: what the caller says, else the registry, else 0 tokens = unknown (S0.11, S2.8).
 
@@ -113,12 +130,11 @@ def look_up_window(name: str, override_tokens: int | None = None) -> Window:
     return Window(tokens=0, source="unknown")
 
 
-def check_model_name(name: str, api_base: str | None = None, *, keys: bool = True) -> None:
+def check_model_name(name: str, *, keys: bool = True) -> None:
     """Whether a call to this model could be made: provider known, made for conversation, key or address in the environment.
 
     Args:
         name: as litellm spells it.
-        api_base: where it answers; then the environment needs to tell nothing.
         keys: whether the environment is looked at.
 
     A name that the registry does not list passes where the provider's models have names of their users' own, where its address
@@ -133,12 +149,10 @@ def check_model_name(name: str, api_base: str | None = None, *, keys: bool = Tru
     mode = look_up_entry(name).get("mode")
     if mode not in CHAT_MODES:
         raise UsageError(f"model {name!r} is for {mode}, not for conversation; choose a chat model")
-    if api_base is None and not _has_own_address(provider):
+    if not _has_own_address(provider):
         _check_is_listed(name, provider)
-    if keys and api_base is None:
-        missing = find_missing_keys(name, provider)
-        if missing:
-            raise MissingKey(name, missing)
+    if keys and (missing := find_missing_keys(name, provider)):
+        raise MissingKey(name, missing)
 
 
 def _has_own_address(provider: str) -> bool:

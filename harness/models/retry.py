@@ -46,11 +46,8 @@ class Retry:
         """
 
         def report_wait(state: RetryCallState) -> None:
-            on_wait(
-                Waiting(
-                    what=f"retry {state.attempt_number} of {self.retries}: {_find_error(state)}", seconds=state.upcoming_sleep
-                )
-            )
+            what = f"retry {state.attempt_number} of {self.retries}: {_find_error(state)}"
+            on_wait(Waiting(what=what, seconds=state.upcoming_sleep))
 
         return Retrying(
             stop=stop_after_attempt(self.retries + 1),

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.litellm_model import CACHE_CONTROL, LitellmModel, encode_messages_with_breakpoints, supports_cache_breakpoints
+from harness.models.litellm_model import CACHE_CONTROL, LitellmModel, encode_messages_with_breakpoints
 from harness.models.openai_format import encode_messages
 from harness.models.prices import look_up_prices
+from harness.models.registry import supports_cache_breakpoints
 from harness.protocols import Request, ToolSpec
 from tests.models import openai_stub
 from tests.models.anthropic_stub import serving

@@ -31,6 +31,15 @@ OVERFLOW_MESSAGES: Mapping[str, str] = MappingProxyType(
 )
 """The words in which a prompt beyond the window is refused, all with status 400, by whose they are."""
 
+REFUSAL_MESSAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "429": "Rate limit reached for requests",
+        "500": "The server had an error while processing your request",
+        "529": "Overloaded",
+    }
+)
+"""Message of each fault that is a refusal, by its kind, which is also its status."""
+
 UNKNOWN_TOOL_NAME = "consult_oracle"
 """The tool that `unknown-tool` calls."""
 

@@ -21,17 +21,11 @@ from typing import Any, NamedTuple
 
 from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
 from harness.messages import Message, ToolCall
-from harness.models.endpoint.completions import (
-    CompletionRequest,
-    encode_chunks,
-    encode_completion,
-    encode_error,
-    encode_model_list,
-    parse_completion_request,
-)
-from harness.models.endpoint.faults import UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
-from harness.models.factory import DEFAULT_PROFILE, is_summarizer_variant, open_model, open_summarizer, split_scripted_name
+from harness.models.endpoint import completions
+from harness.models.endpoint.faults import REFUSAL_MESSAGES, UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
+from harness.models.factory import DEFAULT_PROFILE, open_model, open_summarizer, split_scripted_name
 from harness.models.scripted.profiles import is_scripted
+from harness.models.scripted.summarizers import is_summarizer_variant
 from harness.protocols import Model, Reply
 from harness.task import Task
 
@@ -135,33 +129,31 @@ class _Handler(BaseHTTPRequestHandler):
         """What the base class refuses by itself, such as a method that there is not, as a refusal of ours."""
         self.close_connection = True
         status = code if code < 500 else 405
-        self._send(status, encode_error(status, message or explain or "this is no request"))
+        self._send(status, completions.encode_error(status, message or explain or "this is no request"))
 
     def do_GET(self) -> None:
         """List the models."""
-        self._run_handler(
-            lambda: self._send(200, encode_model_list(self.server.names)) if self._check_path(MODELS_PATH) else None
-        )
+        self._answer(MODELS_PATH, lambda: self._send(200, completions.encode_model_list(self.server.names)))
 
     def do_POST(self) -> None:
         """Answer a completion."""
-        self._run_handler(lambda: self._complete() if self._check_path(COMPLETIONS_PATH) else None)
+        self._answer(COMPLETIONS_PATH, self._complete)
 
-    def _run_handler(self, answer: Callable[[], None]) -> None:
+    def _answer(self, path: str, answer: Callable[[], None]) -> None:
         self.close_connection = True
         with suppress(ConnectionError, TimeoutError):
             try:
+                self._check_path(path)
                 answer()
             except _Refusal as refusal:
-                self._send(refusal.status, encode_error(refusal.status, refusal.message), refusal.headers)
+                self._send(refusal.status, completions.encode_error(refusal.status, refusal.message), refusal.headers)
 
-    def _check_path(self, wanted: str) -> bool:
+    def _check_path(self, wanted: str) -> None:
         if self.path.partition("?")[0].rstrip("/") not in {wanted, wanted.removeprefix("/v1")}:
             raise _Refusal(404, f"there is nothing at {self.path!r:.200}; try {COMPLETIONS_PATH} (POST) or {MODELS_PATH} (GET)")
         given_key = self.headers.get("Authorization", "").removeprefix("Bearer ").encode(errors="replace")
         if self.server.key is not None and not hmac.compare_digest(given_key, self.server.key.encode()):
             raise _Refusal(401, "Incorrect API key provided")
-        return True
 
     def _read_body(self) -> bytes:
         try:
@@ -180,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _complete(self) -> None:
         try:
-            completion_request = parse_completion_request(self._read_body())
+            completion_request = completions.parse_completion_request(self._read_body())
         except UsageError as error:
             raise _Refusal(400, str(error)) from None
         number = next(self.server.request_numbers)
@@ -193,20 +185,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.served.append(AnsweredRequest(number, 200, fault))
         cut_kind = fault.kind if fault is not None and fault.kind in {"reset", "stall"} else None
         if completion_request.stream:
-            self._stream(
-                [
-                    f"data: {json.dumps(chunk)}\n\n".encode()
-                    for chunk in encode_chunks(completion_request.model, reply, include_usage=completion_request.include_usage)
-                ],
-                cut_kind,
-            )
+            include_usage = completion_request.include_usage
+            chunks = completions.encode_chunks(completion_request.model, reply, include_usage=include_usage)
+            self._stream([f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks], cut_kind)
         elif cut_kind:
             self._send_head(200, "application/json", None)
             self._break_off(cut_kind)
         else:
-            self._send(200, encode_completion(completion_request.model, reply))
+            self._send(200, completions.encode_completion(completion_request.model, reply))
 
-    def _reply(self, completion_request: CompletionRequest, fault: Fault | None) -> Reply:
+    def _reply(self, completion_request: completions.CompletionRequest, fault: Fault | None) -> Reply:
         try:
             model = self.server.find(completion_request.model)
         except UnknownName as error:
@@ -218,7 +206,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return model.reply(completion_request.request)
         except ContextOverflow as error:
-            raise _build_overflow_refusal("openai", error.prompt_tokens or 0, model.window.tokens) from None
+            text = render_overflow_message("openai", error.prompt_tokens or 0, model.window.tokens)
+            raise _Refusal(400, text) from None
         except ModelError as error:
             raise _Refusal(502, str(error)) from None
 
@@ -228,9 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(piece)
         self.wfile.flush()
         if cut:
-            return self._break_off(cut)
-        self.wfile.write(b"data: [DONE]\n\n")
-        return None
+            self._break_off(cut)
+        else:
+            self.wfile.write(b"data: [DONE]\n\n")
 
     def _break_off(self, how: str) -> None:
         """Fall silent until the client goes, or tear the connection down under it."""
@@ -259,23 +248,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _refuse(fault: Fault, model: Model) -> None:
     """Refuse the request if that is what the fault does."""
-    match fault.kind:
-        case "429":
-            asked = {"Retry_After": fault.value} if fault.value else {}
-            raise _Refusal(429, "Rate limit reached for requests", **asked)
-        case "500":
-            raise _Refusal(500, "The server had an error while processing your request")
-        case "529":
-            raise _Refusal(529, "Overloaded")
-        case "overflow":
-            window = model.window.tokens
-            raise _build_overflow_refusal(fault.value or "openai", window + 1, window)
-        case _:
-            return
-
-
-def _build_overflow_refusal(wording: str, prompt_tokens: int, window_tokens: int) -> _Refusal:
-    return _Refusal(400, render_overflow_message(wording, prompt_tokens, window_tokens))
+    if fault.kind in REFUSAL_MESSAGES:
+        headers = {"Retry_After": fault.value} if fault.value else {}
+        raise _Refusal(int(fault.kind), REFUSAL_MESSAGES[fault.kind], **headers)
+    if fault.kind == "overflow":
+        window_tokens = model.window.tokens
+        raise _Refusal(400, render_overflow_message(fault.value or "openai", window_tokens + 1, window_tokens))
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
@@ -286,8 +264,8 @@ def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
     return replace(reply, message=Message(role="assistant", parts=parts))
 
 
-def _spoil_call(call: ToolCall, how: str) -> ToolCall:
-    if how == "unknown-tool":
+def _spoil_call(call: ToolCall, kind: str) -> ToolCall:
+    if kind == "unknown-tool":
         return replace(call, name=UNKNOWN_TOOL_NAME)
     return replace(call, arguments_json=call.arguments_json[: max(1, len(call.arguments_json) // 2)])
 

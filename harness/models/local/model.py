@@ -22,20 +22,6 @@ TIMEOUT_SECONDS = 600.0
 """A server answers one request at a time; those before it may be long."""
 
 
-def count_prompt_tokens(name: str, endpoint: Endpoint, messages: tuple[Message, ...]) -> Measured:
-    """What the server would count as the prompt of these messages: its chat template filled, then cut into tokens.
-
-    Raises:
-        ProviderFailed: the server does not answer as it should.
-    """
-    try:
-        prompt = _post(endpoint, "/apply-template", {"messages": encode_messages(messages)})["prompt"]
-        tokens = _post(endpoint, "/tokenize", {"content": prompt, "parse_special": True, "add_special": True})["tokens"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ProviderFailed(name, None, f"its server counted no tokens: {type(error).__name__}") from None
-    return Measured(len(tokens))
-
-
 def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
     headers = {"Authorization": f"Bearer {endpoint.key}", "Content-Type": "application/json"}
     request = urllib.request.Request(endpoint.address + path, json.dumps(body).encode(), headers)  # noqa: S310  (our own server)
@@ -105,13 +91,19 @@ class LocalModel:
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """See `harness.protocols.PromptTokenCounter`.
+        """Return what the server counts as the prompt of these messages: its chat template filled, then cut into tokens.
 
         Raises:
             UsageError: nobody serves it.
-            ProviderFailed: its server does not answer.
+            ProviderFailed: its server does not answer as it should.
         """
-        return count_prompt_tokens(self.name, self._require_endpoint(), render_messages(messages, ()))
+        endpoint, body = self._require_endpoint(), {"messages": encode_messages(render_messages(messages, ()))}
+        try:
+            prompt = _post(endpoint, "/apply-template", body)["prompt"]
+            tokens = _post(endpoint, "/tokenize", {"content": prompt, "parse_special": True, "add_special": True})["tokens"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ProviderFailed(self.name, None, f"its server counted no tokens: {type(error).__name__}") from None
+        return Measured(len(tokens))
 
     def _require_endpoint(self) -> Endpoint:
         if self.endpoint is None:

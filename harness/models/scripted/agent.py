@@ -92,16 +92,15 @@ class ScriptedModel:
         for index in range(visible.first_open_step, len(self._steps)):
             if index not in visible.done_steps and not self._is_given_up(index, visible):
                 return self._act(self._steps[index].name, self._steps[index], context)
-        return assistant(self._fill(self._farewell, self._choose_values(self._facts, visible.facts)))
+        return assistant(Template(self._farewell).substitute(self._choose_values(self._facts, visible.facts)))
 
     def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
         """The known repair of a step's newest failure, unless all its calls were made since."""
         step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
             if re.search(repair.error_pattern, failure.output, re.MULTILINE):
-                values = self._choose_values(
-                    repair.required_facts, self._select_known_facts(step.name, repair.required_facts, context)
-                )
+                known = self._select_known_facts(step.name, repair.required_facts, context)
+                values = self._choose_values(repair.required_facts, known)
                 keys = [build_call_key(call, values) for call in repair.calls]
                 if any(context.visible.success_positions.get(key, 0) < failure.position for key in keys):
                     return repair
@@ -154,20 +153,15 @@ class ScriptedModel:
     def _build_message(
         self, says: str, calls: Sequence[CallTemplate], values: Mapping[str, str], context: _CallContext
     ) -> Message:
-        draw = random.Random(f"{self._seed}/{says}")
-        opening = draw.choice(self._profile.openings)
+        opening = random.Random(f"{self._seed}/{says}").choice(self._profile.openings)
         tool_calls: list[ToolCall] = []
         taken = set(context.visible.call_ids)
         for call in calls:
-            arguments = {name: self._fill(text, values) for name, text in call.arguments}
+            arguments = {name: Template(text).substitute(values) for name, text in call.arguments}
             call_id = _make_call_id(context.message_count, call.tool, taken)
             taken.add(call_id)
             tool_calls.append(ToolCall(call_id=call_id, name=call.tool, arguments_json=json.dumps(arguments)))
-        return assistant(opening + self._fill(says, values), *tool_calls)
-
-    @staticmethod
-    def _fill(text: str, values: Mapping[str, str]) -> str:
-        return Template(text).substitute(values)
+        return assistant(opening + Template(says).substitute(values), *tool_calls)
 
 
 def _make_call_id(position: int, tool: str, taken: set[str]) -> str:
@@ -185,7 +179,4 @@ def build_reply(message: Message, prompt_tokens: int, profile: Profile) -> Reply
 
 def count_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
     """Tokens that tool schemas take of a prompt."""
-    return sum(
-        count_text_tokens(spec.name) + count_text_tokens(spec.description) + count_text_tokens(spec.parameters_json)
-        for spec in tools
-    )
+    return sum(count_text_tokens(text) for spec in tools for text in (spec.name, spec.description, spec.parameters_json))

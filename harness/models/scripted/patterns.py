@@ -63,10 +63,9 @@ class FactPatterns:
         """Name of every fact that a text tells, and where it does."""
         matches_by_fact: list[tuple[str, ValueOffsets]] = []
         for name, patterns in self._select_patterns(text):
-            matches = [match for pattern in patterns for match in pattern.finditer(text)]
+            matches = sorted((match for pattern in patterns for match in pattern.finditer(text)), key=re.Match.start)
             if matches:
-                ordered = sorted(matches, key=re.Match.start)
-                matches_by_fact.append((name, tuple((match[1], match.start()) for match in ordered)))
+                matches_by_fact.append((name, tuple((match[1], match.start()) for match in matches)))
         return tuple(matches_by_fact)
 
     def _has_fact(self, text: str) -> bool:
@@ -137,6 +136,30 @@ class StepCounters:
         """Indexes of the steps that a number shows done, without those that the number `after` did."""
         counts = self._counts[counter]
         return self._indexes[counter][bisect_right(counts, after) : bisect_right(counts, number)]
+
+
+class DonePattern(NamedTuple):
+    """How a text tells that a step is done."""
+
+    step: int
+    pattern: re.Pattern[str]
+    about: str
+    in_output: bool
+
+    def matches(self, text: str) -> bool:
+        """Whether a line of the text tells of the step as done."""
+        if self.about not in text:
+            return False
+        return any(self.pattern.search(line) for line in text.splitlines() if self.about in line)
+
+
+def compile_done_patterns(steps: Sequence[Step]) -> list[DonePattern]:
+    """Return the pattern of each step that a text can report as done."""
+    return [
+        DonePattern(index, re.compile(step.done.summary_pattern), step.done.required_text, step.done.in_output)
+        for index, step in enumerate(steps)
+        if step.done.summary_pattern
+    ]
 
 
 def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:

@@ -76,12 +76,8 @@ class Profile:
 
     def compute_seconds(self, input_tokens: int, output_tokens: int) -> float:
         """Time of one call on the virtual clock; never slept."""
-        return round(
-            self.first_token_seconds
-            + input_tokens / self.input_tokens_per_second
-            + output_tokens / self.output_tokens_per_second,
-            6,
-        )
+        reading_seconds = input_tokens / self.input_tokens_per_second
+        return round(self.first_token_seconds + reading_seconds + output_tokens / self.output_tokens_per_second, 6)
 
 
 ATTENTIVE = Profile(

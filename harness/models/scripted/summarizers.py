@@ -14,22 +14,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
 from harness import transcript
-from harness.errors import ContextOverflow
+from harness.errors import ContextOverflow, UnknownName, UsageError
 from harness.events import TextDelta
 from harness.messages import Message, assistant
+from harness.models.scripted import patterns
 from harness.models.scripted.agent import build_reply, count_tool_tokens
-from harness.models.scripted.patterns import (
-    MAX_CACHED_LINES,
-    MAX_CACHED_TASKS,
-    ReceiptPatterns,
-    StepCounters,
-    compile_fact_patterns,
-)
-from harness.models.scripted.profiles import Profile
+from harness.models.scripted.profiles import Profile, parse_probability
 from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ignore
-from harness.task import Fact, Script
+from harness.task import Fact, Script, Task
 from harness.tokens import Measured, Window
 from harness.transcript import RECEIPT
 
@@ -45,7 +39,7 @@ _STOP_WORDS = frozenset(
 """English words that are not looked for."""
 
 
-@lru_cache(maxsize=MAX_CACHED_LINES)
+@lru_cache(maxsize=patterns.MAX_CACHED_LINES)
 def split_words(line: str) -> tuple[str, ...]:
     """The words of a line that can be looked for, in small letters."""
     return tuple([word for word in _WORD.findall(line.lower()) if word not in _STOP_WORDS])
@@ -85,6 +79,9 @@ EMPTY_SUMMARY = "(no details were kept)"
 HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
 """A line of a summary prompt behind which material stands, e.g. `MESSAGES TO SUMMARIZE:`."""
 
+SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
+"""The scripted ones; P is a number from 0 to 1."""
+LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 DEFAULT_SUMMARY_TOKENS = 800
 MIN_LINE_WORDS = 6
 """What is shorter is hardly a sentence: listings, brackets, headings."""
@@ -146,29 +143,28 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
     return dict(sorted(sections.items(), key=lambda section: "TASK" not in section[0]))
 
 
-@lru_cache(maxsize=MAX_CACHED_TASKS)
+@lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
     """Keeps every line that carries a fact or is evidence of a step; may exceed the limit, being a bound.
 
     Of lines that count steps the highest is kept, and no receipt of a step that it counts.
     """
-    known, receipts, counters = compile_fact_patterns(facts), ReceiptPatterns(script.steps), StepCounters(script.steps)
-    done_patterns = [
-        (step.done.required_text, re.compile(step.done.summary_pattern)) for step in script.steps if step.done.summary_pattern
-    ]
+    known, receipts = patterns.compile_fact_patterns(facts), patterns.ReceiptPatterns(script.steps)
+    counters = patterns.StepCounters(script.steps)
+    done_patterns = patterns.compile_done_patterns(script.steps)
     repair_keys = {(call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls}
 
-    @lru_cache(maxsize=MAX_CACHED_LINES)
+    @lru_cache(maxsize=patterns.MAX_CACHED_LINES)
     def is_evidence(line: str, covered: frozenset[int]) -> bool:
         match = RECEIPT.match(line)
         if match is None:
-            return any(about in line and pattern.search(line) for about, pattern in done_patterns)
+            return any(pattern.matches(line) for pattern in done_patterns)
         tool, key, outcome = match.groups()
         return outcome in SUCCESS_OUTCOMES and (
             (tool, key) in repair_keys or any(index not in covered for index, _ in receipts.match_receipt(tool, key))
         )
 
-    read_counts = lru_cache(maxsize=MAX_CACHED_LINES)(counters.read)
+    read_counts = lru_cache(maxsize=patterns.MAX_CACHED_LINES)(counters.read)
 
     def has_highest_count(line: str, highest: Mapping[int, int]) -> bool:
         return any(highest[at] == number for at, number in read_counts(line).items())
@@ -229,6 +225,27 @@ def build_lossy_summarize(share: float, seed: int) -> Summarize:
     return summarize
 
 
-def return_empty_summary(_: str, __: int) -> str:
-    """Nothing: the lower bound."""
-    return EMPTY_SUMMARY
+def is_summarizer_variant(variant: str) -> bool:
+    """Whether a scripted model of that variant writes summaries."""
+    return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
+
+
+def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
+    """Return the function of a scripted summarizer.
+
+    Raises:
+        UnknownName: there is no summarizer of that name.
+        UsageError: the oracle has no task, or the P of `lossy-P` is no probability.
+    """
+    kind = name.removeprefix("scripted/")
+    if kind == "oracle":
+        if task is None:
+            raise UsageError("'scripted/oracle' keeps what a task's facts need, and no task was given")
+        return build_oracle_summarize(task.facts, task.script)
+    if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
+        return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)
+    if kind == "extractive":
+        return summarize_extractively
+    if kind == "empty":
+        return lambda _prompt, _limit_tokens: EMPTY_SUMMARY
+    raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})

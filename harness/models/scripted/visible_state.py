@@ -13,18 +13,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from harness import transcript
-from harness.messages import Message, ToolCall, ToolResult, extract_part_text
-from harness.models.scripted.patterns import (
-    MAX_CACHED_TASKS,
-    FactMatch,
-    ReceiptPatterns,
-    ReceiptSlot,
-    StepCounters,
-    build_call_key,
-    compile_fact_patterns,
-    list_look_ups,
-)
-from harness.task import Fact, Script, Step
+from harness.messages import Message, ToolCall, extract_part_text
+from harness.models.scripted import patterns
+from harness.task import Fact, Script
 
 MAX_CACHED_MESSAGES = 2_000
 """More than a window holds; a longer conversation is read as it grows and does not come back here."""
@@ -47,7 +38,7 @@ SUCCESS_OUTCOMES = frozenset({"ok", "exit code 0"})
 class MessageReading:
     """What one message shows, whatever stands around it."""
 
-    facts: tuple[FactMatch, ...] = ()
+    facts: tuple[patterns.FactMatch, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     output: str | None = None
     """Of an answered call; None where only a summary tells of it, so that a failure is not known by its output."""
@@ -86,7 +77,7 @@ class VisibleState:
     """(tool, key) of the look-ups behind it."""
     success_positions: dict[tuple[str, str], int] = field(default_factory=dict)
     """Position of the newest receipt that ended well, by (tool, key)."""
-    receipt_slots: set[ReceiptSlot] = field(default_factory=set)
+    receipt_slots: set[patterns.ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
     """By index of the step."""
     done_steps: set[int] = field(default_factory=set)
@@ -104,42 +95,36 @@ class MessageReader:
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
         """Compile the patterns; nothing here holds a value."""
-        self.counters = StepCounters(script.steps)
-        self._facts = compile_fact_patterns(tuple(facts))
-        self._done_patterns = [
-            _DonePattern.from_step(index, step) for index, step in enumerate(script.steps) if step.done.summary_pattern
-        ]
+        self.counters = patterns.StepCounters(script.steps)
+        self._facts = patterns.compile_fact_patterns(tuple(facts))
+        self._done_patterns = patterns.compile_done_patterns(script.steps)
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
         """What a message shows, given the call that it answers if it is a tool's and the call is visible."""
-        self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(ReceiptPatterns(script.steps).match_receipt)
-        """See `ReceiptPatterns.signs`."""
+        self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
+        """See `ReceiptPatterns.match_receipt`."""
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = extract_searchable_text(message)
         facts = self._facts.find_newest(text)
-        if message.role == "tool":
-            if call is None:
-                return MessageReading(facts, characters=len(text))
-            return self._read_result(facts, call, message.results[0], len(text))
-        if message.calls:
+        if message.calls or (message.role == "tool" and call is None):
             return MessageReading(facts, characters=len(text))
-        named = frozenset(tale.step for tale in self._done_patterns if tale.matches(text))
-        counted = tuple(self.counters.read(text).items())
-        receipts = tuple(_find_receipts(text))
-        return MessageReading(facts, receipts, named_steps=named, highest_counts=counted, characters=len(text))
+        listed, output, report, done_patterns = frozenset[str](), None, text, self._done_patterns
+        if call is None:
+            receipts = tuple(_find_receipts(text))
+        else:
+            result = message.results[0]
+            report = output = result.output
+            succeeded = transcript.read_outcome(result) in SUCCESS_OUTCOMES
+            receipts = (Receipt(call.name, transcript.find_key_argument(call), succeeded),)
+            done_patterns = [pattern for pattern in done_patterns if pattern.in_output]
+            if succeeded and call.name == "list_directory":
+                listed = _parse_listing(receipts[0].key, output)
+        named = frozenset(pattern.step for pattern in done_patterns if pattern.matches(report))
+        counted = tuple(self.counters.read(report).items())
+        return MessageReading(facts, receipts, output, listed, named, counted, len(text))
 
-    def _read_result(self, facts: tuple[FactMatch, ...], call: ToolCall, result: ToolResult, characters: int) -> MessageReading:
-        receipt = Receipt(call.name, transcript.find_key_argument(call), transcript.read_outcome(result) in SUCCESS_OUTCOMES)
-        listed = (
-            _parse_listing(receipt.key, result.output) if call.name == "list_directory" and receipt.succeeded else frozenset()
-        )
-        output_patterns = (tale for tale in self._done_patterns if tale.in_output)
-        named = frozenset(tale.step for tale in output_patterns if tale.matches(result.output))
-        counted = tuple(self.counters.read(result.output).items())
-        return MessageReading(facts, (receipt,), result.output, listed, named, counted, characters)
 
-
-@lru_cache(maxsize=MAX_CACHED_TASKS)
+@lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_message_reader(facts: tuple[Fact, ...], script: Script) -> MessageReader:
     """The reader of a task's messages: one object for all its sessions in this process."""
     return MessageReader(facts, script)
@@ -156,7 +141,7 @@ class ConversationReader:
         for index, step in enumerate(script.steps):
             for path in step.done.listed_paths:
                 self._by_path.setdefault(path, []).append(index)
-        self._look_up_keys = {build_call_key(call) for fact in facts for call in list_look_ups(fact)}
+        self._look_up_keys = {patterns.build_call_key(call) for fact in facts for call in patterns.list_look_ups(fact)}
         self._last: tuple[tuple[Message, ...], VisibleState] | None = None
 
     def read(self, messages: tuple[Message, ...]) -> VisibleState:
@@ -178,9 +163,8 @@ class ConversationReader:
             message = messages[index]
             calls.update((call.call_id, call) for call in message.calls)
             if index >= first:
-                yield self._message_reader.read(
-                    message, calls.get(message.results[0].call_id) if message.role == "tool" else None
-                )
+                call = calls.get(message.results[0].call_id) if message.role == "tool" else None
+                yield self._message_reader.read(message, call)
 
     def build_state(self, reading: MessageReading) -> VisibleState:
         """What would be seen if one message were all."""
@@ -208,9 +192,8 @@ class ConversationReader:
     def _add_listed(self, visible: VisibleState, new: frozenset[str]) -> None:
         visible.listed_paths |= new
         touched = {index for path in new for index in self._by_path.get(path, ())}
-        visible.done_steps.update(
-            index for index in touched if visible.listed_paths.issuperset(self._steps[index].done.listed_paths)
-        )
+        listed = visible.listed_paths
+        visible.done_steps.update(index for index in touched if listed.issuperset(self._steps[index].done.listed_paths))
 
     def _add_calls(self, visible: VisibleState, message: Message) -> None:
         keys = {(call.name, transcript.find_key_argument(call)) for call in message.calls}
@@ -233,25 +216,6 @@ class ConversationReader:
             wanted = range(len(self._steps[index].done.receipts))
             if all((index, slot) in visible.receipt_slots for slot in wanted):
                 visible.done_steps.add(index)
-
-
-class _DonePattern(NamedTuple):
-    """How a text tells that a step is done."""
-
-    step: int
-    pattern: re.Pattern[str]
-    about: str
-    in_output: bool
-
-    @classmethod
-    def from_step(cls, index: int, step: Step) -> "_DonePattern":
-        return cls(index, re.compile(step.done.summary_pattern), step.done.required_text, step.done.in_output)
-
-    def matches(self, text: str) -> bool:
-        """Whether a line of the text tells of the step as done."""
-        if self.about not in text:
-            return False
-        return any(self.pattern.search(line) for line in text.splitlines() if self.about in line)
 
 
 def _find_caller_index(messages: tuple[Message, ...], index: int) -> int:

@@ -15,8 +15,8 @@ from harness.models.scripted.summarizers import (
     Summarize,
     build_lossy_summarize,
     build_oracle_summarize,
+    build_summarize,
     extract_material,
-    return_empty_summary,
     summarize_extractively,
 )
 from harness.models.tokenizer import count_text_tokens
@@ -93,7 +93,7 @@ def test_instructions_are_not_material() -> None:
 
 
 def test_the_empty_summarizer_says_nothing_but_is_no_failure() -> None:
-    assert summary(return_empty_summary) == EMPTY_SUMMARY
+    assert summary(build_summarize("scripted/empty", None, 0)) == EMPTY_SUMMARY
     assert EMPTY_SUMMARY.strip()
 
 
@@ -124,7 +124,7 @@ def kept(share: float, seed: int = 0, request: SummaryRequest = LONG) -> list[st
 def test_without_loss_the_lossy_summarizer_is_the_extractive_one_and_with_full_loss_the_empty_one(seed: int) -> None:
     assert len(KEPT) > 20
     assert kept(0.0, seed) == KEPT
-    assert summary(build_lossy_summarize(1.0, seed), LONG) == summary(return_empty_summary, LONG)
+    assert summary(build_lossy_summarize(1.0, seed), LONG) == summary(build_summarize("scripted/empty", None, 0), LONG)
 
 
 @given(one=SHARES, other=SHARES, seed=st.integers(0, 9))
