@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
     from harness.experiment.trial import Trial
-    from harness.inspection.requests import reconstruct_request
-    from harness.inspection.timeline import Inspection, inspect_session
+    from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
     from harness.models.factory import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
     from harness.sandboxes.backends import SandboxChoice
@@ -71,7 +70,7 @@ _MODULE_BY_NAME = {
     "open_model": "harness.models.factory",
     "open_sandbox": "harness.sandboxes",
     "open_summarizer": "harness.models.factory",
-    "reconstruct_request": "harness.inspection.requests",
+    "reconstruct_request": "harness.inspection.timeline",
     "report": "harness.analysis",
     "retention": "harness.analysis.figures.retention",
     "success_heatmap": "harness.analysis.figures.success_heatmap",

@@ -117,6 +117,11 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
     refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
 
 
+def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
+    """Return the attributes of a value that have the name of a field of another class, by name."""
+    return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
+
+
 def to_path(value: "str | os.PathLike[str] | None") -> Path | None:
     """Return a path for a text or another path-like object, and any other value, e.g. None, as it is."""
     return Path(value) if isinstance(value, str | os.PathLike) else value

@@ -7,6 +7,7 @@ taken up again. What streams by while a step runs (its start, pieces of the answ
 shown, never logged.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -391,3 +392,6 @@ class CallRepeated:
 Signal: TypeAlias = (
     StepStarted | TextDelta | ToolStarted | ToolEnded | Waiting | Notice | ContextUsage | StateChanged | CallRepeated
 )
+
+EventListener: TypeAlias = Callable[[Entry | Signal], None]
+"""Function that is called with every logged entry and every signal of a session, in order."""

@@ -20,13 +20,12 @@ from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDetector, Toolbox, make_interrupted_result
 from harness.errors import ContextOverflow, ModelError, SandboxError, format_count
 from harness.events import (
-    Entry,
     Event,
+    EventListener,
     Hook,
     MessageAdded,
     SessionEnded,
     SessionStarted,
-    Signal,
     StepFinished,
     StepStarted,
     StopReason,
@@ -107,7 +106,7 @@ class Agent:
     inbox: Inbox = field(default_factory=Inbox)
     instructions: str = ""
     cancellation: Cancellation | None = None
-    listen: Callable[[Entry | Signal], None] = ignore
+    listen: EventListener = ignore
     loop_detector: LoopDetector | None = None
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     save_workspace: Callable[[int], Sequence[Event]] | None = None

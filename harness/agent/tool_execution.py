@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, TypeAlias
 
-from harness.events import Entry, Signal, ToolEnded, ToolStarted
+from harness.events import EventListener, ToolEnded, ToolStarted
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import Tool
 
@@ -12,7 +12,7 @@ from harness.protocols import Tool
 class Toolbox:
     """Tools by name. Thread-safe if they are."""
 
-    def __init__(self, tools: Sequence[Tool], listen: Callable[[Entry | Signal], None]) -> None:
+    def __init__(self, tools: Sequence[Tool], listen: EventListener) -> None:
         """Let `listen` hear which call starts, and its result."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self._listen = listen

@@ -15,8 +15,7 @@ from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, load_session, resolve_session
 from harness.cli.terminal import build_named_grid, build_table, format_line, print_parts
 from harness.errors import format_count
-from harness.inspection.requests import SentRequest, reconstruct_request
-from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint, inspect_session
+from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest, StepPoint, inspect_session, reconstruct_request
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Literal, Self
 from harness.codec import to_path
 from harness.errors import UsageError
 from harness.experiment.grid import Arm, Cell, Grid
-from harness.experiment.job import CacheSettings, Job
+from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import Settings, read_plan
 from harness.experiment.preflight import check_trials, choose_backends
 from harness.experiment.progress import Display, RunProgress, choose_display
-from harness.experiment.provenance import Provenance, collect_provenance
 from harness.experiment.quantiles import UncompressedRun
-from harness.experiment.record import encode_axes
 from harness.experiment.run_trial import run_trial
 from harness.experiment.runner import Runner, handle_interrupts
 from harness.experiment.trial import Trial
-from harness.experiment.workers import ProcessWorkers, ThreadWorkers, TrialRunner, Workers
+from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Workers
 from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
 from harness.models.local.server import serve_models
@@ -144,7 +142,7 @@ class Experiment:
         count = (os.cpu_count() or 1) if workers is None else workers
         if type(count) is not int or count < 1:
             raise UsageError(f"workers: a whole number of trials at a time is needed, at least 1 (got {workers!r})")
-        run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, run_trial)
+        run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local)
         self.check()
         run.run(folder, retry_failed=retry_failed)
         from harness.store.results import load  # noqa: PLC0415  (pandas; see _Run.run)
@@ -161,7 +159,6 @@ class _ExperimentRun:
     display: Display
     stop_event: threading.Event
     unsafe_local: bool
-    run_job: TrialRunner
 
     def run(self, folder: Path, *, retry_failed: bool) -> None:
         from harness.store.tables import export  # noqa: PLC0415  (pyarrow: slow, and of no use to workers that load a script)
@@ -207,17 +204,16 @@ class _ExperimentRun:
     def _build_job(
         self, cell: Cell, backend: str, provenance: Provenance, output: OutputFolder, cache_settings: CacheSettings | None
     ) -> Job:
-        trial_id = cell.trial.trial_id
         uses_cache = self.experiment.settings.action_cache == "on" or is_scripted(cell.trial.model)
         return Job(
             trial=cell.trial,
-            trial_id=trial_id,
+            trial_id=cell.trial.trial_id,
             experiment=self.experiment.name,
             arm=cell.arm,
             axes=cell.axes,
             backend=backend,
             provenance=provenance,
-            journal=output.locate_trial_journal(trial_id),
+            journal=output.locate_trial_journal(cell.trial.trial_id),
             unsafe_local=self.unsafe_local,
             cache_settings=cache_settings if uses_cache else None,
         )
@@ -237,6 +233,5 @@ class _ExperimentRun:
 
     def _open_workers(self) -> Workers:
         settings = self.experiment.settings
-        kinds: Mapping[str, type[ProcessWorkers | ThreadWorkers]]
-        kinds = {"processes": ProcessWorkers, "threads": ThreadWorkers}
-        return kinds[settings.executor](self.workers, self.run_job, settings.trial_timeout_seconds)
+        kind = ProcessWorkers if settings.executor == "processes" else ThreadWorkers
+        return kind(self.workers, run_trial, settings.trial_timeout_seconds)

@@ -132,9 +132,7 @@ class Grid(Sequence[Cell]):
 def _normalize_values(path: str, raw_values: object) -> list[object]:
     """The values of an axis as a plan has them; in a notebook policies may be among them, and numbers of numpy."""
     if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
-        raise UsageError(
-            f"axes.{path}: a list of values is needed (got {repr(raw_values)[:80]}); write [...] around a single one"
-        )
+        raise UsageError(f"axes.{path}: a list of values is needed (got {raw_values!r:.80}); write [...] around a single one")
     return [_normalize_value(value) for value in raw_values]
 
 
@@ -160,11 +158,8 @@ def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
         if first_cell is cell:
             yield cell
         elif first_cell.quantiles != cell.quantiles:
-            raise UsageError(
-                f"{_format_quantiles(first_cell) or 'a number'} and "
-                f"{_format_quantiles(cell) or 'a number'} are the same trial of "
-                f"{cell.trial.problem}; leave one out"
-            )
+            values = " and ".join(_format_quantiles(one) or "a number" for one in (first_cell, cell))
+            raise UsageError(f"{values} are the same trial of {cell.trial.problem}; leave one out")
 
 
 def _format_quantiles(cell: Cell) -> str:
@@ -194,10 +189,8 @@ class _ArmNamer:
                     if flat not in tables:
                         tables.append(flat)
         for (path, kind), tables in all_tables.items():
-            field_names = sorted({name for table in tables for name in table})
-            self._differ[path, kind] = [
-                name for name in field_names if any(one.get(name) != tables[0].get(name) for one in tables)
-            ]
+            names = sorted({name for table in tables for name in table})
+            self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
 
     def format_name(self, axes: Mapping[str, object]) -> str:
         """A point of the grid but for task and seed; empty when there is nothing else."""
@@ -230,14 +223,9 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
     for cell in cells:
         first = first_cells.setdefault(cell.arm, cell)
         if _extract_configuration(first) != _extract_configuration(cell):
-            first_table, other_table = flatten(_drop_block_axes(first)), flatten(_drop_block_axes(cell))
-            differing_paths = [
-                path for path in dict.fromkeys([*first_table, *other_table]) if first_table.get(path) != other_table.get(path)
-            ]
-            raise UsageError(
-                f"arms: {cell.arm!r} names two configurations, which differ in "
-                f"{', '.join(differing_paths)}; give one another name"
-            )
+            one, other = flatten(_drop_block_axes(first)), flatten(_drop_block_axes(cell))
+            differing = ", ".join(path for path in {**one, **other} if one.get(path) != other.get(path))
+            raise UsageError(f"arms: {cell.arm!r} names two configurations, which differ in {differing}; give one another name")
 
 
 def _extract_configuration(cell: Cell) -> object:
@@ -256,9 +244,8 @@ def _refuse_invalid_axes(axes: Mapping[str, list[object]], arms: Sequence[Arm]) 
         expanded_values = [_expand_value(path, value) for value in values]
         for place, value in enumerate(values):
             if expanded_values[place] in expanded_values[:place]:
-                raise UsageError(
-                    f"axes.{path}: {_format_short(value):.80} stands there twice; `replicate` is the axis that runs it again"
-                )
+                text = f"{_format_short(value):.80}"
+                raise UsageError(f"axes.{path}: {text} stands there twice; `replicate` is the axis that runs it again")
     names = [arm.name for arm in arms]
     for name in names:
         if not name.strip() or names.count(name) > 1:

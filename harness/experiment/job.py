@@ -1,17 +1,92 @@
 """The two values that cross between the runner and a trial: a job and its finished trial."""
 
+import json
+import platform
+import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
+from harness import codec
 from harness.agent.loop import Limits
-from harness.experiment.provenance import Provenance
-from harness.experiment.trial import Trial
+from harness.codec import VERSION_TAG
+from harness.compaction.description import inspect_abilities
+from harness.compaction.scaling import FittedPolicy
+from harness.experiment.trial import Trial, to_plain
 from harness.models.factory import DEFAULT_WIRING, Wiring
+from harness.models.local.catalogue import is_local
+from harness.models.local.model import describe_local_model
+from harness.models.scripted.profiles import is_scripted
+from harness.protocols import SandboxInfo
+from harness.session.grading import GradedCheck
 from harness.session.spec import SessionSpec
+from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, TrialRecord
 from harness.task import Task
+
+Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
+"""How real a trial is (RESEARCH 5.2): L0 all scripted, L1 a real summarizer under a scripted agent, L3 a real agent."""
+
+RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
+"""Those whose version can change a result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """What all trials of one run have in common."""
+
+    git_commit: str | None
+    """Of the checkout that the code runs from, `+changes` where files differ from it; None = not run from a checkout."""
+    python: str
+    platform: str
+    packages: tuple[tuple[str, str], ...]
+    price_table: str
+    configuration_version: str = VERSION_TAG
+    """The version of the meaning of configurations, part of every trial id."""
+
+
+def collect_provenance(price_table: str) -> Provenance:
+    """Look at this process; once a run."""
+    return Provenance(
+        git_commit=_find_commit(Path(__file__).parent),
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        packages=tuple((name, found) for name in RECORDED_PACKAGES if (found := _find_version(name))),
+        price_table=price_table,
+    )
+
+
+def classify_level(trial: Trial) -> Level:
+    """How close to reality a trial is."""
+    if not is_scripted(trial.model):
+        return "L3"
+    return "L0" if trial.summarizer is None or is_scripted(trial.summarizer) else "L1"
+
+
+def _find_version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _find_commit(folder: Path) -> str | None:
+    if _run_git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None
+    commit = _run_git(folder, "rev-parse", "HEAD")
+    changed_files = _run_git(folder, "status", "--porcelain", "--untracked-files=no", ".")
+    return commit and commit + ("+changes" if changed_files else "")
+
+
+def _run_git(folder: Path, *arguments: str) -> str | None:
+    """What git says; None when it fails or is not there."""
+    try:
+        process = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return process.stdout.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +150,101 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
         sandbox=trial.sandbox,
         repeated="continue",
     )
+
+
+MAX_ERROR_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How an attempt ended."""
+
+    status: Literal["completed", "failed", "crashed"]
+    reason: str
+    error: str = ""
+    traceback: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class TrialRun:
+    """Everything known of a running trial; whatever stands here when something breaks is what is recorded."""
+
+    started_at: float
+    """Seconds since the epoch."""
+    session_id: str = ""
+    totals: TrialTotals = field(default_factory=TrialTotals)
+    fitted_policy: FittedPolicy | None = None
+    """Policy in the window of the model; None = the trial broke off before its session was assembled."""
+    sandbox: SandboxInfo | None = None
+    container: str | None = None
+    """Name of the container (S0.2); None = the backend starts none."""
+    graded_checks: tuple[GradedCheck, ...] = ()
+    ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
+
+    def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
+        """Build the rows of the trial as it stands."""
+        record = _build_trial_record(job, self, ended_at - self.started_at)
+        return FinishedTrial(record, tuple(_build_check_record(job.trial_id, judged) for judged in self.graded_checks))
+
+
+def encode_axes(axes: Mapping[str, object]) -> str:
+    """Return the stored form of a trial's value on each axis."""
+    return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
+
+
+def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRecord:
+    trial, totals, start_event, fitted, ending = job.trial, run.totals, run.totals.start_event, run.fitted_policy, run.ending
+    passed_count = sum(judged.passed for judged in run.graded_checks)
+    return TrialRecord(
+        trial_id=job.trial_id,
+        session_id=run.session_id,
+        experiment=job.experiment,
+        arm=job.arm,
+        task=trial.problem,
+        seed=trial.seed,
+        replicate=trial.replicate,
+        model=start_event.model if start_event else trial.model,
+        policy=trial.policy_kind,
+        policy_json=codec.to_canonical_json(trial.policy),
+        config_json=codec.to_canonical_json(to_plain(trial), dict),
+        axes_json=encode_axes(job.axes),
+        window_tokens=start_event.window_tokens if start_event else trial.window_tokens or 0,
+        threshold_tokens=start_event.threshold_tokens if start_event else None,
+        max_steps=trial.max_steps,
+        level=classify_level(trial),
+        status=ending.status,
+        reason=ending.reason,
+        success=bool(run.graded_checks) and passed_count == len(run.graded_checks),
+        score=passed_count / len(run.graded_checks) if run.graded_checks else 0.0,
+        **codec.copy_fields(totals, TrialRecord),
+        sandbox=run.sandbox.backend if run.sandbox else job.backend,
+        action_hits=totals.cache_counts.hits if totals.cache_counts else None,
+        action_misses=totals.cache_counts.misses if totals.cache_counts else None,
+        scale=1.0 if trial.nominal_window_tokens is None else fitted.scale if fitted else None,
+        activity=totals.classify_activity(inspect_abilities(fitted.policy)) if fitted else None,
+        started_at_ms=int(run.started_at * 1000),
+        wall_seconds=wall_seconds,
+        error=ending.error[:MAX_ERROR_CHARACTERS],
+        traceback=ending.traceback,
+        provenance_json=_encode_provenance(job, run),
+    )
+
+
+def _build_check_record(trial_id: str, graded_check: GradedCheck) -> CheckRecord:
+    check, passed, detail = graded_check.check, graded_check.passed, graded_check.detail
+    return CheckRecord(trial_id=trial_id, check=check.name, title=check.title, passed=passed, detail=detail)
+
+
+def _encode_provenance(job: Job, run: TrialRun) -> str:
+    trial, cassette = job.trial, job.wiring.cassette
+    trial_fields = {
+        "model": trial.model,
+        "summarizer": trial.summarizer,
+        "cassette": cassette.describe() if cassette and not all(map(is_scripted, trial.models)) else None,
+        "local_models": [describe_local_model(name) for name in trial.models if is_local(name)],
+        "task_seed": trial.seed,
+        "model_seed": trial.model_seed,
+        "sandbox": codec.to_plain(run.sandbox) if run.sandbox else None,
+        "container": run.container,
+    }
+    return codec.to_canonical_json({**codec.to_plain(job.provenance), **trial_fields}, dict)

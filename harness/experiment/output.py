@@ -66,9 +66,8 @@ class OutputFolder:
         """
         for record in self.journal.list_trials():
             label = labels.get(record.trial_id) or _make_earlier_label(record)
-            if label != (record.experiment, record.arm, record.axes_json):
-                experiment, arm, axes_json = label
-                relabelled = replace(record, experiment=experiment, arm=arm, axes_json=axes_json)
+            relabelled = replace(record, **label._asdict())
+            if relabelled != record:
                 self.journal.record_trial(relabelled, self.journal.list_checks(record.trial_id))
 
     def import_trial(self, finished_trial: FinishedTrial) -> None:

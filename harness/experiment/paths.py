@@ -1,7 +1,7 @@
 """Dotted paths into nested tables: how axes, arms and error messages name one value of a trial."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from harness.errors import UnknownName, UsageError
@@ -24,6 +24,13 @@ def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, obj
         is_leaf = not isinstance(value, Mapping) or "kind" in value
         flat.update({path: value} if is_leaf else list_changes(value, f"{path}."))  # type: ignore[arg-type]
     return flat
+
+
+def refuse_unknown_paths(paths: Iterable[str], known: Collection[str], location: str) -> None:
+    """Raise `UnknownName` at the first path that is not known, with the nearest known paths."""
+    for path in paths:
+        if path not in known:
+            raise UnknownName(f"path in {location}:", path, known)
 
 
 def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
@@ -51,8 +58,8 @@ def with_values(table: Mapping[str, object], values: Mapping[str, object], locat
     """
     copy = _copy(table)
     for path in sorted(values):
-        if look_up_value(copy, path) is None and path not in (known := set(list_paths(copy))):
-            raise UnknownName(f"path in {location}:", path, known)
+        if look_up_value(copy, path) is None:
+            refuse_unknown_paths([path], set(list_paths(copy)), location)
         *parents, last = path.split(".")
         holder: Any = copy
         for step in parents:

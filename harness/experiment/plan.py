@@ -16,13 +16,14 @@ from harness import codec
 from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm
-from harness.experiment.paths import flatten, refuse_coerced
+from harness.experiment.paths import flatten, refuse_coerced, refuse_unknown_paths
 from harness.experiment.quantiles import find_quantile_texts
 from harness.experiment.trial import Trial, from_plain
 from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.action_cache.cache import MAX_BYTES
 
 PLAN_FILE_NAME = "plan.toml"
+TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +79,8 @@ def read_plan(path: Path) -> PlanFile:
     """
     file = path / PLAN_FILE_NAME if path.is_dir() else path
     tables = _load_tables(file)
-    for name in tables:
-        if name not in {"experiment", "trial", "axes", "arms"}:
-            raise UnknownName(f"table in {file.name}:", name, ("experiment", "trial", "axes", "arms"))
+    for name in sorted(tables.keys() - TABLE_NAMES):
+        raise UnknownName(f"table in {file.name}:", name, TABLE_NAMES)
     trial = _read_table(tables, "trial")
     for field_path, text in find_quantile_texts(trial).items():
         raise UsageError(
@@ -115,10 +115,7 @@ def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _parse_settings(table: Mapping[str, Any]) -> Settings:
-    allowed = [field.name for field in fields(Settings)]
-    for name in table:
-        if name not in allowed:
-            raise UnknownName("path in experiment:", name, allowed)
+    refuse_unknown_paths(table, [field.name for field in fields(Settings)], "experiment")
     settings = codec.from_plain(Settings, table, "experiment")
     refuse_coerced(table, codec.to_plain(settings), "experiment")
     for name in ("trial_timeout_seconds", "stall_seconds"):
@@ -140,11 +137,6 @@ def _parse_axes(table: Mapping[str, Any]) -> dict[str, list[object]]:
 def _parse_arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError("arms: write each arm under its own [[arms]]")
-    arms = []
     for place, table in enumerate(tables):
-        for name in table:
-            if name not in {"name", "trial"}:
-                raise UnknownName(f"path in arms[{place}]:", name, ("name", "trial"))
-        arm = codec.from_plain(Arm, table, f"arms[{place}]")
-        arms.append(arm)
-    return tuple(arms)
+        refuse_unknown_paths(table, ("name", "trial"), f"arms[{place}]")
+    return tuple([codec.from_plain(Arm, table, f"arms[{place}]") for place, table in enumerate(tables)])

@@ -4,6 +4,7 @@ Nothing is written and no model is called. What was found out on the way (the sa
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
@@ -12,13 +13,8 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring
 from harness.models.registry import look_up_window
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes import choose_backend
-from harness.session.preflight import (
-    check_assembly,
-    count_first_request_tokens,
-    count_output_tool_tokens,
-    find_warnings,
-)
-from harness.task import Task, World
+from harness.session.preflight import check_assembly, count_first_request_tokens, count_output_tool_tokens, find_warnings
+from harness.task import Task
 from harness.tasks import make_task
 from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
@@ -40,20 +36,17 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     """
     if cassette is not None:
         cassette.check()
-    wiring = Wiring(cassette=cassette)
-    tasks: dict[tuple[str, int, World], tuple[Task, int]] = {}
+    wiring, make_task_once, count_once = Wiring(cassette=cassette), cache(make_task), cache(count_first_request_tokens)
     checked_arms = set[object]()
     for trial in trials:
         key = (trial.task, trial.seed, trial.world)
-        if key not in tasks:
-            made = make_task(*key)
-            tasks[key] = made, count_first_request_tokens(made.prompt, made.runtime)
         arm = (*key, trial.model, trial.tool_calls, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
         if arm not in checked_arms:
             checked_arms.add(arm)
-            task, first_tokens = tasks[key]
+            task = make_task_once(*key)
             output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-            check_assembly(build_session_spec(trial, task, wiring), trial.task, first_tokens + output_tool_tokens)
+            first_tokens = count_once(task.prompt, task.runtime) + output_tool_tokens
+            check_assembly(build_session_spec(trial, task, wiring), trial.task, first_tokens)
 
 
 def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
@@ -64,12 +57,12 @@ def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
     distinct_trials = {
         (one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials
     }
-    tasks: dict[tuple[str, World], Task] = {}
+    tasks: dict[str, Task] = {}
     warnings = dict[str, None]()
-    for (name, world, *_), trial in distinct_trials.items():
-        if (name, world) not in tasks:
-            tasks[name, world] = make_task(name, trial.seed, world)
-        spec = build_session_spec(trial, tasks[name, world])
+    for trial in distinct_trials.values():
+        if trial.problem not in tasks:
+            tasks[trial.problem] = make_task(trial.task, trial.seed, trial.world)
+        spec = build_session_spec(trial, tasks[trial.problem])
         warnings.update(dict.fromkeys(find_warnings(spec, _find_window(trial), trial.problem)))
     return tuple(warnings)
 
@@ -87,15 +80,12 @@ def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> M
         SandboxUnavailable: a backend that a trial asks for does not work here or lacks the runtime, or none at all does.
         UsageError: `local` without leave to run unsandboxed.
     """
+    choose_once = cache(choose_backend)
     runtimes: dict[str, str] = {}
-    chosen: dict[tuple[str, str | None, str], str] = {}
     backends = {}
     for trial in trials:
         if trial.task not in runtimes:
             runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
-        runtime = runtimes[trial.task]
-        choice = (trial.sandbox.backend, trial.sandbox.image, runtime)
-        if choice not in chosen:
-            chosen[choice] = choose_backend(trial.sandbox.image, runtime, trial.sandbox.backend, unsafe_local=unsafe_local)
-        backends[trial.trial_id] = chosen[choice]
+        choice, runtime = trial.sandbox, runtimes[trial.task]
+        backends[trial.trial_id] = choose_once(choice.image, runtime, choice.backend, unsafe_local=unsafe_local)
     return backends

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TextIO, TypeAlias
+from typing import Any, Literal, Protocol, TextIO, TypeAlias, get_args
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,7 +20,6 @@ from harness.store.records import TrialRecord
 from harness.text import replace_control_characters
 
 DisplayKind: TypeAlias = Literal["auto", "rich", "plain", "notebook", "off"]
-DISPLAY_KINDS = ("auto", "rich", "plain", "notebook", "off")
 MAX_NAME_CHARACTERS = 100
 
 
@@ -59,10 +58,8 @@ class RunProgress:
     @property
     def summary(self) -> str:
         """One line that says it all."""
-        phrases = [
-            f"{self.previously_finished + self.finished}/{self.total_trials} trials",
-            f"{self.succeeded}/{self.finished} succeeded",
-        ]
+        finished = self.previously_finished + self.finished
+        phrases = [f"{finished}/{self.total_trials} trials", f"{self.succeeded}/{self.finished} succeeded"]
         phrases += [f"{self.previously_finished} kept from before"] if self.previously_finished else []
         phrases += [f"{self.crashed} crashed"] if self.crashed else []
         return ", ".join(phrases)
@@ -72,10 +69,8 @@ def format_record(record: TrialRecord) -> str:
     """A finished trial in one line."""
     verdict = "success" if record.success else f"score {record.score:.2f}"
     ending = "" if record.status == "completed" else f", {record.status}: {record.reason}"
-    totals = (
-        f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}, {record.wall_seconds:.1f} s"
-    )
-    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {verdict}{ending} ({totals})"
+    counts = f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}"
+    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {verdict}{ending} ({counts}, {record.wall_seconds:.1f} s)"
 
 
 class Display(Protocol):
@@ -115,7 +110,7 @@ class PlainDisplay:
         self._shown_count = progress.finished
         count = f"{progress.previously_finished + progress.finished}/{progress.total_trials}"
         line = f"[{count}] {progress.last_result or progress.experiment}"
-        print(replace_control_characters(line, " ", keep=""), file=self._stream, flush=True)
+        print(_clean_line(line), file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing is left to say."""
@@ -133,10 +128,7 @@ class RichDisplay:
 
     def show(self, progress: RunProgress) -> None:
         """Move the bar; it redraws itself."""
-        name, last = (
-            escape(replace_control_characters(progress.experiment, " ", keep="")),
-            escape(replace_control_characters(progress.last_result, " ", keep="")),
-        )
+        name, last = (escape(_clean_line(text)) for text in (progress.experiment, progress.last_result))
         if self._task is None:
             self._task = self._bar.add_task(name, total=progress.total_trials, last="")
             self._bar.start()
@@ -170,10 +162,7 @@ class NotebookDisplay:
     def _flush(self) -> None:
         if self._pending is None:
             return
-        bundle = {
-            "text/plain": replace_control_characters(self._pending.summary, " ", keep=""),
-            "text/html": render_html(self._pending),
-        }
+        bundle = {"text/plain": _clean_line(self._pending.summary), "text/html": render_html(self._pending)}
         if self._handle is None:
             self._handle = self._display(bundle, raw=True, display_id=True)
         else:
@@ -181,12 +170,15 @@ class NotebookDisplay:
         self._pending, self._shown_at = None, self._clock()
 
 
+def _clean_line(text: str) -> str:
+    return replace_control_characters(text, " ", keep="")
+
+
 def render_html(progress: RunProgress) -> str:
     """A progress bar with counts; every text is escaped."""
     finished = progress.previously_finished + progress.finished
     bar = f"<progress value='{finished}' max='{max(1, progress.total_trials)}'></progress>"
-    rows = [f"<b>{html.escape(progress.experiment)}</b> {bar}"]
-    rows.append(html.escape(progress.summary))
+    rows = [f"<b>{html.escape(progress.experiment)}</b> {bar}", html.escape(progress.summary)]
     rows += [f"last: {html.escape(progress.last_result)}"] if progress.last_result and finished < progress.total_trials else []
     rows += [f"running: {html.escape('; '.join(progress.running_trials))}"] if progress.running_trials else []
     return "<div>" + "<br>".join(rows) + "</div>"
@@ -198,8 +190,8 @@ def choose_display(kind: str = "auto") -> Display:
     Raises:
         UnknownName: there is no display of that name.
     """
-    if kind not in DISPLAY_KINDS:
-        raise UnknownName("progress display", kind, DISPLAY_KINDS)
+    if kind not in get_args(DisplayKind):
+        raise UnknownName("progress display", kind, get_args(DisplayKind))
     if kind == "auto":
         kind = "notebook" if _find_notebook_display() else "rich" if sys.stderr.isatty() else "plain"
     if kind == "notebook":

@@ -17,13 +17,15 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
+from harness import codec
 from harness.errors import UsageError, format_count
 from harness.events import Entry, MessageAdded
 from harness.experiment.paths import flatten, with_values
-from harness.experiment.trial import Trial, from_plain
+from harness.experiment.trial import Trial, format_problem, from_plain
 from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
 from harness.store.sessions.lookup import JOURNALS_FOLDER, list_journals
+from harness.task import World
 from harness.tokens import Counter, QuarterOfCharacters
 from harness.view import drop_rolled_back
 
@@ -99,11 +101,12 @@ class UncompressedRun:
         """
         self._folder, self._journal = folder, _find_journal(folder)
         with Journal.open(self._journal, read_only=True) as journal:
-            self._trials = [trial for trial in journal.list_trials() if _is_usable(trial)]
-        if not self._trials:
-            raise UsageError(
-                f"{_format_setting(folder)}: no trial of policy 'none' is among its results; run one, e.g. as an arm"
-            )
+            trials = [trial for trial in journal.list_trials() if _is_usable(trial)]
+        if not trials:
+            raise UsageError(f"{_format_setting(folder)}: its results have no trial of policy 'none'; run one, e.g. as an arm")
+        self._trials_by_problem: dict[str, list[TrialRecord]] = {}
+        for trial in trials:
+            self._trials_by_problem.setdefault(_describe_problem(json.loads(trial.config_json)), []).append(trial)
         self._pools: dict[tuple[str, Counter], RequestPool] = {}
 
     def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
@@ -122,15 +125,13 @@ class UncompressedRun:
         return self._pools[key]
 
     def _read_pool(self, problem: str, counter: Counter) -> RequestPool:
-        trials = [trial for trial in self._trials if _describe_problem(json.loads(trial.config_json)) == problem]
+        trials = self._trials_by_problem.get(problem, [])
         with Journal.open(self._journal, read_only=True) as journal:
             contexts = [tuple(measure_contexts(journal.read_entries(trial.session_id), counter)) for trial in trials]
         if not any(contexts):
-            known_problems = ", ".join(sorted({_describe_problem(json.loads(trial.config_json)) for trial in self._trials}))
-            raise UsageError(
-                f"{_format_setting(self._folder)}: no uncompressed session of {problem}, only of "
-                f"{known_problems:.400}; run one there"
-            )
+            known = ", ".join(sorted(self._trials_by_problem))
+            setting = _format_setting(self._folder)
+            raise UsageError(f"{setting}: no uncompressed session of {problem}, only of {known:.400}; run one there")
         cut_short = sum(trial.reason in CUT_SHORT_REASONS for trial in trials)
         return RequestPool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
 
@@ -169,15 +170,12 @@ def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun
         raise UsageError(
             f"{location}.{path}: {text!r} would be scaled by nominal_window_tokens, but is of real sessions; unset one"
         )
-    resolved = _fill_quantiles(
-        plain, texts, uncompressed.load_pool(plain, DEFAULT_COUNTER), location
-    )  # only a policy that is made tells its counter
+    # The counter is known only once the policy is made, so the numbers are first looked up with the default counter.
+    resolved = _fill_quantiles(plain, texts, uncompressed.load_pool(plain, DEFAULT_COUNTER), location)
     counter = resolved.trial.policy.counter
-    return (
-        resolved
-        if counter == DEFAULT_COUNTER
-        else _fill_quantiles(plain, texts, uncompressed.load_pool(plain, counter), location)
-    )
+    if counter == DEFAULT_COUNTER:
+        return resolved
+    return _fill_quantiles(plain, texts, uncompressed.load_pool(plain, counter), location)
 
 
 def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool: RequestPool, location: str) -> ResolvedTrial:
@@ -199,10 +197,8 @@ def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
 
 def _describe_problem(plain: Mapping[str, object]) -> str:
     """The task with its knobs, and the model, in words."""
-    world = plain.get("world")
-    knobs = {name: value for name, value in world.items() if value is not None} if isinstance(world, Mapping) else {}
-    overrides = ", ".join(f"{name}={value!r}" for name, value in sorted(knobs.items()))
-    return f"{plain['task']}({overrides}) with {plain['model']}" if overrides else f"{plain['task']} with {plain['model']}"
+    world = codec.from_plain(World, plain.get("world", {}), "world")
+    return f"{format_problem(str(plain['task']), world)} with {plain['model']}"
 
 
 def _is_usable(trial: TrialRecord) -> bool:

@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from harness.agent.cancellation import Cancellation
 from harness.errors import IllegalPlan, SandboxError, StoreError
 from harness.events import SessionEnded
-from harness.experiment.job import FinishedTrial, Job, build_session_spec
-from harness.experiment.record import Ending, TrialRun
+from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
 from harness.metrics.measurement import measure_session
 from harness.protocols import Clock, Log, OutputStore, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.backends import BACKENDS
 from harness.sandboxes.client import ServedSandbox
-from harness.session.assembly import assemble_session
+from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.grading import fail_all_checks, grade_workspace
-from harness.session.resources import SessionResources, write_workspace
 from harness.store.journal import Journal
 from harness.task import Task
 from harness.tasks import make_task
@@ -66,9 +64,8 @@ class _TrialSession:
             task = make_task(trial.task, trial.seed, trial.world)
             run.graded_checks = fail_all_checks(task, "not run: the session broke off")
             began_ms = int(run.started_at * 1000)
-            with closing(
-                journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
-            ) as log:
+            log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
+            with closing(log):
                 self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock))
             metrics, probes = measure_session(journal.read_entries(run.session_id), task, counter)
             journal.record_metrics(run.session_id, metrics, probes)
@@ -96,23 +93,19 @@ class _TrialSession:
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
         """Open a sandbox, over the action cache where one is configured."""
-        choice, cache_settings = self.job.trial.sandbox, self.job.cache_settings
-        uncached_sandbox = self._open_sandbox(task)
-        if cache_settings is None or not task.cacheable:
-            return uncached_sandbox
-        cache = open_cache(cache_settings.folder, cache_settings.max_bytes)
-        kind = (self.job.backend, choice.image or task.runtime, choice.limits)
-        sandbox = CachedSandbox(uncached_sandbox, cache, kind=kind, task=self.job.trial.problem)
-        self.trial_run.totals.cache_counts = sandbox.counts
-        return sandbox
-
-    def _open_sandbox(self, task: Task) -> ServedSandbox:
-        job = self.job
+        job, cache_settings = self.job, self.job.cache_settings
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run one trial at once
         name_container = BACKENDS[job.backend].format_container_name
         self.trial_run.container = name_container(sandbox_name) if name_container else None
         choice = replace(job.trial.sandbox, backend=job.backend)
-        return choice.open(sandbox_name, task.runtime, unsafe_local=job.unsafe_local)
+        uncached_sandbox = choice.open(sandbox_name, task.runtime, unsafe_local=job.unsafe_local)
+        if cache_settings is None or not task.cacheable:
+            return uncached_sandbox
+        cache = open_cache(cache_settings.folder, cache_settings.max_bytes)
+        kind = (job.backend, choice.image or task.runtime, choice.limits)
+        sandbox = CachedSandbox(uncached_sandbox, cache, kind=kind, task=job.trial.problem)
+        self.trial_run.totals.cache_counts = sandbox.counts
+        return sandbox
 
     def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
         """Run the session to its end."""
@@ -129,9 +122,9 @@ class _TrialSession:
             endpoints=wiring.endpoints,
         )
         session = assemble_session(spec, resources)
-        run.start_event, run.fitted_policy = session.start_event, session.fitted_policy
+        run.fitted_policy = session.fitted_policy
         try:
-            outcome = session.agent.run(run.start_event, spec.system_prompt)
+            outcome = session.agent.run(session.start_event, spec.system_prompt)
         except IllegalPlan as broken:  # the arm's own failure: what the agent left by then is judged
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
@@ -140,8 +133,7 @@ class _TrialSession:
     def _end_log(self, log: Log) -> None:
         """End the log of a session that broke off, so that it does not look as if it still ran."""
         if self.trial_run.totals.event_count and self.trial_run.totals.end_event is None:
-            ending = self.trial_run.ending
-            if ending.reason == "illegal_plan":
-                log.append((SessionEnded(status="failed", reason="illegal_plan", detail=ending.error),))
-            else:
-                log.append((SessionEnded(status="failed", reason="crashed", detail="the session broke off"),))
+            end_event = SessionEnded(status="failed", reason="crashed", detail="the session broke off")
+            if self.trial_run.ending.reason == "illegal_plan":
+                end_event = replace(end_event, reason="illegal_plan", detail=self.trial_run.ending.error)
+            log.append((end_event,))

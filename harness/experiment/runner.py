@@ -17,11 +17,10 @@ from dataclasses import dataclass, field, replace
 from pebble import ProcessExpired
 
 from harness.errors import HarnessError, StoreError
-from harness.events import SessionEnded, SessionStarted
-from harness.experiment.job import FinishedTrial, Job
+from harness.events import SessionEnded
+from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
-from harness.experiment.record import Ending, TrialRun
 from harness.experiment.workers import Workers
 from harness.session.grading import fail_all_checks
 from harness.signals import install_signal_handler
@@ -140,9 +139,8 @@ class Runner:
             return future.result()
         if isinstance(error, ProcessExpired) and (finished := read_finished_trial(job.journal)):
             return finished
-        ending = Ending(
-            status="crashed", reason="crashed", error=_describe_error(error), traceback=str(getattr(error, "traceback", ""))
-        )
+        worker_traceback = str(getattr(error, "traceback", ""))
+        ending = Ending(status="crashed", reason="crashed", error=_describe_error(error), traceback=worker_traceback)
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:
@@ -163,13 +161,9 @@ class Runner:
         for trial_run.session_id in journal.list_session_ids():
             for entry in journal.read_entries(trial_run.session_id):
                 trial_run.totals(entry)
-                if isinstance(entry.event, SessionStarted):
-                    trial_run.start_event = entry.event
             if trial_run.totals.event_count and trial_run.totals.end_event is None:
-                log = journal.open_session_log(
-                    trial_run.session_id, created_at_ms=int(trial_run.started_at * 1000), clock=self.clock
-                )
-                with closing(log):
+                began_ms = int(trial_run.started_at * 1000)
+                with closing(journal.open_session_log(trial_run.session_id, created_at_ms=began_ms, clock=self.clock)) as log:
                     log.append((SessionEnded(status="failed", reason="crashed", detail=trial_run.ending.error),))
 
 

@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 
 from harness import codec
 from harness.compaction.description import find_summarizer, name_policy
-from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import list_paths, refuse_coerced
+from harness.errors import UsageError
+from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
 from harness.models.factory import ToolCallMode, resolve_summarizer_name
 from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
 from harness.protocols import Policy
@@ -84,10 +84,9 @@ class Trial(codec.StrictFields):
         What such a file imports, and the code of policies and of this package, is no part of it. Where the behaviour of a
         policy, a task or a tool has changed since version 0.1, its revision is.
         """
-        task_digest = hash_task_file(self.task)
-        own_task = {"task_file": task_digest} if task_digest else {}
-        revisions = {"revisions": self._revisions} if self._revisions else {}
-        return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **own_task, **revisions}, dict)
+        additions = {"task_file": hash_task_file(self.task), "revisions": self._revisions}
+        present_additions = {name: value for name, value in additions.items() if value}
+        return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **present_additions}, dict)
 
     @property
     def _revisions(self) -> dict[str, object]:
@@ -102,8 +101,7 @@ class Trial(codec.StrictFields):
     @property
     def problem(self) -> str:
         """Name of the task with the knobs that are turned, e.g. `long-march(steps=400)`: equal for what can be paired."""
-        overrides = ", ".join(f"{name}={value!r}" for name, value in self.world.overrides.items())
-        return f"{self.task}({overrides})" if overrides else self.task
+        return format_problem(self.task, self.world)
 
     @property
     def policy_kind(self) -> str:
@@ -127,6 +125,12 @@ class Trial(codec.StrictFields):
         return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")
 
 
+def format_problem(task: str, world: World) -> str:
+    """Return the name of a task with the values of the world that are set, e.g. `long-march(steps=400)`."""
+    overrides = ", ".join(f"{name}={value!r}" for name, value in world.overrides.items())
+    return f"{task}({overrides})" if overrides else task
+
+
 _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
 """Fields that are tables, with all that they may hold."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
@@ -135,11 +139,8 @@ _FIELD_NAMES = tuple(one.name for one in fields(Trial))
 
 def to_plain(trial: Trial) -> dict[str, object]:
     """A trial as nested tables, every default written out."""
-    return {name: codec.to_plain(getattr(trial, name), _find_type(trial, name)) for name in _FIELD_NAMES}
-
-
-def _find_type(trial: Trial, name: str) -> Any:
-    return type(trial.policy) if name == "policy" else _FIELD_TYPES[name]
+    types = {**_FIELD_TYPES, "policy": type(trial.policy)}
+    return {name: codec.to_plain(getattr(trial, name), types[name]) for name in _FIELD_NAMES}
 
 
 def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
@@ -149,9 +150,7 @@ def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
         UnknownName: a field, policy or limit that there is not; the nearest ones are offered.
         UsageError: a value of the wrong type or out of range; names the path, what stood there and what is allowed.
     """
-    for name in plain:
-        if name not in _FIELD_NAMES:
-            raise UnknownName(f"path in {location}:", name, _FIELD_NAMES)
+    refuse_unknown_paths(plain, _FIELD_NAMES, location)
     for name in ("task", "policy"):
         if name not in plain:
             raise UsageError(f"{location}.{name}: every trial needs one")
@@ -170,16 +169,8 @@ def _parse_field(name: str, value: object, location: str) -> Any:
         policy = policy_from_plain(value, location)
         refuse_coerced(value, codec.to_plain(policy), location)
         return policy
-    if name in _TABLE_DEFAULTS:
-        _refuse_unknown_paths(value, location, _TABLE_DEFAULTS[name])
+    if name in _TABLE_DEFAULTS and isinstance(value, Mapping):
+        refuse_unknown_paths(list_paths(value), set(list_paths(codec.to_plain(_TABLE_DEFAULTS[name]))), location)
     parsed = codec.from_plain(_FIELD_TYPES[name], value, location)
     refuse_coerced(value, codec.to_plain(parsed, _FIELD_TYPES[name]), location)
     return parsed
-
-
-def _refuse_unknown_paths(value: object, location: str, default: object) -> None:
-    allowed = set(list_paths(codec.to_plain(default)))
-    if isinstance(value, Mapping):
-        for path in list_paths(value):
-            if path not in allowed:
-                raise UnknownName(f"path in {location}:", path, allowed)

@@ -18,8 +18,7 @@ from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore
-from harness.session.assembly import assemble_session
-from harness.session.resources import SessionResources
+from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
@@ -51,8 +50,6 @@ class SessionTrace:
         Raises:
             UsageError: it has no step.
         """
-        self.messages: tuple[Message, ...] = ()
-        self.steps: tuple[TraceStep, ...] = ()
         messages: list[Message] = []
         steps: list[TraceStep] = []
         for entry in drop_rolled_back(entries):
@@ -60,9 +57,9 @@ class SessionTrace:
                 messages.append(entry.event.message)
             elif isinstance(entry.event, StepFinished):
                 steps.append(_make_step(entry.event, steps, messages))
-        self.messages, self.steps = tuple(messages), tuple(steps)
         if not steps:
             raise UsageError("this session has no step, so there is nothing to show")
+        self.messages, self.steps = tuple(messages), tuple(steps)
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
@@ -214,11 +211,8 @@ class DryRun:
         sent_tokens = self._view.tokens
         self._add_messages(step.messages_at_end)
         self._fold_event(step.end_event)
-        output_tokens = (
-            self.counter.count(self.trace.messages[step.messages_at_request])
-            if step.messages_at_end > step.messages_at_request
-            else 0
-        )
+        answers = self.trace.messages[step.messages_at_request : step.messages_at_end][:1]
+        output_tokens = sum(map(self.counter.count, answers))
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
 
     def _add_messages(self, end: int) -> None:
@@ -252,11 +246,10 @@ class DryRun:
         visible_tokens = {item.item_id: item.tokens for item in state.view.items}
         edited_ids = {item for item, _ in state.view.original_tokens}
         effects = _CompactionEffects.from_attempts(self.attempts[: state.attempt_count])
-        pairs = zip(self._items[: state.step.messages_at_request], self.trace.messages, strict=False)
-        return [
-            _build_message_state(item, self.counter.count(message), visible_tokens, edited_ids, effects)
-            for item, message in pairs
-        ]
+        items = self._items[: state.step.messages_at_request]
+        counts = map(self.counter.count, self.trace.messages)
+        pairs = zip(items, counts, strict=False)
+        return [_build_message_state(item, tokens, visible_tokens, edited_ids, effects) for item, tokens in pairs]
 
     def look_up_item_id(self, message: int) -> ItemId:
         """The id of a message of the course, by its number from 0."""

@@ -11,8 +11,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionStarted
 from harness.inspection.import_export import load_entries
-from harness.inspection.sample_run import build_sample_log
-from harness.inspection.sample_session import SampleOracle
+from harness.inspection.sample_run import SampleOracle, build_sample_log
 from harness.protocols import Oracle
 from harness.replay.document import open_document
 from harness.replay.formats import detect_format, read_recordings

@@ -4,21 +4,24 @@ The agent is a puppet that goes on with its next step whatever it sees, so all p
 full when the policy's own estimate says so.
 """
 
+import json
+import random
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from harness.agent.loop import Limits, Outcome
 from harness.compaction.description import inspect_abilities, name_policy
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
-from harness.events import Compaction, Entry, Signal, TextDelta
-from harness.inspection.sample_session import SAMPLE_PROMPT, SampleOracle, make_sample_step
+from harness.events import Compaction, Entry, EventListener, Signal, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.factory import open_summarizer
-from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore
-from harness.session.assembly import assemble_session
-from harness.session.resources import AssembledSession, SessionResources
+from harness.protocols import Model, Need, Oracle, Policy, Reply, Request, ToolSpec, ignore
+from harness.session.assembly import AssembledSession, SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.session.totals import SessionTotals
 from harness.store.log import MemoryLog, MemoryOutputs
@@ -28,6 +31,115 @@ from harness.tools.function_tool import FunctionTool
 from harness.tools.session_tools import choose_truncation
 from harness.truncation import Truncation
 from harness.view import View, fold
+
+SAMPLE_PROMPT = """\
+The library under ledger/ books payments. Make it settle invoices in several currencies.
+All amounts stay whole numbers of the smallest unit; never use floating point.
+Rates come from rates.csv and are read once. Keep the public names of every module as they are.
+Add a test beside every module that you change, and leave the tests passing."""
+
+NOUNS = (
+    *("account", "balance", "booking", "currency", "entry", "invoice", "journal", "ledger", "payment", "rate"),
+    *("receipt", "total"),
+)
+VERBS = ("adds", "books", "checks", "converts", "copies", "finds", "joins", "keeps", "reads", "settles", "splits", "writes")
+OUTPUT_SIZES = (400, 900, 1_500, 2_500, 4_500, 9_000, 16_000)
+SIZE_WEIGHTS = (6, 6, 5, 4, 3, 2, 1)
+"""How often each of these sizes is drawn."""
+REWRITE_AFTER_STEPS = 7
+"""A file that is read in a step is written again so many steps later."""
+CALL_ID_PATTERN = re.compile(r"step-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SampleStep:
+    """One step of the session."""
+
+    answer: Message
+    output: str
+    """Of its one call, before any cut."""
+
+
+@lru_cache(maxsize=2_000)
+def make_sample_step(number: int) -> SampleStep:
+    """The step of a number, from 1."""
+    rng = random.Random(f"sample/{number}")
+    (size,) = rng.choices(OUTPUT_SIZES, SIZE_WEIGHTS)
+    kind_number = number % 3
+    if kind_number == 1:
+        return _make_step(number, rng, "read_file", {"path": _choose_path(number)}, _write_code(rng, size))
+    if kind_number == 2 and number > REWRITE_AFTER_STEPS:
+        path = _choose_path(number - REWRITE_AFTER_STEPS)
+        content = _write_code(rng, min(size, OUTPUT_SIZES[-2]))
+        return _make_step(number, rng, "write_file", {"path": path, "content": content}, f"wrote {len(content)} bytes to {path}")
+    command = f"pytest tests/test_{_choose_name(number)}.py"
+    return _make_step(number, rng, "execute_command", {"command": command}, _write_report(rng, size))
+
+
+def _make_step(number: int, rng: random.Random, tool: str, arguments: dict[str, str], output: str) -> SampleStep:
+    text = f"{_write_sentence(rng)} {_write_sentence(rng)}"
+    call = ToolCall(call_id=f"step-{number}", name=tool, arguments_json=json.dumps(arguments))
+    return SampleStep(assistant(text, call), output)
+
+
+def _choose_name(number: int) -> str:
+    first, second = random.Random(f"file/{number % 60}").sample(NOUNS, 2)
+    return f"{first}_{second}"
+
+
+def _choose_path(number: int) -> str:
+    return f"ledger/{_choose_name(number)}.py"
+
+
+def _write_sentence(rng: random.Random) -> str:
+    first, second, third = rng.sample(NOUNS, 3)
+    return f"The {first} of step {rng.randrange(1_000)} {rng.choice(VERBS)} the {second} before the {third}."
+
+
+def _write_code(rng: random.Random, characters: int) -> str:
+    lines = ['"""Part of the ledger."""', ""]
+    while sum(map(len, lines)) < characters:
+        first, second = rng.sample(NOUNS, 2)
+        name = f"{rng.choice(VERBS)}_{first}_{rng.randrange(100)}"
+        lines += [
+            f"def {name}({first}: int, {second}: int) -> int:",
+            f'    """{_write_sentence(rng)}"""',
+            f"    return {first} - {second}",
+        ]
+    return "\n".join(lines)
+
+
+def _write_report(rng: random.Random, characters: int) -> str:
+    lines: list[str] = []
+    while sum(map(len, lines)) < characters:
+        test_name = f"tests/test_{rng.choice(NOUNS)}.py::test_it_{rng.choice(VERBS)}"
+        lines.append(f"{test_name} {rng.choice(('PASSED', 'PASSED', 'FAILED'))}")
+    return "\n".join(("exit code 1", *lines))
+
+
+class SampleOracle:
+    """What the rest of the session needs: the request, always; a file that was read, until it is written again. Pure."""
+
+    def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+        """See `harness.protocols.Oracle`."""
+        numbers = [self._number(message) for message in messages]
+        now = max((number for number in numbers if number is not None), default=0)
+        return [self._need(message, number, now) for message, number in zip(messages, numbers, strict=True)]
+
+    @staticmethod
+    def _number(message: Message) -> int | None:
+        named = [call.call_id for call in message.calls] + [result.call_id for result in message.results]
+        found = CALL_ID_PATTERN.fullmatch(named[0]) if named else None
+        return int(found[1]) if found else None
+
+    @staticmethod
+    def _need(message: Message, number: int | None, now: int) -> Need | None:
+        if number is None:
+            return Need(0, lost_for_good=True) if message.role == "user" else None
+        left = number + REWRITE_AFTER_STEPS - now
+        tools = [call.name for call in message.calls] + [result.name for result in message.results]
+        return Need(left) if "read_file" in tools and left >= 0 else None
+
 
 SYSTEM_PROMPT = "You are a coding agent. You work in a sandbox, with tools to run commands and to read and write files. " * 12
 WINDOW_TOKENS = 200_000
@@ -113,10 +225,7 @@ def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)
 
 
 def _assemble_sample(
-    policy: Policy,
-    model: "_SampleModel",
-    summarizer: Model | None = None,
-    on_event: Callable[[Entry | Signal], None] = ignore,
+    policy: Policy, model: "_SampleModel", summarizer: Model | None = None, on_event: EventListener = ignore
 ) -> AssembledSession:
     spec = SessionSpec(request=SAMPLE_PROMPT, policy=policy, limits=Limits(max_steps=UNLIMITED_WINDOW.tokens))
     resources = SessionResources(
@@ -215,3 +324,7 @@ class _SampleTool:
         """See `harness.protocols.Tool`."""
         step = make_sample_step(int(call.call_id.removeprefix("step-")))
         return FunctionTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock).run(call)
+
+
+if TYPE_CHECKING:
+    _: type[Oracle] = SampleOracle

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from harness.codec import copy_fields, digest_message
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
 from harness.messages import Message
@@ -16,13 +17,19 @@ from harness.policies import policy_from_plain
 from harness.session.totals import SessionTotals
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
-from harness.view import View, drop_rolled_back, fold
+from harness.view import View, drop_rolled_back, fold, fold_all, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Of a message: by its role, or what a compaction put in: a summary, or what stands beside one."""
 
 MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool results", "summaries", "markers")
 _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
+
+
+UNKNOWN_START = SessionStarted(
+    session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
+)
+"""Stand-in for the first event of a log that does not begin at its beginning."""
 
 
 class KindShare(NamedTuple):
@@ -252,16 +259,11 @@ class _LogReader:
 
     def build_inspection(self) -> Inspection:
         """What was read."""
-        start_event, end_event = self.totals.start_event, self.totals.end_event
+        start_event, end_event = self.totals.start_event or UNKNOWN_START, self.totals.end_event
         clipped_lengths = [result.clipped_characters for message in self.added_messages.values() for result in message.results]
         return Inspection(
-            session_id=start_event.session_id if start_event else "",
-            task=start_event.task if start_event else "",
-            model=start_event.model if start_event else "",
-            policy=str(_parse_policy(start_event.policy_json).get("kind", "")) if start_event else "",
-            window_tokens=start_event.window_tokens if start_event else 0,
-            threshold_tokens=start_event.threshold_tokens if start_event else None,
-            budget_rule=start_event.budget_rule if start_event else "",
+            **copy_fields(start_event, Inspection),
+            policy=str(_parse_policy(start_event.policy_json).get("kind", "")),
             status=end_event.status if end_event else "active",
             reason=end_event.reason if end_event else "",
             detail=end_event.detail if end_event else "",
@@ -282,39 +284,89 @@ class _LogReader:
 
 
 def _make_step_point(event: StepFinished, rounds: int) -> StepPoint:
-    usage = event.usage
-    return StepPoint(
-        step=event.step,
-        view_tokens=event.view_tokens,
-        view_messages=event.view_messages,
-        prompt_tokens=usage.prompt_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        rounds=rounds,
-        calls=event.calls,
-        call_errors=event.call_errors,
-        cost_usd=event.cost_usd,
-        seconds=event.model_seconds + event.tool_seconds,
-    )
+    same_fields = {**copy_fields(event, StepPoint), **copy_fields(event.usage, StepPoint)}
+    return StepPoint(**same_fields, rounds=rounds, seconds=event.model_seconds + event.tool_seconds)
 
 
 def _make_compaction_point(seq: int, event: Compaction) -> CompactionPoint:
     patch = event.patch
     return CompactionPoint(
+        **copy_fields(event, CompactionPoint),
         event=seq,
-        round=event.round,
-        step=event.step,
         hook=event.moment,
-        status=event.status,
-        reason=event.reason,
-        tokens_before=event.tokens_before,
-        tokens_after=event.tokens_after,
-        messages_before=event.messages_before,
-        messages_after=event.messages_after,
         forgotten=len(patch.forget),
         replaced=len(patch.replace),
         inserted=len(patch.insert),
         summary_characters=len(event.summary),
         cost_usd=event.summarizer_cost_usd,
-        wall_seconds=event.wall_seconds,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentRequest:
+    """One step."""
+
+    step: int
+    view: View
+    """The view that was sent."""
+    messages: tuple[Message, ...]
+    """As they were sent: the view, with what a provider's rules ask for."""
+    digest: str
+    """SHA-256 chain over `messages`, computed anew (hex)."""
+    logged_digest: str
+    """As it was logged when they were sent; another one means that the log is not what was sent."""
+    compactions: tuple[Compaction, ...]
+    """Attempts right before it, fruitless ones included."""
+    answer: Message
+    results: tuple[Message, ...]
+    """Of the calls of the answer, in call order."""
+    end_event: StepFinished
+
+    @property
+    def matches_log(self) -> bool:
+        """Whether the messages are those that were sent."""
+        return self.digest == self.logged_digest
+
+
+def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
+    """What was sent at a step.
+
+    Args:
+        entries: the log of the session; what was rolled back is not looked at.
+        step: from 1.
+
+    Raises:
+        UsageError: no such step was finished, or the log does not hold its answer.
+    """
+    entries = drop_rolled_back(entries)
+    ends = {event.step: (place, event) for place, (_, event) in enumerate(entries) if isinstance(event, StepFinished)}
+    if step not in ends:
+        known = f"it has steps 1 to {len(ends)}" if ends else "it finished none"
+        raise UsageError(f"this session has no finished step {step}; {known}")
+    end, end_event = ends[step]
+    added = {place: event.message for place, (_, event) in enumerate(entries[:end]) if isinstance(event, MessageAdded)}
+    answer_place = max((place for place, message in added.items() if message.role == "assistant"), default=None)
+    if answer_place is None:
+        raise UsageError(f"step {step} of this session has no answer of a model; its log is not whole")
+    before = entries[:answer_place]
+    view = fold_all(before, find_counter(entries))
+    messages = render_messages(view.messages)
+    last_end = max((place for place, _ in ends.values() if place < answer_place), default=0)
+    return SentRequest(
+        step=step,
+        view=view,
+        messages=messages,
+        digest=_compute_digest(messages),
+        logged_digest=end_event.request_digest,
+        compactions=tuple(event for _, event in before[last_end:] if isinstance(event, Compaction)),
+        answer=added[answer_place],
+        results=tuple(message for place, message in added.items() if place > answer_place and message.role == "tool"),
+        end_event=end_event,
+    )
+
+
+def _compute_digest(messages: Sequence[Message]) -> str:
+    digest = b""
+    for message in messages:
+        digest = digest_message(message, digest)
+    return digest.hex()

@@ -108,10 +108,8 @@ def compute_signature(call: ToolCall) -> Signature:
     arguments = transcript.parse_arguments(call)
     if not arguments:
         return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")
-    canonical_arguments = {
-        name: _normalize_argument(name, value) for name, value in arguments.items() if name not in VOLATILE_FIELDS
-    }
-    return _compute_digest(f"{call.name} {json.dumps(canonical_arguments, sort_keys=True)}")
+    stable = {name: _normalize_argument(name, value) for name, value in arguments.items() if name not in VOLATILE_FIELDS}
+    return _compute_digest(f"{call.name} {json.dumps(stable, sort_keys=True)}")
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:

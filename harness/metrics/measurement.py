@@ -1,16 +1,186 @@
 """How a session behaved and what became of its facts, from its log: the door of this room."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from harness.events import Entry
+from harness.codec import copy_fields
+from harness.events import Compaction, Entry, ItemId, MessageAdded
+from harness.messages import Message
 from harness.metrics.calls import compute_template_signature
 from harness.metrics.pathologies import PathologyDetector
-from harness.metrics.probes import FactProber
-from harness.store.records import Probes, SessionMetrics
-from harness.task import Task
+from harness.metrics.template_matcher import TemplateMatcher
+from harness.models.scripted.patterns import compile_fact_patterns
+from harness.models.scripted.visible_state import extract_searchable_text
+from harness.store.records import FactRecord, FactUse, ProbeRecord, Probes, SessionMetrics
+from harness.task import Fact, Task
 from harness.tokens import Counter
-from harness.view import View, fold
+from harness.view import Item, View, fold
+
+MIN_DISTINCTIVE_CHARACTERS = 4
+"""A shorter value may stand in a text for another reason."""
+
+
+@dataclass(slots=True)
+class _FactState:
+    """What the history has told of a fact."""
+
+    fact: Fact
+    key_value: str | None
+    """Its value by the answer key."""
+    told_values: list[str] = field(default_factory=list)
+    """Every value in the order of telling."""
+    former_values: set[str] = field(default_factory=set)
+    """Older values that other words told, see `harness.task.Fact`."""
+    written_values: set[str] = field(default_factory=set)
+    """Values that the agent wrote before anybody told them."""
+    waiting_probes: list[int] = field(default_factory=list)
+    """Numbers of the probes that wait for the next use."""
+
+    @property
+    def current_value(self) -> str | None:
+        """The newest; before the first telling that of the key."""
+        return self.told_values[-1] if self.told_values else self.key_value
+
+    def add_value(self, value: str, role: str) -> None:
+        """Take note of a value that a message tells."""
+        if role == "assistant" and not (self.fact.said_in == "own" and value == self.key_value):
+            self.written_values.add(value)
+        elif self.told_values[-1:] != [value] and (role != "tool" or value not in {*self.told_values, *self.written_values}):
+            self.told_values.append(value)
+
+    def add_former_values(self, values: set[str], role: str) -> None:
+        """Take note of older values that a message tells in other words."""
+        if role == "assistant":
+            self.written_values |= values - self.former_values
+        else:
+            self.former_values |= values - self.written_values
+
+    def classify_use(self, value: str) -> FactUse:
+        """What using a value now is."""
+        if value == self.current_value:
+            return "right"
+        is_replaced = value in self.told_values or (bool(self.told_values) and value in self.former_values)
+        return "stale" if is_replaced else "wrong"
+
+
+class FactProber:
+    """Hears the entries of a log in order, each with the view before and after it."""
+
+    def __init__(self, task: Task) -> None:
+        self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
+        self._numbers = {name: number for number, name in enumerate(self._facts)}
+        self._patterns, self._template_matcher = compile_fact_patterns(task.facts), TemplateMatcher(task.script)
+        self._former_patterns = compile_fact_patterns(
+            tuple(replace(fact, patterns=fact.former_patterns) for fact in task.facts if fact.former_patterns)
+        )
+        self._readings: dict[ItemId, dict[str, tuple[str, ...]]] = {}
+        self._rows: list[ProbeRecord] = []
+        self._used: list[tuple[Fact, FactUse]] = []
+
+    def add_entry(self, entry: Entry, before: View, after: View) -> None:
+        """Take note of the next entry."""
+        event = entry.event
+        if isinstance(event, MessageAdded):
+            self._add_uses(event.message, event.step)
+            reading = self._read_item(after.items[-1])
+            for name, values in reading.items():
+                self._facts[name].add_value(values[-1], event.message.role)
+            for name, values in self._former_patterns.find_values(extract_searchable_text(event.message)):
+                self._facts[name].add_former_values(set(values), event.message.role)
+        elif isinstance(event, Compaction) and event.status == "applied":
+            self._add_compaction(entry.seq, before, after)
+
+    def build_probes(self) -> Probes:
+        """All probes, and the facts that they are about."""
+        probed_numbers = {row.fact for row in self._rows}
+        facts = {number: self._facts[name].fact for name, number in self._numbers.items() if number in probed_numbers}
+        records = tuple([FactRecord(number=number, **copy_fields(fact, FactRecord)) for number, fact in facts.items()])
+        return Probes(facts=records, rows=tuple(self._rows))
+
+    def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
+        """The conduct with the uses of facts; as it is if no call could be recognised."""
+        if not self._used:
+            return metrics
+        wrong_uses = [(fact, use) for fact, use in self._used if use != "right"]
+        return replace(
+            metrics,
+            fact_uses=len(self._used),
+            wrong_uses=len(wrong_uses),
+            stale_uses=sum(use == "stale" for _, use in wrong_uses),
+            constraint_violations=sum(fact.kind == "constraint" for fact, _ in wrong_uses),
+        )
+
+    def _read_item(self, item: Item) -> dict[str, tuple[str, ...]]:
+        reading = dict(self._patterns.find_values(extract_searchable_text(item.message)))
+        if reading:
+            self._readings[item.item_id] = reading
+        else:
+            self._readings.pop(item.item_id, None)
+        return reading
+
+    def _add_uses(self, message: Message, step: int) -> None:
+        for call in message.calls:
+            for name, value in self._template_matcher.match_call(call, self._list_candidates).items():
+                state = self._facts[name]
+                use = state.classify_use(value)
+                self._used.append((state.fact, use))
+                for number in state.waiting_probes:
+                    self._rows[number] = replace(self._rows[number], used_step=step, used=use)
+                state.waiting_probes.clear()
+
+    def _list_candidates(self, name: str) -> Iterable[str]:
+        state = self._facts[name]
+        key_values = [] if state.key_value is None else [state.key_value]
+        return (*state.told_values, *state.former_values, state.fact.prior, *key_values)
+
+    def _add_compaction(self, seq: int, before: View, after: View) -> None:
+        visible_before = self._find_visible_facts(before)
+        messages_before = {item.item_id: item.message for item in before.items}
+        for item in after.items:
+            if messages_before.get(item.item_id) is not item.message:
+                self._read_item(item)
+        visible_after = self._find_visible_facts(after)
+        needs_text = not visible_before <= visible_after
+        text = "\n".join([extract_searchable_text(item.message) for item in after.items]) if needs_text else ""
+        for name in sorted(visible_before | visible_after, key=self._numbers.__getitem__):
+            state = self._facts[name]
+            state.waiting_probes.append(len(self._rows))
+            self._rows.append(
+                ProbeRecord(
+                    event=seq,
+                    fact=self._numbers[name],
+                    version=len(state.told_values),
+                    seen_before=name in visible_before,
+                    seen_after=name in visible_after,
+                    stands_after=_contains_value(state.told_values[-1], text, is_contained=name in visible_after),
+                )
+            )
+        remaining_ids = {item.item_id for item in after.items}
+        self._readings = {item_id: reading for item_id, reading in self._readings.items() if item_id in remaining_ids}
+
+    def _find_visible_facts(self, view: View) -> set[str]:
+        """Facts whose newest told value stands in the view."""
+        newest = {name: state.told_values[-1] for name, state in self._facts.items() if state.told_values}
+        readings = (self._readings.get(item.item_id, {}).items() for item in view.items)
+        return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
+
+
+def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:
+    """Whether a value is read from a text or stands in it as a whole token; None = nobody could tell."""
+    if len(value) < MIN_DISTINCTIVE_CHARACTERS:
+        return None
+    position = -1
+    while not is_contained and (position := text.find(value, position + 1)) >= 0:
+        end = position + len(value)
+        is_part = _is_same_token(text[position - 1 : position], value[0]) or _is_same_token(value[-1], text[end : end + 1])
+        is_contained = not is_part
+    return is_contained
+
+
+def _is_same_token(left: str, right: str) -> bool:
+    """Whether two neighbours are parts of one token."""
+    return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 
 
 class Measurement(NamedTuple):

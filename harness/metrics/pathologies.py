@@ -6,16 +6,92 @@ with the number of different calls, not with their texts. Source of all definiti
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
 from harness.messages import Message, ToolCall
 from harness.metrics.calls import AnsweredCall, Signature, WriteHistory, iter_answered_calls
-from harness.metrics.reacquisitions import ReacquisitionTracker
 from harness.store.records import SessionMetrics, StepMetrics
 from harness.tokens import Counter
 from harness.view import View
+
+
+class Reacquisition(NamedTuple):
+    """What had been seen before was fetched again."""
+
+    step: int
+    steps_since: int
+    """1 = in the first step after the compaction that took it away."""
+    tokens: int
+    """Of the result, estimated by the policy's counter."""
+
+
+@dataclass(slots=True)
+class _Target:
+    carriers: set[ItemId] = field(default_factory=set)
+    content: str = ""
+    seen_call: int = 0
+    """Number of the call that brought it last."""
+    eviction_step: int | None = None
+    """Step of the compaction that took it away; None = in view."""
+    is_reacquired: bool = False
+
+
+class ReacquisitionTracker:
+    """Targets in view and out of it, kept as calls and compactions go by."""
+
+    def __init__(self) -> None:
+        self.repeated_evictions = 0
+        """Targets that were taken away, fetched again and taken away again; each time counts."""
+        self._targets: dict[str, _Target] = {}
+        self._carried: dict[ItemId, set[str]] = {}
+
+    def add_call(self, number: int, call: AnsweredCall, write_history: WriteHistory, tokens: int) -> Reacquisition | None:
+        """Take note of a call; what it fetched again, if it did.
+
+        Args:
+            number: of the call.
+            call: the call.
+            write_history: all calls before this one.
+            tokens: of the message with its result.
+        """
+        if call.effect == "execution" or not call.succeeded:
+            return None
+        target = self._targets.setdefault(call.target, _Target())
+        reacquisition = None
+        if call.effect == "retrieval" and target.eviction_step is not None:
+            is_unchanged = call.content_digest == target.content or write_history.find_last_touch(call) <= target.seen_call
+            target.is_reacquired = is_unchanged
+            if is_unchanged:
+                reacquisition = Reacquisition(call.step, call.step - target.eviction_step + 1, tokens)
+        item = call.call_item if call.effect == "write" else call.result_item
+        if call.effect == "write":
+            self._drop_carriers(target, call.target)
+            target.is_reacquired = False
+        target.carriers.add(item)
+        self._carried.setdefault(item, set()).add(call.target)
+        target.content, target.seen_call, target.eviction_step = call.content_digest, number, None
+        return reacquisition
+
+    def _drop_carriers(self, target: _Target, name: str) -> None:
+        """What showed an older text of the target shows it no more."""
+        for item in target.carriers:
+            self._carried[item].discard(name)
+        target.carriers.clear()
+
+    def add_compaction(self, event: Compaction) -> None:
+        """Take note of an applied compaction."""
+        removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
+        for item in removed_items:
+            for name in self._carried.pop(item, ()):
+                target = self._targets[name]
+                target.carriers.discard(item)
+                if not target.carriers:
+                    target.eviction_step = event.step
+                    self.repeated_evictions += target.is_reacquired
+                    target.is_reacquired = False
+
 
 LoopRule: TypeAlias = Literal["same call and answer", "same failing call", "alternation", "monologue"]
 
@@ -61,11 +137,8 @@ class DoomLoopDetector:
         failures = calls[-SAME_FAILURE_LIMIT:]
         if len(calls) >= SAME_PAIR_LIMIT and len(set(pairs[-SAME_PAIR_LIMIT:])) == 1:
             self._record_loop("same call and answer", calls[-SAME_PAIR_LIMIT].step)
-        if (
-            len(failures) == SAME_FAILURE_LIMIT
-            and len({one.signature for one in failures}) == 1
-            and not any(o.succeeded for o in failures)
-        ):
+        is_same_call = len(failures) == SAME_FAILURE_LIMIT and len({one.signature for one in failures}) == 1
+        if is_same_call and not any(one.succeeded for one in failures):
             self._record_loop("same failing call", failures[0].step)
         if len(calls) == ALTERNATION_CALLS and len(set(pairs[::2])) == len(set(pairs[1::2])) == 1 and pairs[0] != pairs[1]:
             self._record_loop("alternation", calls[0].step)
@@ -147,12 +220,8 @@ class PathologyDetector:
         self._call_number = 0
         self._newest: dict[Signature, tuple[int, str]] = {}
         self._tallies: dict[int, dict[str, int]] = {}
-        self._write_history, self._reacquisitions, self._doom_loops, self._dead_ends = (
-            WriteHistory(),
-            ReacquisitionTracker(),
-            DoomLoopDetector(),
-            DeadEndDetector(),
-        )
+        self._write_history, self._reacquisitions = WriteHistory(), ReacquisitionTracker()
+        self._doom_loops, self._dead_ends = DoomLoopDetector(), DeadEndDetector()
         self._threshold_tokens: int | None = None
         self._compacted_before: list[int] = []
         self._evicted_tokens = self._close_compactions = self._full_compactions = 0
@@ -170,8 +239,6 @@ class PathologyDetector:
                     self._add_call(act, tokens, after.rounds)
             case Compaction() if event.status == "applied":
                 self._add_compaction(event, before, after)
-            case _:
-                pass
 
     def build_metrics(self) -> SessionMetrics:
         """The sum over all entries so far."""

@@ -53,9 +53,8 @@ class TemplateMatcher:
         if len(texts) == len(arguments):
             for template in self._find_templates((call.name, tuple(name for name, _ in arguments)), texts):
                 values: dict[str, str] = {}
-                if all(
-                    _matches_pieces(text, pieces, values, list_candidates) for text, pieces in zip(texts, template, strict=True)
-                ):
+                pairs = zip(texts, template, strict=True)
+                if all(_matches_pieces(text, pieces, values, list_candidates) for text, pieces in pairs):
                     matches.append(values)
         if not matches:
             return {}

@@ -3,26 +3,239 @@
 Trials, live sessions, sub-agents, previews, law checks and tests differ in their specification and resources alone.
 """
 
+import json
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from harness.agent.cancellation import raise_if_abandoned
+from harness import codec
+from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.conversation import Inbox
-from harness.agent.loop import Agent, Limits
-from harness.agent.tool_execution import LoopDetector, decide_always
+from harness.agent.loop import Agent, Limits, Outcome
+from harness.agent.prompts import COMPLETION_MARKER
+from harness.agent.tool_execution import LoopDecision, LoopDetector, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
-from harness.compaction.scaling import fit_policy
-from harness.events import Entry, Signal
+from harness.compaction.scaling import FittedPolicy, fit_policy
+from harness.errors import SandboxDied
+from harness.events import EventListener, MessageAdded, SessionStarted, SubAgentEnded
+from harness.messages import ToolCall, ToolResult
 from harness.models.factory import Wiring, open_model, open_summarizer, with_wait_listener
-from harness.protocols import Model, Policy, Tool
+from harness.models.local.server import Endpoint
+from harness.protocols import Clock, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.session.oracle import build_scripted_oracle, supply_oracle
-from harness.session.resources import AssembledSession, SessionResources, open_log
 from harness.session.spec import SessionSpec
-from harness.session.sub_agents import EXPLORE_MAX_STEPS, ExploreTool, select_exploring_tools
+from harness.session.totals import SessionTotals
+from harness.store.journal import Journal
+from harness.store.log import RETENTION_MS, MemoryLog, MemoryOutputs
+from harness.task import Task
 from harness.tools import make_session_tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResources:
+    """Everything that a session works with; whoever opened a resource closes it."""
+
+    session_id: str
+    log: Log
+    clock: Clock
+    """Source of the time of each event."""
+    sandbox: Sandbox | None = None
+    """Sandbox that has started; None = no command is ever run."""
+    outputs: OutputStore | None = None
+    """Store of long tool outputs; None = long outputs are cut and lost."""
+    on_event: EventListener = ignore
+    """Listener for logged entries and signals, called in the session's thread."""
+    cancellation: Cancellation | None = None
+    """Request to stop; None = the session cannot be stopped."""
+    decide_repeated_call: Callable[[ToolCall, int], LoopDecision] | None = None
+    """User's decision about a repeated call; None = nobody can be asked."""
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
+    """Servers of local models by model name."""
+    model: Model | None = None
+    """Agent's model; None = opened by the name in the specification."""
+    summarizer: Model | None = None
+    """Writer of the summaries; None = opened by the name in the policy."""
+    oracle: Oracle | None = None
+    """Knowledge of what will be needed; None = read off the script of the task."""
+    tools: Sequence[Tool] | None = None
+    """Tools of the agent; None = those that every session has over its sandbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssembledSession:
+    """An agent that is ready to run, with all that it was assembled from."""
+
+    spec: SessionSpec
+    resources: SessionResources
+    agent: Agent
+    fitted_policy: FittedPolicy
+    """Policy with its constants scaled to the window."""
+
+    @property
+    def start_event(self) -> SessionStarted:
+        """First event of the log."""
+        return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
+
+    def make_start_event(self, policy_json: str) -> SessionStarted:
+        """Make the first event of a log that records another text for the policy, which may have no JSON form."""
+        window, budget, sandbox = self.agent.model.window, self.agent.compactor.budget, self.resources.sandbox
+        return SessionStarted(
+            session_id=self.resources.session_id,
+            task=self.spec.request,
+            model=self.agent.model.name,
+            policy_json=policy_json,
+            window_tokens=window.tokens,
+            threshold_tokens=budget.threshold_tokens,
+            budget_rule=self.fitted_policy.describe_rule(budget.rule),
+            sandbox=sandbox.info.backend if sandbox else "none",
+        )
+
+
+class LogAndOutputs(NamedTuple):
+    """Log and saved outputs of one session."""
+
+    log: Log
+    outputs: OutputStore
+
+
+@contextmanager
+def open_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[LogAndOutputs]:
+    """Open the log of a session in a journal file; None = in memory.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    if journal is None:
+        yield LogAndOutputs(MemoryLog(), MemoryOutputs())
+        return
+    now_ms = int(clock() * 1000)
+    with Journal.open(journal) as opened:
+        opened.remove_outputs(now_ms - RETENTION_MS)
+        log = opened.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
+        yield LogAndOutputs(log, opened.open_outputs(session_id, clock))
+
+
+def write_workspace(task: Task | None, sandbox: Sandbox) -> None:
+    """Write the files of a task into the workspace."""
+    for path, text in task.workspace if task else ():
+        sandbox.write(path, text.encode())
+
+
+EXPLORE_SPEC = ToolSpec(
+    name="explore",
+    description=(
+        "Ask a helper with an empty context to look around in the sandbox (large files, long outputs, many files) and to answer "
+        "one question in a few sentences. It sees nothing of this conversation, so say all that it needs to know."
+    ),
+    parameters_json=json.dumps(
+        {
+            "type": "object",
+            "properties": {"question": {"type": "string", "description": "What is to be found out, and where to look"}},
+            "required": ["question"],
+        }
+    ),
+)
+EXPLORE_PROMPT = """\
+You explore a workspace for another agent, who sees nothing but your last message.
+
+- Working directory is /workspace; change nothing in it
+- Look with the tools until you can answer the question, and no longer
+- Then reply without calling a tool: the answer in at most ten lines, with paths, names and numbers verbatim
+- If it cannot be found, say what you have looked at"""
+EXPLORE_TOOL_NAMES = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
+"""Tools of a sub-agent, where the session has them: it explores and does not write."""
+MAX_ANSWER_CHARACTERS = 2_000
+"""A longer answer is cut."""
+
+
+EXPLORE_MAX_STEPS = 20
+"""Model calls after which a sub-agent ends without an answer."""
+
+
+def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Return those tools of a session that its sub-agents have too."""
+    return tuple(tool for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploreTool:
+    """Runs one sub-agent for each call."""
+
+    open_sub_agent: Callable[[str, EventListener], AbstractContextManager[AssembledSession]]
+    """Opens the session of a sub-agent for a question and a listener."""
+    spec: ToolSpec = EXPLORE_SPEC
+    _finished_children: list[tuple[str, SessionTotals]] = field(default_factory=list)
+    """Session ids and totals of the sub-agents that no step has reported yet."""
+
+    def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
+        """Return one event for each sub-agent that has ended since the last call."""
+        finished_children, self._finished_children = self._finished_children, []
+        return [_make_ended_event(step, name, totals) for name, totals in finished_children]
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """See `harness.protocols.Tool`."""
+        question = _parse_question(call)
+        if question is None:
+            return _make_result(call, "error: explore takes an object with the string field: question", "error")
+        totals = SessionTotals()
+        with self.open_sub_agent(question, totals) as session:
+            session_id = session.resources.session_id
+            try:
+                outcome = session.agent.run(session.start_event, EXPLORE_PROMPT)
+            finally:
+                self._finished_children.append((session_id, totals))
+            answer = _extract_answer(session.agent.log) if outcome.status == "completed" else ""
+        return _build_outcome_result(call, outcome, answer, session_id)
+
+
+def _make_ended_event(step: int, session_id: str, totals: SessionTotals) -> SubAgentEnded:
+    return SubAgentEnded(
+        step=step,
+        session_id=session_id,
+        steps=totals.steps,
+        prompt_tokens=totals.prompt_tokens + totals.summarizer_prompt_tokens,
+        output_tokens=totals.output_tokens + totals.summarizer_output_tokens,
+        cost_usd=totals.total_cost_usd,
+    )
+
+
+def _parse_question(call: ToolCall) -> str | None:
+    try:
+        arguments = json.loads(call.arguments_json)
+    except (ValueError, RecursionError):
+        return None
+    question = arguments.get("question") if isinstance(arguments, dict) else None
+    return question if isinstance(question, str) and question.strip() else None
+
+
+def _extract_answer(log: Log) -> str:
+    """Return the last reply of a session that is done."""
+    messages = [event.message for _, event in log.entries() if isinstance(event, MessageAdded)]
+    replies = [message.text for message in messages if message.role == "assistant"]
+    return replies[-1].strip().removesuffix(COMPLETION_MARKER).strip() if replies else ""
+
+
+def _build_outcome_result(call: ToolCall, outcome: Outcome, answer: str, session_id: str) -> ToolResult:
+    if outcome.reason == "sandbox_error":
+        raise SandboxDied(outcome.detail)
+    if outcome.reason == "cancelled":
+        return _make_result(call, "error: the exploration was stopped before it had an answer", "interrupted")
+    if not answer:
+        reason = outcome.detail or "it said nothing"
+        text = f"error: no answer after {outcome.steps} steps: {reason}; ask for less, or look yourself"
+        return _make_result(call, text, "error")
+    cut = max(0, len(answer) - MAX_ANSWER_CHARACTERS)
+    visible_answer = f"{answer[:MAX_ANSWER_CHARACTERS]}\n[{cut} more characters cut]" if cut else answer
+    text = f"{visible_answer}\n[{outcome.steps} steps, session {session_id}]"
+    return replace(_make_result(call, text, "completed"), clipped_characters=cut)
+
+
+def _make_result(call: ToolCall, output: str, status: Literal["completed", "error", "interrupted"]) -> ToolResult:
+    return ToolResult(call_id=call.call_id, name=call.name, output=output, status=status)
 
 
 def assemble_session(spec: SessionSpec, resources: SessionResources) -> AssembledSession:
@@ -97,14 +310,13 @@ def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopD
 
 def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResources) -> None:
     """Give an agent the tool `explore`, whose sub-agents share models, oracle and sandbox with it."""
-    child_spec = replace(
-        spec, task=None, instructions="", limits=Limits(max_steps=EXPLORE_MAX_STEPS), explore=False, repeated="continue"
-    )
+    limits = Limits(max_steps=EXPLORE_MAX_STEPS)
+    child_spec = replace(spec, task=None, instructions="", limits=limits, explore=False, repeated="continue")
     oracle = resources.oracle or build_scripted_oracle(spec.task)
     child_resources = replace(resources, oracle=oracle, tools=select_exploring_tools(agent.tools))
 
     @contextmanager
-    def open_sub_agent(question: str, on_event: Callable[[Entry | Signal], None]) -> Iterator[AssembledSession]:
+    def open_sub_agent(question: str, on_event: EventListener) -> Iterator[AssembledSession]:
         session_id = f"{resources.session_id}.{secrets.token_hex(3)}"
         with open_log(spec.journal, session_id, resources.clock) as (log, _):
             own_resources = replace(
@@ -115,3 +327,7 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
     explore = ExploreTool(open_sub_agent=open_sub_agent)
     agent.tools = (*agent.tools, explore)
     agent.collect_subagent_events = explore.collect_subagent_events
+
+
+if TYPE_CHECKING:
+    _: type[Tool] = ExploreTool

@@ -1,4 +1,7 @@
-"""What a live session's thread and everybody else share: state, queue, wishes, and what is still to be told. Thread-safe."""
+"""State of a live session that its worker thread shares with the callers of `LiveSession`: queue, requests, undelivered events.
+
+Thread-safe.
+"""
 
 import threading
 import time
@@ -14,8 +17,12 @@ from harness.events import (
     CallRepeated,
     Compaction,
     Entry,
+    Event,
+    EventListener,
+    MessageAdded,
     MessageQueued,
     MessageUnqueued,
+    SessionStarted,
     SessionState,
     Signal,
     StateChanged,
@@ -23,24 +30,27 @@ from harness.events import (
     ToolStarted,
     Waiting,
 )
-from harness.messages import ToolCall
+from harness.messages import ToolCall, sanitize_message, user
+from harness.protocols import Log
 from harness.session import history
-from harness.session.queue import QueuedLog
-from harness.store import records
+from harness.store.records import Draft
 
 SAVE_INTERVAL_SECONDS = 1.0
-"""From one keeping to the next, at least."""
+"""Minimum time in seconds between two saves of an unfinished answer."""
 
 
 class DraftSaver:
-    """Hears all that a session tells. Not thread-safe: used in the session's thread."""
+    """Collector of an unfinished answer, which is saved to the journal from time to time.
 
-    def __init__(self, save_draft: Callable[[records.Draft], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing was written yet.
+    Not thread-safe: only the session's thread uses it.
+    """
+
+    def __init__(self, save_draft: Callable[[Draft], None], clock: Callable[[], float] = time.monotonic) -> None:
+        """Start with an empty answer.
 
         Args:
-            save_draft: takes the answer so far.
-            clock: seconds that never go back.
+            save_draft: Function that stores an unfinished answer.
+            clock: Source of the time in seconds; must never go back.
         """
         self._save_draft, self._clock = save_draft, clock
         self._stream_buffer, self._calls = StreamBuffer(), list[ToolCall]()
@@ -48,7 +58,7 @@ class DraftSaver:
         self._next_seconds = clock()
 
     def add_event(self, item: Entry | Signal) -> None:
-        """Take note of what the model wrote, of its calls that run, and of the end of the step."""
+        """Add an event: a piece of the answer, the start of a tool call, or a logged event, which ends the answer."""
         match item:
             case TextDelta():
                 self._stream_buffer.add(item)
@@ -56,38 +66,37 @@ class DraftSaver:
             case ToolStarted():
                 self._calls.append(item.call)
                 self._is_saved = False
-            case Entry(event=MessageQueued() | MessageUnqueued()):
-                pass
-            case Entry():
+            case Entry(_, event) if not isinstance(event, MessageQueued | MessageUnqueued):
                 self._stream_buffer.clear()
                 self._calls.clear()
                 self._is_saved = True
-            case _:
-                pass
 
     def save_if_due(self, step: int) -> None:
-        """Keep what is new, unless something was kept just now.
+        """Save the answer if it has changed and the last save is at least `SAVE_INTERVAL_SECONDS` ago.
 
         Raises:
-            StoreError: it was not kept.
+            StoreError: the answer cannot be saved.
         """
         now = self._clock()
         if self._is_saved or now < self._next_seconds:
             return
-        self._save_draft(records.Draft(step, self._stream_buffer.text, self._stream_buffer.reasoning, tuple(self._calls)))
+        self._save_draft(Draft(step, self._stream_buffer.text, self._stream_buffer.reasoning, tuple(self._calls)))
         self._is_saved, self._next_seconds = True, now + SAVE_INTERVAL_SECONDS
 
 
 class SessionControl:
-    """Where wishes are left and states are told. Its lock is held for moments only."""
+    """Requests to a live session, its state, and the events that its listener has not received yet.
 
-    def __init__(self, session_id: str, on_event: Callable[[Entry | Signal], None], entries: Sequence[Entry] = ()) -> None:
-        """Nothing has started yet.
+    Its lock is only held briefly.
+    """
+
+    def __init__(self, session_id: str, on_event: EventListener, entries: Sequence[Entry] = ()) -> None:
+        """Create the state of a session that has not started.
 
         Args:
-            session_id: names the session in errors.
-            on_event: hears everything in order, in the session's thread.
-            entries: of a session that is gone on with: it rests until somebody wishes otherwise.
+            session_id: Id of the session, for error messages.
+            on_event: Listener for log entries and signals, called in order in the session's thread.
+            entries: Log of a reopened session, which stays idle until a message is sent or the turn is resumed.
         """
         self.session_id = session_id
         self.condition = threading.Condition()
@@ -96,35 +105,35 @@ class SessionControl:
         self.state: SessionState = "new"
         self.failure = ""
         self.should_continue = self.should_resume = not entries
-        """Wishes: to take what waits; to go on with what is not finished."""
+        """`should_continue`: take the next queued message. `should_resume`: continue an unfinished turn as well."""
         self.has_unfinished_turn = history.has_unfinished_turn(entries) if entries else True
         self.last_stop: Stop | None = history.find_last_stop(entries)
         self.end_request = Cancellation(self.flush)
-        """The wish to end the session itself."""
+        """Request to close the session."""
         self.is_coming_up = False
-        """Whether what it needs is not all there yet. A stop lets it rest meanwhile; it comes up none the less."""
+        """Whether the sandbox and the models are still starting. A stopped session is idle meanwhile, but the start continues."""
         self.jobs: deque[Callable[[], None]] = deque()
         self.cancellation: Cancellation | None = None
         self.inner: Session | None = None
         self.decision: LoopDecision | None = None
         self.thread_number: int | None = None
-        """Of the session's thread, which is the only one to tell."""
+        """Identifier of the session's thread, which alone calls the listener."""
         self._on_event, self._is_flushing = on_event, False
         self._last_state_event: StateChanged | None = None
         self._draft_saver = DraftSaver(self.log.save_draft)
 
     @property
     def is_closing(self) -> bool:
-        """Whether somebody wishes it to end."""
+        """Whether the session was asked to close."""
         return self.end_request.is_requested
 
     @property
     def _current_step(self) -> int:
-        """The one that is at work."""
+        """Number of the step that is running, from 1."""
         return self.inner.conversation.view.steps + 1 if self.inner else 1
 
     def update_state(self, state: SessionState | None = None) -> None:
-        """Be in a state, None = the same, and tell if that or the queue is another."""
+        """Set the state (None keeps the current one), and emit a `StateChanged` signal if the state or the queue has changed."""
         with self.condition:
             self.state = state or self.state
             state_event = StateChanged(state=self.state, queued=self.log.queued_messages)
@@ -134,25 +143,24 @@ class SessionControl:
             self.condition.notify_all()
 
     def is_turn_due(self) -> bool:
-        """Whether a turn is to begin or to be gone on with."""
-        return self.should_continue and (
-            (self.should_resume and self.has_unfinished_turn and self.log.has_begun) or bool(self.log.queued_messages)
-        )
+        """Return whether a turn has to begin or to continue."""
+        resumes = self.should_resume and self.has_unfinished_turn and self.log.has_begun
+        return self.should_continue and (resumes or bool(self.log.queued_messages))
 
     def is_resting(self) -> bool:
-        """Whether nothing happens until somebody wishes it."""
+        """Return whether the session does nothing until a caller requests work."""
         if self.state == "idle":
             return not (self.jobs or self.is_closing or self.is_turn_due())
         return self.state in {"new", "asking", "failed", "closed"}
 
     def refuse_if_over(self) -> None:
-        """Refuse to wish anything of a session that is over. Raises UsageError."""
+        """Raise `UsageError` if the session is closed, closing or failed."""
         if self.is_closing or self.state in {"failed", "closed"}:
             why = f": {self.failure}" if self.failure else "; reopen it from its journal to go on"
             raise UsageError(f"session {self.session_id!r} is {'closed' if self.is_closing else self.state}{why}")
 
     def claim_start(self) -> None:
-        """Begin to come up. Raises UsageError: it did before."""
+        """Mark the session as starting. Raises `UsageError` if it was started before."""
         with self.condition:
             if self.state != "new":
                 raise UsageError(f"session {self.session_id!r} was started before; it is {self.state}")
@@ -160,39 +168,38 @@ class SessionControl:
             self.update_state("starting")
 
     def request_work(self, *, resume_turn: bool = False) -> None:
-        """Wish it to go on: with what waits, or with what is not finished too."""
+        """Request the next queued message to be taken; with `resume_turn`, an unfinished turn is continued first."""
         self.should_continue, self.should_resume = True, self.should_resume or resume_turn
         self.update_state("starting" if self.is_coming_up else None)
 
     def stop_turn(self) -> None:
-        """Wish the running turn to end; what waits stays."""
+        """Ask the running turn to stop; queued messages are kept."""
         if self.cancellation is not None:
             self.cancellation.request()
         next_states: dict[SessionState, SessionState] = {"asking": "working", "starting": "idle"}
         self.update_state(next_states.get(self.state))
 
     def notify(self, item: Entry | Signal) -> None:
-        """Have something told; an entry was handed over by the ledger already.
+        """Deliver a log entry or a signal to the listener.
+
+        Log entries are already in the outbox, because `QueuedLog` puts them there.
 
         Raises:
-            GivenUp: it comes from work that nobody waits for, which ends here.
+            WorkAbandoned: the event comes from work that nobody waits for any more.
         """
         raise_if_abandoned()
-        match item:
-            case Entry(event=MessageUnqueued()):
-                self.update_state()
-            case Entry(event=Compaction()):
-                self._switch_state("compacting", "working")
-            case Entry():
-                pass
-            case _:
-                if isinstance(item, Waiting) and item.what == "summary":
-                    self._switch_state("working", "compacting")
-                self.outbox.append(item)
+        if not isinstance(item, Entry):
+            if isinstance(item, Waiting) and item.what == "summary":
+                self._switch_state("working", "compacting")
+            self.outbox.append(item)
+        elif isinstance(item.event, MessageUnqueued):
+            self.update_state()
+        elif isinstance(item.event, Compaction):
+            self._switch_state("compacting", "working")
         self.flush()
 
     def flush(self) -> None:
-        """Tell all that is still to be told; does nothing outside of the session's thread, and while the listener is at it."""
+        """Deliver all pending events to the listener. Does nothing in other threads and while the listener is running."""
         if threading.get_ident() != self.thread_number or self._is_flushing:
             return
         self._is_flushing = True
@@ -207,13 +214,13 @@ class SessionControl:
             self._is_flushing = False
 
     def _switch_state(self, old: SessionState, new: SessionState) -> None:
-        """Go from one state to another; does nothing in a third one."""
+        """Change the state from `old` to `new`; does nothing in any other state."""
         with self.condition:
             if self.state == old:
                 self.update_state(new)
 
     def ask_user(self, call: ToolCall, times: int) -> LoopDecision:
-        """What somebody answers about a repeated call; `stop` when the turn is stopped meanwhile."""
+        """Return the user's decision about a repeated tool call, or `stop` if the turn is stopped before the user has decided."""
         with self.condition:
             self.decision = None
             self.outbox.append(CallRepeated(call=call, times=times))
@@ -232,7 +239,7 @@ class SessionControl:
         return self.decision
 
     def wait_for_job(self, run_turn: Callable[[], None]) -> Callable[[], None] | None:
-        """The next thing to do in the session's thread, waiting for it: a job, `run_turn`, or None = to end."""
+        """Wait for work and return it: a job, or `run_turn` if a turn is due. Returns None when the session is asked to close."""
         while True:
             self.flush()
             with self.condition:
@@ -245,13 +252,13 @@ class SessionControl:
                     self.cancellation = Cancellation(self.flush)
                     self.update_state("working")
                     return run_turn
-                if self.state == "idle" and not self.outbox:
-                    self.condition.wait()
-                else:
-                    self.update_state("idle")
+                self._rest()
 
     def wait_for_first_message(self) -> str | None:
-        """The first message of a session that begins with it, waiting for it; None = it is closed instead."""
+        """Wait for the first message of a session without a request and return it.
+
+        Returns None when the session is asked to close.
+        """
         while True:
             self.flush()
             with self.condition:
@@ -260,7 +267,143 @@ class SessionControl:
                 if first := self.log.take_first():
                     self.update_state("starting")
                     return first
-                if self.state == "idle" and not self.outbox:
-                    self.condition.wait()
-                else:
-                    self.update_state("idle")
+                self._rest()
+
+    def _rest(self) -> None:
+        """Wait for the next request if the session is idle and all events are delivered; else set the state to idle first."""
+        if self.state == "idle" and not self.outbox:
+            self.condition.wait()
+        else:
+            self.update_state("idle")
+
+
+class QueuedLog:
+    """Log of a live session together with its queue of user messages: a `harness.protocols.Log` for the agent. Thread-safe."""
+
+    def __init__(self, on_entry: Callable[[Entry], None], entries: Sequence[Entry] = ()) -> None:
+        """Create a log that is not open yet.
+
+        Args:
+            on_entry: Listener for new entries, called in order while the lock is held; must return immediately.
+            entries: Entries of a reopened session.
+        """
+        self._on_entry = on_entry
+        self._entries = list(entries)
+        self._queued_by_seq = history.find_queued_messages(entries)
+        self._early: list[str] = []
+        self._log: Log | None = None
+        self._save_draft: Callable[[Draft], None] | None = None
+        self._taken_seq: int | None = None
+        self._lock = threading.RLock()
+
+    def open(self, log: Log, save_draft: Callable[[Draft], None]) -> None:
+        """Write to a log from now on. In a reopened session, messages that were queued before are logged now.
+
+        Args:
+            log: Log that stores the events.
+            save_draft: Function that stores an unfinished answer.
+        """
+        with self._lock:
+            self._log, self._save_draft = log, save_draft
+            if self.has_begun:
+                self.log_early_messages()
+
+    def save_draft(self, draft: Draft) -> None:
+        """Save an unfinished answer, if the log is open.
+
+        Raises:
+            StoreError: the answer cannot be saved.
+        """
+        with self._lock:
+            if self._save_draft is not None:
+                self._save_draft(draft)
+
+    def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
+        """See `harness.protocols.Log`."""
+        with self._lock:
+            if self._log is None:
+                raise UsageError("the session has not started")
+            new_entries = self._log.append(events)
+            self._entries += new_entries
+            for entry in new_entries:
+                if isinstance(entry.event, MessageQueued):
+                    self._queued_by_seq[entry.seq] = entry.event.text
+                elif isinstance(entry.event, MessageUnqueued):
+                    self._queued_by_seq.pop(entry.event.queued, None)
+                self._on_entry(entry)
+        return new_entries
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all log entries so far, in order."""
+        with self._lock:
+            return tuple(self._entries)
+
+    def close(self) -> None:
+        """Do nothing: the code that opened the underlying log closes it."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the log has at least one entry."""
+        return bool(self._entries)
+
+    @property
+    def queued_messages(self) -> tuple[str, ...]:
+        """Queued messages, the next one first."""
+        with self._lock:
+            return (*self._queued_by_seq.values(), *self._early)
+
+    def enqueue(self, text: str) -> int:
+        """Queue a message and return its position, where 1 is the next message.
+
+        The message is logged at once if the session has begun.
+
+        Raises:
+            StoreError: the message cannot be logged and was not queued.
+        """
+        with self._lock:
+            if self._log is None or not self.has_begun or self._early:
+                self._early.append(text)
+            else:
+                self.append((MessageQueued(text=text),))
+            return len(self._queued_by_seq) + len(self._early)
+
+    def log_early_messages(self) -> None:
+        """Log the messages that were queued before the session had begun."""
+        with self._lock:
+            self.append(tuple(MessageQueued(text=text) for text in self._early))
+            self._early.clear()
+
+    def take_first(self) -> str | None:
+        """Remove the first message that was queued before the session had begun, and return it; None if the queue is empty."""
+        with self._lock:
+            return self._early.pop(0) if self._early else None
+
+    def take_next(self, step: int) -> tuple[Event, ...]:
+        """Return the events to log when the next queued message begins a turn at a step; empty if no message is queued."""
+        with self._lock:
+            if not self._queued_by_seq:
+                return ()
+            self._taken_seq, text = next(iter(self._queued_by_seq.items()))
+        unqueued_event = MessageUnqueued(queued=self._taken_seq, why="taken")
+        return unqueued_event, MessageAdded(message=sanitize_message(user(text)), step=step)
+
+    def withdraw(self, position: int) -> str:
+        """Remove a message from the queue and return its text.
+
+        Raises:
+            UsageError: no message is queued at that position, or its turn has just begun.
+        """
+        with self._lock:
+            sequence_numbers, queued = list(self._queued_by_seq), self.queued_messages
+            if not 1 <= position <= len(queued) or sequence_numbers[position - 1 : position] == [self._taken_seq]:
+                raise UsageError(f"no message waits at position {position}; {len(queued)} wait")
+            if position > len(sequence_numbers):
+                return self._early.pop(position - len(sequence_numbers) - 1)
+            self.append((MessageUnqueued(queued=sequence_numbers[position - 1], why="withdrawn"),))
+            return queued[position - 1]
+
+    @property
+    def start_event(self) -> SessionStarted | None:
+        """First event of the log; None before the session has begun."""
+        first = self._entries[0].event if self._entries else None
+        return first if isinstance(first, SessionStarted) else None

@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from harness.errors import format_count
@@ -47,12 +48,10 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
     Raises:
         SandboxError: a content is not there.
     """
-    changed_paths = sorted(
-        path for path in older.files.keys() | newer.files.keys() if _find_file(older, path) != _find_file(newer, path)
-    )
-    return tuple(
-        [_build_patch(blobs, path, _find_file(older, path), _find_file(newer, path)) for path in changed_paths[:MAX_FILES]]
-    )
+    paths = sorted(older.files.keys() | newer.files.keys())
+    pairs = ((path, _find_file(older, path), _find_file(newer, path)) for path in paths)
+    changed_files = islice(((path, old, new) for path, old, new in pairs if old != new), MAX_FILES)
+    return tuple([_build_patch(blobs, path, old, new) for path, old, new in changed_files])
 
 
 def join_patches(file_patches: Sequence[FilePatch]) -> str:
@@ -125,9 +124,6 @@ def _shift_header(header: str, offset: int) -> str:
 
 def _format_line(line: str) -> str:
     text = escape_control_characters(line.removesuffix("\n"), keep="\t")
-    cut = (
-        f"{text[:MAX_LINE_CHARACTERS]}… ({len(text) - MAX_LINE_CHARACTERS:,} characters more)"
-        if len(text) > MAX_LINE_CHARACTERS
-        else text
-    )
-    return f"{cut}\n" if line.endswith("\n") else f"{cut}\n\\ No newline at end of file\n"
+    if (excess := len(text) - MAX_LINE_CHARACTERS) > 0:
+        text = f"{text[:MAX_LINE_CHARACTERS]}… ({excess:,} characters more)"
+    return f"{text}\n" if line.endswith("\n") else f"{text}\n\\ No newline at end of file\n"

@@ -6,7 +6,7 @@ raised instead of recorded.
 
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -15,16 +15,14 @@ from typing import NamedTuple
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.loop import Agent, Outcome
 from harness.errors import StoreError, ToolError
-from harness.events import Entry, Notice, SessionStarted, Signal
+from harness.events import EventListener, Notice, SessionStarted
 from harness.models.local.server import serve_models
 from harness.protocols import BlobStore, Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
-from harness.session.assembly import assemble_session, open_agent_model
+from harness.session.assembly import SessionResources, assemble_session, open_agent_model, open_log, write_workspace
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.preflight import check_spec, find_warnings
-from harness.session.resources import SessionResources, open_log, write_workspace
-from harness.session.setup import encode_setup
-from harness.session.spec import SessionSpec
+from harness.session.spec import SessionSpec, encode_setup
 
 
 class CopiedFiles(NamedTuple):
@@ -49,7 +47,7 @@ def execute_session(
     spec: SessionSpec,
     session_id: str,
     *,
-    on_event: Callable[[Entry | Signal], None] = ignore,
+    on_event: EventListener = ignore,
     cancellation: Cancellation | None = None,
     clock: Clock = time.time,
 ) -> SessionResult:

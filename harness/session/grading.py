@@ -113,9 +113,5 @@ def _explain_missing_verdict(result: ExecResult, grader: Grader) -> str:
         return "no verdict: the grader ran out of memory"
     if result.exit_code > 128:
         return f"no verdict: the grader was killed by signal {result.exit_code - 128}"
-    tail = _extract_last_line(result.stderr)
+    tail = result.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
     return f"no verdict (the grader ended with exit code {result.exit_code}) {tail}".strip()[:MAX_DETAIL_CHARACTERS]
-
-
-def _extract_last_line(output: bytes) -> str:
-    return output.decode(errors="replace").strip().rsplit("\n", 1)[-1]

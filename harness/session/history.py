@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from harness.agent.loop import Stop
 from harness.agent.tool_execution import make_interrupted_result
-from harness.errors import UsageError
+from harness.errors import UsageError, format_count
 from harness.events import (
     Compaction,
     Entry,
@@ -21,11 +22,15 @@ from harness.events import (
     WorkspaceSaved,
 )
 from harness.messages import Message, assistant, sanitize_message, tool
-from harness.session.setup import find_setup
+from harness.metrics.measurement import measure_session
+from harness.models.scripted.patterns import compile_fact_patterns
+from harness.models.scripted.visible_state import extract_searchable_text
+from harness.session.spec import find_setup
 from harness.store.records import Draft
-from harness.task import LaterMessage
+from harness.task import LaterMessage, Task
+from harness.tokens import Counter
 from harness.truncation import name_output
-from harness.view import drop_rolled_back
+from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, str]:
@@ -50,7 +55,7 @@ def _is_turn_start(event: Event) -> bool:
 
 def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
     """Whether the newest turn can be gone on with: it was stopped, it failed, or its process was killed."""
-    is_unfinished: bool = False
+    is_unfinished = False
     for _, event in drop_rolled_back(entries):
         if isinstance(event, TurnEnded | SessionEnded):
             is_unfinished = event.status == "failed"
@@ -81,24 +86,11 @@ def find_step_end(entries: Sequence[Entry], step: int) -> int:
     Raises:
         UsageError: no such step.
     """
-    live_entries = drop_rolled_back(entries)
-    step_index = next(
-        (at for at, (_, event) in enumerate(live_entries) if isinstance(event, StepFinished) and event.step == step), None
-    )
-    if step == 0:
-        step_index = next((at for at, (_, event) in enumerate(live_entries) if isinstance(event, MessageAdded)), None)
-    if step_index is None:
+    last_kinds = StepFinished | WorkspaceSaved if step else MessageAdded | WorkspaceSaved
+    ends = [seq for seq, event in drop_rolled_back(entries) if isinstance(event, last_kinds) and event.step == step]
+    if not ends:
         raise UsageError(f"the session has no step {step}; there are 0 to {find_last_step(entries)}")
-    end = step_index
-    while end + 1 < len(live_entries) and _belongs_to_step(live_entries[end + 1].event, step):
-        end += 1
-    return live_entries[end].seq
-
-
-def _belongs_to_step(event: Event, step: int) -> bool:
-    return (isinstance(event, WorkspaceSaved) and event.step == step) or (
-        step == 0 and isinstance(event, MessageAdded) and event.step == 0
-    )
+    return ends[-1]
 
 
 def find_tree(entries: Iterable[Entry], to_event: int | None = None) -> str | None:
@@ -142,8 +134,9 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
 def find_step_trees(entries: Iterable[Entry], step: int) -> tuple[str, str] | None:
     """The workspace before and after a step, from 1; None when it was never kept."""
     saved_events = [event for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved)]
-    earlier_trees = [event.tree_id for event in saved_events if event.step < step]
-    return (earlier_trees[-1], [event.tree_id for event in saved_events if event.step <= step][-1]) if earlier_trees else None
+    trees_before = [event.tree_id for event in saved_events if event.step < step]
+    trees_after = [event.tree_id for event in saved_events if event.step <= step]
+    return (trees_before[-1], trees_after[-1]) if trees_before else None
 
 
 def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, setup: str = "") -> tuple[Event, ...]:
@@ -185,10 +178,8 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
     """The later messages of a task that were not said yet."""
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
-    sent_messages = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
-    return tuple(
-        message for message in later_messages if message.step > steps and (message.step, message.text) not in sent_messages
-    )
+    sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
+    return tuple(one for one in later_messages if one.step > steps and (one.step, one.text) not in sent)
 
 
 def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -205,3 +196,60 @@ def _list_event_messages(event: Event) -> Iterable[Message]:
     if isinstance(event, MessageAdded):
         return (event.message,)
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
+
+
+REMINDER_HEADING = "Do not forget:"
+
+
+class DroppedFacts(NamedTuple):
+    """What a compaction took out of view."""
+
+    fact_names: tuple[str, ...]
+    """Names, in the order of the task."""
+    lines: tuple[str, ...]
+    """Those that told their newest values, in the order of the view."""
+
+    @property
+    def reminder(self) -> str:
+        """A user message that tells them again."""
+        return "\n".join((REMINDER_HEADING, *self.lines))
+
+
+def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
+    """The event of an applied compaction.
+
+    Raises:
+        UsageError: there was no such round.
+    """
+    attempts = [(seq, event) for seq, event in drop_rolled_back(entries) if isinstance(event, Compaction)]
+    seq_by_round = {event.round: seq for seq, event in attempts if event.status == "applied"}
+    if round_number not in seq_by_round:
+        rounds = format_count(len(seq_by_round), "round")
+        raise UsageError(f"the session has no compaction of round {round_number}; it has {rounds}")
+    return seq_by_round[round_number]
+
+
+def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter) -> DroppedFacts:
+    """The facts whose newest value stood in view before a compaction and not after it.
+
+    Args:
+        entries: the log, at least up to the compaction.
+        task: what the session worked on.
+        compaction_seq: its event.
+        counter: the policy's.
+    """
+    live_entries = [entry for entry in drop_rolled_back(entries) if entry.seq <= compaction_seq]
+    probes = measure_session(live_entries, task, counter).probes
+    names = {fact.number: fact.name for fact in probes.facts}
+    dropped_numbers = [row.fact for row in probes.rows if row.event == compaction_seq and row.seen_before and not row.seen_after]
+    facts = tuple(names[number] for number in sorted(dropped_numbers))
+    return DroppedFacts(facts, _find_fact_lines(fold_all(live_entries[:-1], counter), task, frozenset(facts)))
+
+
+def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str]) -> tuple[str, ...]:
+    """The newest line of each fact, in the order of the view."""
+    patterns, newest = compile_fact_patterns(task.facts), dict[str, tuple[int, str]]()
+    lines = [line for item in view.items for line in extract_searchable_text(item.message).splitlines()]
+    for at, line in enumerate(lines):
+        newest.update({name: (at, line) for name, _ in patterns.find_values(line) if name in fact_names})
+    return tuple(line for _, line in sorted(set(newest.values())))

@@ -1,7 +1,7 @@
-"""A session of several turns in front of a person: messages queue while it works, and it can be stopped and gone on with.
+"""Interactive session of several turns. Messages are queued while the agent works; a turn can be stopped and resumed.
 
-One thread does the work and tells the listener; every method may be called from any thread. What is told is in the journal by
-then, so a session outlives its process: `LiveSession.reopen` brings back log, queue and workspace.
+One thread runs the session and calls the listener; every method can be called from any thread. Events are in the journal before
+the listener receives them, so a session survives its process: `LiveSession.reopen` restores log, queue and workspace.
 """
 
 import os
@@ -20,7 +20,7 @@ from harness.agent.loop import Outcome
 from harness.agent.tool_execution import LoopDecision
 from harness.codec import to_path
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Event, MessageAdded, SessionState, Signal
+from harness.events import Compaction, Entry, Event, EventListener, MessageAdded, SessionState
 from harness.messages import user
 from harness.protocols import Clock, FileChange, ignore
 from harness.sandboxes.snapshots import diff_snapshots
@@ -28,10 +28,9 @@ from harness.session import history
 from harness.session.control import SessionControl
 from harness.session.diffs import FilePatch, build_patches
 from harness.session.execution import CopiedFiles, SessionResult
+from harness.session.history import find_compaction, find_dropped_facts
 from harness.session.preflight import check_spec
-from harness.session.restoration import find_compaction, find_dropped_facts
-from harness.session.setup import encode_setup
-from harness.session.spec import SessionSpec
+from harness.session.spec import SessionSpec, encode_setup
 from harness.session.storage import load_log, refuse_without_workspace, restore_spec
 from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
@@ -43,52 +42,49 @@ from harness.view import View, fold_all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSummary:
-    """The first workspace of a session beside the last."""
+    """Difference between the first and the last workspace of a session."""
 
     files: int
-    """Added, modified or deleted."""
+    """Number of files added, modified or deleted."""
     additions: int
-    """Lines."""
+    """Number of lines added."""
     deletions: int
-    """Lines."""
+    """Number of lines removed."""
     changes: tuple[FileChange, ...]
-    """By path."""
-
-
-def summarize_changes(changes: Sequence[FileChange]) -> ChangeSummary:
-    """The sums of some changes."""
-    return ChangeSummary(
-        files=len(changes),
-        additions=sum(change.added_lines for change in changes),
-        deletions=sum(change.removed_lines for change in changes),
-        changes=tuple(changes),
-    )
+    """Changed files, sorted by path."""
 
 
 ResultT = TypeVar("ResultT")
 
 NO_COMPACTION_MESSAGE = "nothing was compacted: it was stopped, or the policy has no rule that could"
-"""What `LiveSession.compact` means by None."""
+"""Explanation for a user when `LiveSession.compact` returns None."""
 
 
 class LiveSession:
-    """One session in one daemon thread. Thread-safe; close it, or its sandbox lives as long as the process."""
+    """Interactive session that runs in its own daemon thread. Thread-safe.
+
+    Close the session after use: its sandbox otherwise stays until the process ends.
+
+    Example::
+
+        spec = harness.SessionSpec(request="Fix the failing test", policy="keep-last", model="openai/gpt-5")
+        session = harness.LiveSession(spec).start()
+        session.wait()
+        session.send("Now add a test for it")
+        session.wait()
+        print(session.close().outcome)
+    """
 
     def __init__(
-        self,
-        spec: SessionSpec,
-        *,
-        session_id: str | None = None,
-        on_event: Callable[[Entry | Signal], None] = ignore,
-        clock: Clock = time.time,
+        self, spec: SessionSpec, *, session_id: str | None = None, on_event: EventListener = ignore, clock: Clock = time.time
     ) -> None:
-        """Prepare the session; nothing runs before `start`.
+        """Create a session; nothing runs before `start`.
 
         Args:
-            spec: what decides how it goes. An empty request means that the first message is the request.
-            session_id: names it in the journal and the sandbox; None = a new name.
-            on_event: hears every logged entry and every signal in order, in the session's thread; must return quickly.
-            clock: the time of each event.
+            spec: Configuration of the session. With an empty request, the first message that is sent is the request.
+            session_id: Name of the session in its journal and of its sandbox. None generates a name.
+            on_event: Listener for every log entry and every signal, called in order in the session's thread; must return quickly.
+            clock: Source of the time of each event, in seconds since the epoch.
         """
         self.spec = spec
         self.session_id = session_id or secrets.token_hex(6)
@@ -105,89 +101,78 @@ class LiveSession:
         session_id: str,
         *,
         spec: SessionSpec | None = None,
-        on_event: Callable[[Entry | Signal], None] = ignore,
+        on_event: EventListener = ignore,
         clock: Clock = time.time,
     ) -> "LiveSession":
-        """A session that was closed, or whose process ended, to be gone on with: `start`, then `send` or `resume`.
+        """Return a session that was closed, or whose process ended, so that it can be continued.
 
-        Its queue and its log are back at once, its workspace as it was after the last step when it has started. One at a time
-        runs it: `start` refuses as long as another one does.
+        Call `start`, then `send` or `resume`. Log and queue are restored at once, the workspace (as it was after the last step)
+        by `start`. Only one process can run a session at a time.
 
         Args:
-            journal: the file that it is logged in.
-            session_id: its name there.
-            spec: how it goes from here; None = as it was set up, which its log tells, but for `unsafe_local`: the leave to run
-                commands without walls is never taken from a log.
-            on_event: hears what is new.
-            clock: the time of each event.
+            journal: Journal file of the session.
+            session_id: Name of the session in the journal.
+            spec: Configuration for the continued session. None restores the configuration from the log, except `unsafe_local`:
+                the permission to run commands without isolation must be given again.
+            on_event: Listener for new log entries and signals.
+            clock: Source of the time of each event, in seconds since the epoch.
 
         Raises:
-            StoreError: no such journal or session.
-            UsageError: the session has not begun, ran in another kind of sandbox, or its workspace is not there.
+            StoreError: the journal does not exist or does not contain the session.
+            UsageError: the session has not begun, `spec` asks for another sandbox backend, or the workspace was not saved.
         """
         journal = Path(journal)
         entries = load_log(journal, session_id)
         refuse_without_workspace(entries, journal, session_id)
-        return cls._from_entries(entries, restore_spec(entries, journal, spec), session_id, on_event, clock)
-
-    @classmethod
-    def _from_entries(
-        cls,
-        entries: Sequence[Entry],
-        spec: SessionSpec,
-        session_id: str,
-        on_event: Callable[[Entry | Signal], None],
-        clock: Clock,
-    ) -> "LiveSession":
-        live = cls(spec, session_id=session_id, on_event=on_event, clock=clock)
+        live = cls(restore_spec(entries, journal, spec), session_id=session_id, on_event=on_event, clock=clock)
         live._control = SessionControl(session_id, on_event, entries)
         return live
 
     @property
     def state(self) -> SessionState:
-        """What it does."""
+        """Current state of the session, e.g. `working` or `idle`."""
         return self._control.state
 
     @property
     def failure(self) -> str:
-        """Why it failed and what to do; empty = it did not."""
+        """Error message of a failed session, with advice; empty if the session has not failed."""
         return self._control.failure
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the running turn was asked to end and has not yet."""
+        """Whether the running turn was asked to stop and has not stopped yet."""
         cancellation = self._control.cancellation
         return cancellation is not None and cancellation.is_requested
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All that was logged so far."""
+        """All log entries so far."""
         return self._control.log.entries()
 
     @property
     def queued_messages(self) -> tuple[str, ...]:
-        """The messages that wait for their turn, the next one first."""
+        """Queued user messages, the next one first."""
         return self._control.log.queued_messages
 
     @property
     def view(self) -> View:
-        """What the model sees next."""
+        """Messages that the model will see at its next call."""
         loop_session = self._control.inner
         return loop_session.conversation.view if loop_session else fold_all(self.entries)
 
     @property
     def budget(self) -> Budget | None:
-        """How the window is divided; None = not known before it has started."""
+        """Division of the context window into reserves and threshold; None before the session has started."""
         loop_session = self._control.inner
         return loop_session.agent.compactor.budget if loop_session else None
 
     def start(self) -> Self:
-        """Bring up sandbox and model in the session's thread, and begin with the request.
+        """Start the sandbox and the model in the session's thread, then work on the request. Returns the session itself, at once.
 
         Raises:
-            UsageError: an unknown name, a missing key, a request that cannot fit the window; it was started before, or somebody
-                else runs the session of that name.
-            StoreError: the folder of its journal cannot be written.
+            UsageError: a name is unknown, a key is missing, the request cannot fit the window, the session was started before, or
+                another process runs the session.
+            StoreError: the folder of the journal cannot be written.
         """
         self._control.claim_start()
         exit_stack = ExitStack()
@@ -209,17 +194,20 @@ class LiveSession:
         return self
 
     def send(self, text: str) -> int:
-        """Queue a user message; it is logged when this returns, and waits until the running turn has ended (S1.4).
+        """Queue a user message; its turn begins when the running turn has ended.
 
-        Before there is a log to write to it waits in memory, and is lost with the process: of a new session until its sandbox is
-        up and its first event is logged, of one that was reopened until `start`.
+        The message is in the journal when this method returns, so that it survives the process. Exceptions: in a new session
+        before its sandbox has started, and in a reopened session before `start`, the message is only kept in memory.
+
+        Args:
+            text: Message of the user.
 
         Returns:
-            Its position, 1 = next.
+            Position in the queue; 1 is the next message.
 
         Raises:
-            UsageError: it says nothing, or the session is over.
-            StoreError: it could not be logged.
+            UsageError: the message is empty, or the session is over.
+            StoreError: the message could not be logged.
         """
         if not text.strip():
             raise UsageError("the message is empty")
@@ -230,10 +218,13 @@ class LiveSession:
         return position
 
     def withdraw(self, position: int) -> str:
-        """Take a waiting message back, 1 = next; returns its text.
+        """Remove a queued message and return its text.
+
+        Args:
+            position: Position in the queue; 1 is the next message.
 
         Raises:
-            UsageError: none waits there.
+            UsageError: no message is queued at that position.
         """
         with self._control.condition:
             text = self._control.log.withdraw(position)
@@ -241,22 +232,22 @@ class LiveSession:
         return text
 
     def stop(self) -> None:
-        """End the running turn: what the model had written is kept, a running tool finishes (S1.5).
+        """Stop the running turn. The text that the model has written so far is kept, and a running tool finishes.
 
-        Returns at once; `wait` tells when it rests, which is within a second even when the provider stalls, or the sandbox takes
-        its time to come up: it comes up none the less, and is there for what is wished next. Messages that wait stay until
-        somebody sends another one or resumes.
+        This method returns at once; use `wait` to wait until the session is idle, which takes less than a second even if the
+        provider does not answer. A sandbox that is still starting continues to start. Queued messages stay in the queue until
+        another message is sent or the session is resumed.
 
-        A call that was broken off is left at the next piece of its answer and not made again. Of a provider that says nothing it
-        keeps one thread and one connection in the background, for `SessionSpec.stall_seconds` at most. A model on this machine
-        answers one request at a time: the next turn begins when it has read the prompt of the call that was broken off.
+        An interrupted model call is not repeated. A call to a provider that does not answer keeps one thread and one connection
+        open in the background, for at most `SessionSpec.stall_seconds`. A local model handles one request at a time, so the next
+        turn has to wait until the interrupted prompt has been read.
         """
         with self._control.condition:
             self._control.should_continue = self._control.should_resume = False
             self._control.stop_turn()
 
     def resume(self) -> None:
-        """Go on with a turn that was stopped, failed or broken off; without one, with the next message that waits.
+        """Continue a turn that was stopped, failed or interrupted; without such a turn, begin the next queued message.
 
         Raises:
             UsageError: the session is over.
@@ -266,10 +257,13 @@ class LiveSession:
             self._control.request_work(resume_turn=True)
 
     def decide_repeated_call(self, decision: LoopDecision) -> None:
-        """Say what is to be done about a repeated call, when it is `asking` (S3.10).
+        """Answer a session in state `asking`: run a repeated tool call, or stop.
+
+        Args:
+            decision: What to do with the call.
 
         Raises:
-            UsageError: it does not ask.
+            UsageError: the session is in another state.
         """
         with self._control.condition:
             if self.state != "asking":
@@ -278,10 +272,13 @@ class LiveSession:
             self._control.update_state("working")
 
     def wait(self, timeout_seconds: float | None = None) -> SessionState:
-        """Wait until it rests: idle with nothing to do, asking, failed, closed or never started; or for that long.
+        """Wait until the session is idle with an empty queue, or `asking`, `failed`, `closed` or never started.
+
+        Args:
+            timeout_seconds: Maximum time to wait in seconds. None waits without a limit.
 
         Returns:
-            The state by then.
+            State at the end of the wait.
         """
         at_a_time = MAIN_THREAD_WAIT_SECONDS if timeout_seconds is None else timeout_seconds
         with self._control.condition:
@@ -290,11 +287,11 @@ class LiveSession:
             return self._control.state
 
     def close(self) -> SessionResult:
-        """End the session: a running turn is stopped, files are kept, the checks of a task are run, the sandbox goes.
+        """End the session: stop the running turn, copy the files, run the checks of the task, and remove the sandbox.
 
-        What is still coming up is not waited for: a sandbox or a server that comes nevertheless goes at once.
-
-        Idempotent. Not for the listener, which runs in the session's thread. The log can be gone on with by `reopen`.
+        A sandbox or model server that is still starting is not waited for and is removed when its start has ended. Closing twice
+        is allowed. Must not be called by the listener, because the listener runs in the session's thread. `reopen` can continue
+        the session later.
         """
         with self._control.condition:
             self._control.end_request.request()
@@ -309,19 +306,26 @@ class LiveSession:
         return SessionResult(Outcome("cancelled", detail, self.view.steps), (), CopiedFiles())
 
     def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
-        """What a turn changed in the workspace, by path; None = the newest turn. Nothing where no snapshots are kept.
+        """Return the files that a turn changed in the workspace, sorted by path; empty if no snapshots are kept.
+
+        Args:
+            turn: Number of the turn, from 1. None is the newest turn.
 
         Raises:
-            UsageError: no such turn.
+            UsageError: there is no such turn.
         """
         trees = history.find_turn_trees(self.entries, turn)
-        return () if trees is None else self._diff_trees(*trees)
+        return self._diff_trees(*trees) if trees else ()
 
     def list_patches(self, turn: int | None = None, *, whole_session: bool = False) -> tuple[FilePatch, ...]:
-        """What a turn changed in the workspace, line by line, fit to be shown; see `list_changes`.
+        """Return the changes of a turn in the workspace as one readable diff for each file; empty if no snapshots are kept.
+
+        Args:
+            turn: Number of the turn, from 1. None is the newest turn.
+            whole_session: Return the changes of the whole session instead.
 
         Raises:
-            UsageError: no such turn.
+            UsageError: there is no such turn.
         """
         entries = self.entries
         trees = history.find_session_trees(entries) if whole_session else history.find_turn_trees(entries, turn)
@@ -331,26 +335,32 @@ class LiveSession:
             return build_patches(workspaces, *map(workspaces.load, trees))
 
     def summarize_changes(self) -> ChangeSummary:
-        """What the whole session changed in its workspace (S3.11)."""
+        """Return the number of files and lines that the whole session changed in its workspace."""
         trees = history.find_session_trees(self.entries)
-        return summarize_changes(self._diff_trees(*trees) if trees else ())
+        changes = self._diff_trees(*trees) if trees else ()
+        additions, deletions = sum(one.added_lines for one in changes), sum(one.removed_lines for one in changes)
+        return ChangeSummary(files=len(changes), additions=additions, deletions=deletions, changes=changes)
 
     def compact(self) -> Compaction | None:
-        """Compact now, as the policy would before the next step if it were due; waits for the summary, which `stop` ends.
+        """Run the policy's compaction now, whether or not it is due, and wait for its summary; `stop` interrupts the wait.
 
         Returns:
-            What was logged: applied, or come to nothing with the reason. None: the policy has no rule for it, or it was stopped.
+            Logged compaction, which may have failed or changed nothing. None if the policy has no rule that can compact, or if
+                the compaction was stopped.
 
         Raises:
-            UsageError: it is not idle.
+            UsageError: the session is not idle.
         """
         return self._run_in_thread(SessionWorker.compact)
 
     def roll_back(self, step: int) -> None:
-        """Bring view and workspace back to what they were after a step; 0 = before the first. What came since counts no more.
+        """Restore the view and the workspace as they were after a step. Later log entries stay in the log, but no longer count.
+
+        Args:
+            step: Number of the step; 0 is the state before the first step.
 
         Raises:
-            UsageError: it is not idle, there is no such step, or no workspace was kept.
+            UsageError: the session is not idle, there is no such step, or no snapshot of the workspace was kept.
         """
         self._run_in_thread(lambda worker: worker.roll_back(step))
 
@@ -360,22 +370,23 @@ class LiveSession:
         journal: str | os.PathLike[str] | None = None,
         *,
         spec: SessionSpec | None = None,
-        on_event: Callable[[Entry | Signal], None] = ignore,
+        on_event: EventListener = ignore,
     ) -> "LiveSession":
-        """Another session that is this one up to a step, log and workspace; this one goes on as it was.
+        """Create another session with the log and the workspace of this session up to a step. This session is not changed.
 
         Args:
-            step: 0 = before the first.
-            journal: the file in which the new one is logged; None = that of this one.
-            spec: how the new one goes on, e.g. under another policy; None = as this one, its files not kept.
-            on_event: hears the new one.
+            step: Last step that both sessions share; 0 is the state before the first step.
+            journal: Journal file of the new session. None uses the journal of this session.
+            spec: Configuration of the new session, e.g. with another policy. None copies the configuration of this session,
+                except `keep`.
+            on_event: Listener for the new session.
 
         Returns:
-            The new one, not started: `start`, then `send` or `resume`.
+            New session, not started: call `start`, then `send` or `resume`.
 
         Raises:
             UsageError: there is no such step.
-            StoreError: it could not be written.
+            StoreError: the new session could not be written.
         """
         entries = self.entries
         return self._branch(entries, history.find_step_end(entries, step), (), (to_path(journal), spec), on_event)
@@ -387,23 +398,27 @@ class LiveSession:
         *,
         remind: bool = True,
         spec: SessionSpec | None = None,
-        on_event: Callable[[Entry | Signal], None] = ignore,
+        on_event: EventListener = ignore,
     ) -> "LiveSession":
-        """Another session that is this one up to a compaction, which dropped nothing of what will be needed (RESEARCH 5.6).
+        """Create another session from the state right after a compaction, reminded of the facts that the compaction removed.
 
-        The lines that told the facts of the task which the compaction took out of view are told again by a user message. With
-        `remind = False` they are not: what the two do differently is what the loss of these facts did.
+        A user message repeats the lines with those facts of the task that were in view before the compaction and no longer are
+        after it. A second fork with `remind=False` differs in this message only, so the comparison of the two shows the effect of
+        losing these facts.
 
         Args:
-            round_number: of the applied compaction, from 1.
-            journal: as in `fork`.
-            remind: tell the facts again.
-            spec: as in `fork`.
-            on_event: hears the new one.
+            round_number: Number of the applied compaction, from 1.
+            journal: Journal file of the new session. None uses the journal of this session.
+            remind: Add the message that repeats the facts.
+            spec: Configuration of the new session. None copies the configuration of this session, except `keep`.
+            on_event: Listener for the new session.
+
+        Returns:
+            New session, not started: call `start`, then `send` or `resume`.
 
         Raises:
-            UsageError: there is no such round, or no task that knows its facts.
-            StoreError: it could not be written.
+            UsageError: there is no such compaction, or the session has no task, so that its facts are unknown.
+            StoreError: the new session could not be written.
         """
         task, entries = self.spec.task, self.entries
         if task is None:
@@ -420,9 +435,9 @@ class LiveSession:
         to_event: int,
         extra_events: Sequence[Event],
         overrides: tuple[Path | None, SessionSpec | None],
-        on_event: Callable[[Entry | Signal], None],
+        on_event: EventListener,
     ) -> "LiveSession":
-        """The beginning of a log as a session of its own, with its workspaces."""
+        """Create a session from the first events of this log, followed by other events, with copies of its workspaces."""
         path = overrides[0] or self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = secrets.token_hex(6)
@@ -433,7 +448,8 @@ class LiveSession:
                 if path != self.spec.journal:
                     copy_workspaces(history.list_trees(entries_copy), source, target)
                 opened.open_session_log(new_id, created_at_ms=int(self._clock() * 1000), clock=self._clock).append(events)
-        branch = self._from_entries(entries_copy, spec, new_id, on_event, self._clock)
+        branch = type(self)(spec, session_id=new_id, on_event=on_event, clock=self._clock)
+        branch._control = SessionControl(new_id, on_event, entries_copy)
         branch._memory_workspaces = self._memory_workspaces
         return branch
 
@@ -450,7 +466,7 @@ class LiveSession:
                 yield workspaces
 
     def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:
-        """Have something done in the session's thread, which must be idle."""
+        """Run an operation in the session's thread and return its result. Raises `UsageError` unless the session is idle."""
         future: Future[ResultT] = Future()
         worker = self._worker
 

@@ -15,22 +15,13 @@ from harness.messages import system, user
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.tokenizer import count_message_tokens
 from harness.protocols import OutputStore, Sandbox, WarningPolicy
-from harness.session.assembly import assemble_session, open_agent_model
-from harness.session.resources import SessionResources
+from harness.session.assembly import SessionResources, assemble_session, open_agent_model
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
 from harness.task import Runtime
 from harness.tokens import Window
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
-
-UNKNOWN_WINDOW_WARNING = "policy {!r} never compacts: the context window of model {!r} is not known; set window_tokens"
-"""Said where nobody knows the window (S2.8)."""
-TIGHT_THRESHOLD_WARNING = (
-    "policy {policy!r} is due at {threshold} tokens ({rule}), and the first request of task {task!r} has {first} with its system "
-    "prompt: {room} are left where a summary may take {summary}, so it compacts again and again; raise window_tokens"
-)
-"""Said where a summary and the request alone make a policy due again."""
 
 
 def check_spec(spec: SessionSpec) -> None:
@@ -80,14 +71,16 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
     policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
     budget = policy.budget(window)
     if has_unknown_threshold(policy, window):
-        yield UNKNOWN_WINDOW_WARNING.format(kind, spec.model)
+        yield f"policy {kind!r} never compacts: the context window of model {spec.model!r} is not known; set window_tokens"
     request_tokens = sum(map(policy.counter.count, (system(spec.system_prompt, spec.instructions), user(spec.request))))
     summary_tokens = getattr(policy, "summary_max_tokens", None) or 0
     if budget.threshold_tokens is not None and budget.threshold_tokens <= request_tokens + summary_tokens:
-        yield TIGHT_THRESHOLD_WARNING.format(
-            policy=kind, threshold=budget.threshold_tokens, rule=budget.rule, task=name or spec.name, first=request_tokens,
-            room=max(0, budget.threshold_tokens - request_tokens), summary=summary_tokens,
-        )  # fmt: skip
+        room_tokens = max(0, budget.threshold_tokens - request_tokens)
+        yield (
+            f"policy {kind!r} is due at {budget.threshold_tokens} tokens ({budget.rule}), but the first request of task "
+            f"{name or spec.name!r} has {request_tokens} tokens with the system prompt, which leaves {room_tokens} tokens for a "
+            f"summary of up to {summary_tokens} tokens, so it compacts again and again; raise window_tokens"
+        )
     if text := explain_never_due(policy, budget):
         yield f"policy {kind!r}: {text}"
 

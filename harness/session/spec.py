@@ -3,20 +3,24 @@
 A frozen value, which a trial's configuration is translated into as well. `harness.session.assembly` makes an agent of it.
 """
 
+import json
 import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_type_hints
 
 from harness import codec
 from harness.agent.loop import Limits
 from harness.agent.prompts import build_system_prompt
 from harness.codec import refuse_mistyped_fields
 from harness.compaction.description import find_summarizer
+from harness.errors import UsageError
+from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
 from harness.models.cassette import Cassette
 from harness.models.factory import ToolCallMode, Wiring, resolve_summarizer_name
 from harness.models.litellm_model import STALL_SECONDS
-from harness.policies import resolve_policy
+from harness.policies import policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Runtime, Task
@@ -112,3 +116,74 @@ class SessionSpec(codec.StrictFields):
     def wiring(self) -> Wiring:
         """Connection to real models, without the servers of local ones."""
         return Wiring(tool_calls=self.tool_calls, cassette=self.cassette, take=self.take, stall_seconds=self.stall_seconds)
+
+
+UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
+"""Fields of `SessionSpec` that are not part of the setup; the request is in the log itself."""
+STORED_FIELDS: Mapping[str, Any] = {
+    name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
+}
+"""Other fields by type, except the policy, whose type is the policy's own."""
+NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0}
+"""Fields added since version 0.1, with their defaults: left out at the default, so that equal setups have equal texts."""
+
+
+TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
+    "": {"later": "later_messages"},
+    "checks": {"rests_on": "required_facts"},
+    "facts": {"former": "former_patterns", "word": "required_word"},
+    "script": {"farewell": "final_text"},
+    "script.steps": {"says": "text", "needs": "required_facts"},
+    "script.steps.repairs": {"error": "error_pattern", "says": "text", "needs": "required_facts"},
+    "script.steps.done": {
+        "listed": "listed_paths",
+        "named": "summary_pattern",
+        "about": "required_text",
+        "counted": "count_pattern",
+        "count": "minimum_count",
+    },
+}
+"""Fields of a task that version 0.1 stored under another name, by their place in it."""
+
+
+def encode_setup(spec: SessionSpec) -> str:
+    """Return the setup of a session as canonical JSON."""
+    values = {name: getattr(spec, name) for name in STORED_FIELDS}
+    changed = {name: value for name, value in values.items() if name not in NEW_FIELDS or value != NEW_FIELDS[name]}
+    plain = {name: codec.to_plain(value, STORED_FIELDS[name]) for name, value in changed.items()}
+    return codec.to_canonical_json({**plain, "policy": codec.to_plain(spec.policy)}, dict)
+
+
+def find_setup(entries: Iterable[Entry]) -> str:
+    """Return the newest setup in a log; empty = none, as in a trial or a session of another program."""
+    starts = [event for _, event in entries if isinstance(event, SessionStarted | SessionForked | SessionResumed)]
+    return next((event.setup_json for event in reversed(starts) if event.setup_json), "")
+
+
+def decode_setup(text: str) -> dict[str, Any]:
+    """Return the fields of `SessionSpec` that a setup holds.
+
+    Raises:
+        UsageError: the text is no setup, or names something unknown; says where and what.
+    """
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"the setup of the session is not JSON: {error}") from None
+    if not isinstance(plain, dict):
+        raise UsageError(f"the setup of the session is no object of JSON (got {text!r:.80})")
+    if isinstance(plain.get("task"), dict):
+        plain["task"] = _rename_fields(plain["task"])
+    stored = [(name, kind) for name, kind in STORED_FIELDS.items() if name in plain]
+    values = {name: codec.from_plain(kind, plain[name], f"setup.{name}") for name, kind in stored}
+    return {**values, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}
+
+
+def _rename_fields(plain: Any, place: str = "") -> Any:
+    """Return a stored task with the names that its fields have now."""
+    if isinstance(plain, list):
+        return [_rename_fields(one, place) for one in plain]
+    if not isinstance(plain, dict):
+        return plain
+    names = TASK_FIELDS_OF_0_1.get(place, {})
+    return {names.get(name, name): _rename_fields(value, f"{place}.{name}".strip(".")) for name, value in plain.items()}

@@ -21,8 +21,7 @@ from harness.session.history import (
     find_tree,
     list_offloaded_texts,
 )
-from harness.session.setup import decode_setup, find_setup
-from harness.session.spec import SessionSpec
+from harness.session.spec import SessionSpec, decode_setup, find_setup
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS, MemoryLog, MemoryOutputs
 from harness.store.records import Draft
@@ -74,9 +73,8 @@ def open_storage(
             raise UsageError(f"session {session_id!r} was gone on with since it was opened here; reopen it to have all of it")
         if log.length < len(entries):
             log.append([event for _, event in entries[log.length :]])
-        yield SessionStorage(
-            log, _save_offloaded(outputs_journal.open_outputs(session_id, clock), entries), workspaces, log.save_draft
-        )
+        outputs = _save_offloaded(outputs_journal.open_outputs(session_id, clock), entries)
+        yield SessionStorage(log, outputs, workspaces, log.save_draft)
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
@@ -151,9 +149,8 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
     with closing(JournalWorkspaces(location.journal, read_only=True)) as workspaces:
         if tree_pair is None or not all(map(workspaces.has_workspace, tree_pair)):
             raise UsageError(
-                f"the workspaces of session {location.session_id!r} are not in journal "
-                f"{str(location.journal)!r}: those of trials, of "
-                "sessions of a pipe and of imported ones are not kept"
+                f"the workspaces of session {location.session_id!r} are not in journal {str(location.journal)!r}: those of "
+                "trials, of sessions of a pipe and of imported ones are not kept"
             )
         return build_patches(workspaces, *map(workspaces.load, tree_pair))
 
@@ -162,9 +159,7 @@ def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> Sessi
     """What a log tells of its session: its setup, or where there is none model, policy and window."""
     if setup := find_setup(entries):
         return SessionSpec(request=start_event.task, **decode_setup(setup))
-    newest_start = next(
-        (event for _, event in reversed(entries) if isinstance(event, SessionStarted | SessionResumed)), start_event
-    )
+    newest_start = [event for _, event in entries if isinstance(event, SessionStarted | SessionResumed)][-1]
     return SessionSpec(
         request=start_event.task,
         policy=policy_from_plain(json.loads(newest_start.policy_json)),

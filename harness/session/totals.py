@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from harness.compaction.description import Abilities
 from harness.errors import format_count
@@ -64,9 +65,6 @@ class SessionTotals:
     summarizer_cost_usd: float | None = 0.0
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
     """Finished sub-agents, in order."""
-    sub_agent_prompt_tokens: int = 0
-    sub_agent_output_tokens: int = 0
-    sub_agent_cost_usd: float | None = 0.0
     retries: int = 0
     """Repeated calls of real models."""
     waited_seconds: float = 0.0
@@ -91,28 +89,26 @@ class SessionTotals:
             case Compaction() as compaction:
                 self._add_compaction(item.seq, compaction)
             case SubAgentEnded() as sub_agent:
-                self._add_sub_agent(sub_agent)
+                self.sub_agents.append(sub_agent)
             case RolledBack() as rollback:
                 self._roll_back(rollback)
             case SessionEnded() as ended:
                 self.end_event = ended
-            case _:
-                pass
 
     @property
     def all_prompt_tokens(self) -> int:
         """Prompt tokens of the agent and its sub-agents, without the summarizer's."""
-        return self.prompt_tokens + self.sub_agent_prompt_tokens
+        return self.prompt_tokens + sum(one.prompt_tokens for one in self.sub_agents)
 
     @property
     def all_output_tokens(self) -> int:
         """Output tokens of the agent and its sub-agents, without the summarizer's."""
-        return self.output_tokens + self.sub_agent_output_tokens
+        return self.output_tokens + sum(one.output_tokens for one in self.sub_agents)
 
     @property
     def agents_cost_usd(self) -> float | None:
         """Cost of the agent and its sub-agents."""
-        return add_costs(self.cost_usd, self.sub_agent_cost_usd)
+        return reduce(add_costs, (one.cost_usd for one in self.sub_agents), self.cost_usd)
 
     @property
     def total_cost_usd(self) -> float | None:
@@ -171,12 +167,6 @@ class SessionTotals:
         if compaction.summarizer or usage is not None:
             self.summarizer_cost_usd = add_costs(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
 
-    def _add_sub_agent(self, sub_agent: SubAgentEnded) -> None:
-        self.sub_agents.append(sub_agent)
-        self.sub_agent_prompt_tokens += sub_agent.prompt_tokens
-        self.sub_agent_output_tokens += sub_agent.output_tokens
-        self.sub_agent_cost_usd = add_costs(self.sub_agent_cost_usd, sub_agent.cost_usd)
-
     def _roll_back(self, rollback: RolledBack) -> None:
         self.steps = rollback.step
         while self._rounds and self._rounds[-1][0] > rollback.to_event:
@@ -223,12 +213,10 @@ def format_price(cost_usd: float | None) -> str:
 
 def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
     """Return steps, tokens and cost of some sub-agents together, in words."""
-    totals = SessionTotals()
-    for sub_agent in sub_agents:
-        totals._add_sub_agent(sub_agent)
+    totals = SessionTotals(sub_agents=list(sub_agents))
     steps = format_count(sum(one.steps for one in sub_agents), "step")
     tokens = f"{totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out"
-    return f"{steps}, {tokens}, {format_price(totals.sub_agent_cost_usd)}"
+    return f"{steps}, {tokens}, {format_price(totals.agents_cost_usd)}"
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:

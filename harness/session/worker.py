@@ -1,4 +1,4 @@
-"""The work of a live session's thread: bring it up, take one turn after the other, keep workspaces, roll back, end."""
+"""Work of a live session's thread: start the session, run its turns, save its workspace, roll back, and finish."""
 
 import threading
 from collections.abc import Sequence
@@ -9,45 +9,36 @@ from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
 from harness.errors import HarnessError, SandboxDied, UsageError
-from harness.events import (
-    Compaction,
-    Event,
-    MessageAdded,
-    RolledBack,
-    SessionEnded,
-    SessionResumed,
-    TurnEnded,
-    WorkspaceSaved,
-)
+from harness.events import Compaction, Event, MessageAdded, RolledBack, SessionEnded, SessionResumed, TurnEnded, WorkspaceSaved
 from harness.messages import user
 from harness.protocols import Clock
 from harness.session import history
+from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, finish_session, open_session
-from harness.session.resources import SessionResources, write_workspace
-from harness.session.setup import find_setup
-from harness.session.spec import SessionSpec
+from harness.session.spec import SessionSpec, find_setup
 from harness.session.storage import SessionStorage, open_storage
 from harness.store.workspaces import MemoryWorkspaces
 
 CONTINUE_MESSAGE = "Go on."
-"""Said for the user where the last words of an interrupted turn are the agent's own: several providers refuse to go on there."""
+"""User message added when an interrupted turn continues after a message of the agent: several providers reject a request that
+ends with an assistant message."""
 
 
 class SessionWorker:
-    """Runs in one thread; what others wish is on the desk."""
+    """Worker of a live session, run in one thread; `SessionControl` brings it the requests of other threads."""
 
     def __init__(
         self, control: SessionControl, spec: SessionSpec, memory_workspaces: MemoryWorkspaces, clock: Clock, exit_stack: ExitStack
     ) -> None:
-        """Prepare.
+        """Prepare the worker; nothing is started.
 
         Args:
-            control: shared with those who wish something.
-            spec: what decides how it goes.
-            memory_workspaces: keeps workspaces where there is no journal.
-            clock: the time of each event.
-            exit_stack: what is let go of at the end, when the journal is closed.
+            control: State that is shared with the callers of the session.
+            spec: Configuration of the session.
+            memory_workspaces: Store of workspace snapshots for a session without a journal.
+            clock: Source of the time of each event.
+            exit_stack: Resources to release after the journal is closed.
         """
         self._exit_stack = exit_stack
         self._control, self._spec, self._memory_workspaces, self._clock = control, spec, memory_workspaces, clock
@@ -55,7 +46,7 @@ class SessionWorker:
         self.result: SessionResult | None = None
 
     def run(self) -> None:
-        """The whole life; whatever breaks it is told by the state."""
+        """Run the session from its start to its end. An error sets the state to `failed` instead of being raised."""
         control, failure = self._control, ""
         control.thread_number = threading.get_ident()
         try:
@@ -79,14 +70,12 @@ class SessionWorker:
         control.flush()
 
     def roll_back(self, step: int) -> None:
-        """See `LiveSession.rollback`."""
+        """See `LiveSession.roll_back`."""
         control, entries = self._control, self._control.log.entries()
         to_event = history.find_step_end(entries, step)
         tree_id = history.find_tree(entries, to_event)
         if tree_id is None:
-            raise UsageError(
-                f"session {control.session_id!r} keeps no workspaces (snapshots = False), so it cannot be rolled back"
-            )
+            raise UsageError(f"session {control.session_id!r} cannot be rolled back: it keeps no workspaces (snapshots = False)")
         self._opened.sandbox.restore(self._storage.workspaces.load(tree_id))
         self._tree_id = tree_id
         loop_session = self._loop_session
@@ -95,12 +84,8 @@ class SessionWorker:
         loop_session.usage = loop_session.conversation.usage
         self._opened.agent.inbox = self._build_inbox()
         with control.condition:
-            control.has_unfinished_turn, control.should_continue, control.should_resume, control.last_stop = (
-                True,
-                False,
-                False,
-                None,
-            )
+            control.has_unfinished_turn, control.last_stop = True, None
+            control.should_continue = control.should_resume = False
 
     def compact(self) -> Compaction | None:
         """See `LiveSession.compact`."""
@@ -140,7 +125,10 @@ class SessionWorker:
         self._finish_session()
 
     def _enter_context(self, context: AbstractContextManager[OpenSession], stack: ExitStack) -> OpenSession | None:
-        """Enter a context in a thread of its own, since a sandbox may have to fetch its image; None = it is closed instead."""
+        """Open a session in a thread of its own, because its sandbox may have to download an image.
+
+        Returns None if the session is closed meanwhile.
+        """
         opened = run_interruptibly(
             context.__enter__, self._control.end_request, undo=lambda _: context.__exit__(None, None, None)
         )
@@ -155,15 +143,14 @@ class SessionWorker:
         return loop_session
 
     def _reopen_session(self) -> Session:
-        """Go on where the log ends, in the workspace that it names."""
+        """Continue at the end of the log, in the workspace that was saved last."""
         entries = self._control.log.entries()
         self._tree_id = history.find_tree(entries)
         if self._tree_id is not None:
             self._opened.sandbox.restore(self._storage.workspaces.load(self._tree_id))
         elif history.find_last_step(entries):
-            raise UsageError(
-                f"the workspace of session {self._control.session_id!r} was not kept (snapshots = False): it cannot go on"
-            )
+            name = self._control.session_id
+            raise UsageError(f"session {name!r} cannot be continued: its workspace was not kept (snapshots = False)")
         else:
             write_workspace(self._spec.task, self._opened.sandbox)
         self._opened.agent.inbox = self._build_inbox()
@@ -187,7 +174,7 @@ class SessionWorker:
         return Inbox(history.select_due_messages(task.later_messages if task else (), self._control.log.entries()))
 
     def _save_workspace(self, step: int) -> Sequence[Event]:
-        """Keep the workspace if it is another than the one kept last."""
+        """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log."""
         if not self._spec.snapshots:
             return ()
         snapshot = self._opened.sandbox.snapshot()
@@ -198,7 +185,7 @@ class SessionWorker:
         return (WorkspaceSaved(step=step, tree_id=snapshot.tree_id),)
 
     def _run_turn(self) -> None:
-        """Go on with the turn that is not finished, if that was wished, or begin one with the next message."""
+        """Continue the unfinished turn if that was requested; else begin a turn with the next queued message."""
         control, loop_session = self._control, self._loop_session
         with control.condition:
             continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False

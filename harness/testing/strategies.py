@@ -10,9 +10,8 @@ from harness import events
 from harness.agent.conversation import Inbox
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy, ToolSpec
-from harness.session.assembly import assemble_session
+from harness.session.assembly import SessionResources, assemble_session
 from harness.session.history import find_last_step, find_queued_messages, find_step_end
-from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import LaterMessage

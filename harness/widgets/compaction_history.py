@@ -11,7 +11,7 @@ from harness.events import Compaction, Entry, RolledBack
 from harness.inspection.disposition import MessageDisposition, classify_messages
 from harness.inspection.sample_run import CompactionAttempt
 from harness.messages import Message, extract_part_text
-from harness.metrics.probes import FactProber
+from harness.metrics.measurement import FactProber
 from harness.store.records import FactRecord
 from harness.task import Task
 from harness.text import shorten_line

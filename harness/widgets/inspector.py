@@ -10,8 +10,7 @@ from typing import Any
 from harness.errors import HarnessError, UsageError, format_count
 from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
-from harness.inspection.requests import SentRequest, reconstruct_request
-from harness.inspection.timeline import inspect_session
+from harness.inspection.timeline import SentRequest, inspect_session, reconstruct_request
 from harness.messages import Message
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches

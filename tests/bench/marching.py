@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.experiment.job import Job
-from harness.experiment.provenance import collect_provenance
+from harness.experiment.job import Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.store.journal import Journal

@@ -24,8 +24,7 @@ from harness.models.scripted.summarizers import build_oracle_summarize, summariz
 from harness.models.scripted.visible_state import build_message_reader
 from harness.protocols import Model, Reply, Request, Tool, ToolSpec, ignore
 from harness.sandboxes import open_sandbox
-from harness.session.assembly import assemble_session
-from harness.session.resources import SessionResources
+from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.journal import Journal

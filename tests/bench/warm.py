@@ -18,8 +18,7 @@ from unittest import mock
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment import run_trial as session
 from harness.experiment.experiment import Experiment
-from harness.experiment.job import CacheSettings, Job
-from harness.experiment.provenance import collect_provenance
+from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
 from harness.sandboxes.action_cache import SANDBOX_POOL, CachedSandbox

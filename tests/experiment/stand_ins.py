@@ -13,9 +13,7 @@ from pebble.pool.channel import WorkerChannel
 
 from harness.compaction.presets.none import NoCompaction
 from harness.events import SessionEnded, SessionStarted
-from harness.experiment.job import Job
-from harness.experiment.provenance import Provenance
-from harness.experiment.record import Ending, TrialRun
+from harness.experiment.job import Ending, Job, Provenance, TrialRun
 from harness.experiment.trial import Trial
 from harness.session.grading import apply_verdicts
 from harness.store.journal import Journal

@@ -216,7 +216,7 @@ def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_t
     assert (pool.sessions, pool.cut_short) == (4, 3)
     only = Experiment(name="only", base=BASE, folder=tmp_path / "only")
     only.run(progress="off")
-    with pytest.raises(UsageError, match="no trial of policy 'none' is among its results"):
+    with pytest.raises(UsageError, match="its results have no trial of policy 'none'"):
         UncompressedRun(tmp_path / "only")
 
 

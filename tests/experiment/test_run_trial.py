@@ -15,8 +15,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.scaling import scale_policy
 from harness.events import SessionEnded, SessionStarted
-from harness.experiment.job import CacheSettings, Job
-from harness.experiment.provenance import collect_provenance
+from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.models.factory import Wiring

@@ -10,8 +10,7 @@ from harness.events import Entry, Event, MessageAdded, SessionStarted, StepFinis
 from harness.inspection.counterfactual import DryRun, DryRunSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.disposition import classify_messages
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import WINDOW_TOKENS, build_sample_log, open_sample_summarizer, run_on_sample
-from harness.inspection.sample_session import SampleOracle
+from harness.inspection.sample_run import WINDOW_TOKENS, SampleOracle, build_sample_log, open_sample_summarizer, run_on_sample
 from harness.messages import Text, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS, policy_from_plain
 from harness.tokens import Estimated, Measured, Usage

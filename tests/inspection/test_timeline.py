@@ -1,4 +1,4 @@
-"""The numbers of a session (S3.18): whatever the session was, they are those of its view, its log and its journal."""
+"""What was sent at a step: the very messages, which the digest in the log proves."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +12,15 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.inspection.timeline import MESSAGE_KINDS, find_counter, inspect_session
+from harness.errors import UsageError
+from harness.events import Entry, MessageAdded
+from harness.inspection.timeline import MESSAGE_KINDS, find_counter, inspect_session, reconstruct_request
+from harness.messages import user
 from harness.store.journal import Journal
 from harness.testing.strategies import sessions, sessions_with_rollback
 from harness.tokens import QuarterOfCharacters, RoundedQuarter
 from harness.view import fold_all
-from tests.store.samples import ENDED, begun, compaction, opening, step
+from tests.store.samples import ENDED, begun, compaction, finished, opening, step
 
 POLICIES = (
     NoCompaction(),
@@ -113,3 +116,39 @@ def test_tokens_are_estimated_as_the_policy_of_the_session_does(policy_json, cou
 def test_an_empty_log_has_no_numbers():
     found = inspect_session([])
     assert (found.session_id, found.messages, found.view_tokens, found.shares, found.timeline) == ("", 0, 0, (), ())
+
+
+@settings(max_examples=25)
+@given(LOGS)
+def test_every_step_of_a_session_shows_the_messages_of_its_digest(log):
+    steps = [entry.event for entry in log if entry.event.kind == "step-finished"]
+    for logged in steps:
+        sent = reconstruct_request(log, logged.step)
+        assert sent.matches_log
+        assert (sent.view.tokens, len(sent.view.items)) == (logged.view_tokens, logged.view_messages)
+        assert len(sent.results) == len(sent.answer.calls) == logged.calls
+        assert all(one.step == logged.step for one in sent.compactions)
+
+
+def test_a_message_that_is_not_what_was_sent_is_seen():
+    events = [*opening(), *step(1)]
+    log = [Entry(seq, event) for seq, event in enumerate(events, 1)]
+    honest = reconstruct_request(log, 1)
+    log[5] = Entry(6, replace(finished(1), request_digest=honest.digest))
+    assert reconstruct_request(log, 1).matches_log
+    log[2] = Entry(3, MessageAdded(message=user("something else"), step=0))
+    assert not reconstruct_request(log, 1).matches_log
+
+
+@pytest.mark.parametrize("asked", [0, 3, 99])
+def test_a_step_that_was_not_finished_is_refused_by_what_there_is(asked):
+    log = [Entry(seq, event) for seq, event in enumerate([*opening(), *step(1), *step(2)], 1)]
+    with pytest.raises(UsageError, match="it has steps 1 to 2"):
+        reconstruct_request(log, asked)
+    with pytest.raises(UsageError, match="it finished none"):
+        reconstruct_request(log[:3], 1)
+
+
+def test_a_step_without_an_answer_is_a_log_that_is_not_whole():
+    with pytest.raises(UsageError, match="no answer of a model"):
+        reconstruct_request([Entry(1, finished(1))], 1)

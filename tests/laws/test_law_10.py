@@ -18,8 +18,7 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.events import Compaction, MessageAdded, StepFinished
-from harness.experiment.job import Job
-from harness.experiment.provenance import collect_provenance
+from harness.experiment.job import Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.models.endpoint.server import make_model_finder, serve_endpoint

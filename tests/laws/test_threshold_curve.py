@@ -19,8 +19,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
 from harness.protocols import Reply, Request, ToolSpec, ignore
-from harness.session.assembly import assemble_session
-from harness.session.resources import SessionResources
+from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
 from harness.tokens import Measured, Usage, Window

@@ -1,4 +1,4 @@
-"""What is read off a log: ends of steps, turns, what waits; on logs that were rolled back as well."""
+"""Oracle restoration: each fact that a compaction took out of view can be read again, by the patterns of its task."""
 
 import itertools
 from dataclasses import replace
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import (
     Compaction,
@@ -21,8 +22,13 @@ from harness.events import (
     SessionStarted,
 )
 from harness.messages import ToolResult, tool, user
+from harness.metrics.measurement import measure_session
+from harness.models.scripted.patterns import compile_fact_patterns
 from harness.session import history
+from harness.session.history import find_compaction, find_dropped_facts
 from harness.task import LaterMessage
+from harness.tasks import make_task
+from harness.testing.laws.simulation import WINDOW_TOKENS, simulate
 from harness.testing.strategies import make_step_finished, multi_turn_logs
 from harness.tokens import Estimated
 from harness.truncation import name_output
@@ -126,3 +132,44 @@ def test_a_log_tells_the_texts_that_were_moved_edited_ones_too():
     assert history.list_offloaded_texts(log[:4]) == ()
     said = replace(edit, replace=(), insert=(Insert(message=user("one"), after=ItemId(1)),))
     assert history.list_offloaded_texts(logged(result("two"), compaction(said, "one"))) == (), "what is no result was never moved"
+
+
+POLICY = KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty")
+
+
+@pytest.fixture(scope="module")
+def task():
+    return make_task("spec-api", 0)
+
+
+@pytest.fixture(scope="module")
+def entries(task):
+    return simulate(task, POLICY, window_tokens=WINDOW_TOKENS).entries
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.slow
+def test_the_reminder_tells_all_that_was_dropped_and_nothing_else_went(task, entries):
+    patterns = compile_fact_patterns(task.facts)
+    probes = measure_session(entries, task, POLICY.counter).probes
+    names = {fact.number: fact.name for fact in probes.facts}
+    rounds = [entry for entry in entries if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
+    losses = 0
+    for seq, event in rounds:
+        lost = find_dropped_facts(entries, task, find_compaction(entries, event.round), POLICY.counter)
+        rows = [row for row in probes.rows if row.event == seq]
+        assert set(lost.fact_names) == {names[row.fact] for row in rows if row.seen_before and not row.seen_after}
+        before = {name: values[-1] for name, values in patterns.find_values("\n".join(_texts(fold_all(entries[: seq - 1]))))}
+        told = {name: values[-1] for name, values in patterns.find_values(lost.reminder)}
+        assert {name: told.get(name) for name in lost.fact_names} == {name: before[name] for name in lost.fact_names}
+        reminded = (*entries[:seq], Entry(seq + 1, MessageAdded(message=user(lost.reminder), step=event.step)))
+        again = {name for name, _ in patterns.find_values("\n".join(_texts(fold_all(reminded))))}
+        assert set(lost.fact_names) <= again
+        losses += len(lost.fact_names)
+    assert losses > 3
+    with pytest.raises(UsageError, match="no compaction of round 999"):
+        find_compaction(entries, 999)
+
+
+def _texts(view):
+    return [part.text if hasattr(part, "text") else getattr(part, "output", "") for one in view.messages for part in one.parts]

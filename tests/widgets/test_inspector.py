@@ -8,8 +8,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.requests import reconstruct_request
 from harness.inspection.sample_run import build_sample_log, run_on_sample
+from harness.inspection.timeline import reconstruct_request
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.tokens import Estimated
 from harness.widgets.inspector import SessionInspector

@@ -14,7 +14,7 @@ from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
 from harness.models.scripted.visible_state import extract_searchable_text
 from harness.protocols import Sandbox
-from harness.session.resources import write_workspace
+from harness.session.assembly import write_workspace
 from harness.task import CallTemplate, Fact, Task
 from harness.testing.laws.findings import (
     Finding,

@@ -22,9 +22,8 @@ from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Model, Policy, Reply, Request, Sandbox, ignore
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
-from harness.session.assembly import assemble_session
+from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.grading import GradedCheck, grade_workspace
-from harness.session.resources import SessionResources, write_workspace
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import Task, TaskTemplate

@@ -13,8 +13,7 @@ from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
-from harness.session.setup import NEW_FIELDS, STORED_FIELDS, UNSTORED_FIELDS, decode_setup, encode_setup, find_setup
-from harness.session.spec import SessionSpec
+from harness.session.spec import NEW_FIELDS, STORED_FIELDS, UNSTORED_FIELDS, SessionSpec, decode_setup, encode_setup, find_setup
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
 from tests.experiment.tiny_task import tiny
