@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest check sizes names bench laws notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test pytest check sizes names bench laws docs pictures notebooks local-models test-local-llm peers lock clean
 
 help:           ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -53,6 +53,13 @@ bench: setup    ## measure speed and size against their bars, into bench.json; h
 laws: setup     ## the laws of the simulation: every law, preset, task and seed
 	HARNESS_LAWS=full $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope -m laws $(PYTEST_ARGS)
 
+docs: setup     ## build the documentation into docs/_build/html; warnings and undocumented public names are errors
+	$(BIN)/sphinx-build -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -b coverage -d docs/_build/doctrees docs docs/_build/coverage
+
+pictures: setup  ## draw the pictures of the documentation again; needs Chromium
+	$(BIN)/python -m tests.docs.pictures
+
 notebooks: setup  ## run the notebooks again and keep their charts
 	$(BIN)/python -m tests.notebooks
 
@@ -70,5 +77,5 @@ lock: setup     ## choose the versions again, into requirements.lock
 	  pyproject.toml -o requirements.lock
 
 clean:          ## remove environment and caches; results stay
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,337 @@
+"""Reference pages that are generated from the code: plan file, policies, tasks, tables, command line and Python API.
+
+`write_pages` writes the pages into `docs/generated`, which is not committed. Each page is derived from the declaration that the
+program itself uses (fields of dataclasses, `PRESETS`, `SUITE`, `harness.store.columns`, the click commands), so a page cannot
+disagree with the code.
+"""
+
+import dataclasses
+import inspect
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, get_type_hints
+
+from docstring_parser import DocstringStyle, parse
+
+from harness.compaction.description import describe_stages, extract_description, extract_source
+from harness.experiment.grid import Arm
+from harness.experiment.plan import Settings
+from harness.experiment.trial import Trial
+from harness.policies import PRESETS, policy_from_plain
+from harness.session.preflight import count_first_request_tokens
+from harness.store.columns import TABLES
+from harness.task import Task
+from harness.tasks import SUITE, list_knobs
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLIC_MODULES = ("harness", "harness.policies", "harness.testing")
+"""Modules whose `__all__` is the public Python API."""
+TASK_SECONDS_FILE = Path(__file__).parent / "task_seconds.json"
+"""Measured duration of a trial of each task, written by `docs/measure_tasks.py`."""
+
+
+class FieldEntry(NamedTuple):
+    """A documented field of a dataclass."""
+
+    name: str
+    type_text: str
+    default: str
+    """Source text of the default; `required` where there is none."""
+    description: str
+
+
+def read_version() -> str:
+    """Return the version that `pyproject.toml` declares."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"])
+
+
+def write_pages(docs: Path) -> None:
+    """Write all generated pages and copy the notebooks below `docs`; files that did not change keep their time stamp."""
+    pages = dict(
+        [
+            ("generated/plan-file.md", build_plan_page()),
+            *build_policy_pages(),
+            ("generated/tasks.md", build_tasks_page()),
+            ("generated/tables.md", build_tables_page()),
+            ("generated/command-line.md", build_command_line_page()),
+            *build_api_pages(),
+        ]
+    )
+    for name, text in pages.items():
+        _write_if_changed(docs / name, text.encode("utf-8"))
+    sources = [path for path in (ROOT / "notebooks").iterdir() if path.suffix in {".ipynb", ".png"}]
+    for path in sources:
+        _write_if_changed(docs / "generated" / "notebooks" / path.name, path.read_bytes())
+    kept = {docs / name for name in pages} | {docs / "generated" / "notebooks" / path.name for path in sources}
+    for path in (docs / "generated").rglob("*.*"):
+        if path.is_file() and path not in kept:
+            path.unlink()
+
+
+def _write_if_changed(path: Path, content: bytes) -> None:
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def assign_public_modules() -> None:
+    """Set `__module__` of each public class and function to the module that exports the object.
+
+    The coverage builder of Sphinx counts an object only in the module that the object names as its own, and public names are
+    defined elsewhere.
+    """
+    for module in map(import_module, PUBLIC_MODULES):
+        for _, value in list_public_objects(module):
+            if inspect.isclass(value) or inspect.isfunction(value):
+                value.__module__ = module.__name__
+
+
+def list_public_objects(module: ModuleType) -> list[tuple[str, Any]]:
+    """Return the names of a module's `__all__` with their objects, in alphabetical order."""
+    return [(name, getattr(module, name)) for name in sorted(getattr(module, "__all__", ()), key=str.casefold)]
+
+
+def read_fields(owner: type[Any]) -> list[FieldEntry]:
+    """Return the fields of a dataclass that a user can set, in order of declaration.
+
+    Raises:
+        KeyError: the `Attributes` section of the class lacks a field.
+    """
+    descriptions = {entry.arg_name: entry.description or "" for entry in parse(owner.__doc__ or "", DocstringStyle.GOOGLE).params}
+    hints = get_type_hints(owner)
+    return [
+        FieldEntry(
+            name=field.name,
+            type_text=_format_type(hints[field.name]),
+            default=format_default(field),
+            description=re.sub(r"\s*(Default: `.*`\.|Required\.)$", "", " ".join(descriptions[field.name].split())),
+        )
+        for field in dataclasses.fields(owner)
+        if field.init and field.name != "kind" and not field.name.startswith("_")
+    ]
+
+
+def format_default(field: "dataclasses.Field[Any]") -> str:
+    """Return the default of a field as its documentation spells it; `required` for a field without one."""
+    if field.default is not dataclasses.MISSING:
+        value = field.default
+        return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+    if field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+        return f"{type(value).__name__}()" if dataclasses.is_dataclass(value) and value == type(value)() else repr(value)
+    return "required"
+
+
+def _format_type(hint: Any) -> str:
+    text = inspect.formatannotation(hint)
+    return re.sub(r"\b(?:typing|collections\.abc|harness(?:\.\w+)*)\.(?=[A-Za-z])", "", text).replace("NoneType", "None")
+
+
+def _build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _build_field_table(owner: type[Any], prefix: str = "") -> str:
+    rows = [
+        (f"`{prefix}{entry.name}`", f"`{entry.type_text}`", f"`{entry.default}`", entry.description)
+        for entry in read_fields(owner)
+    ]
+    return _build_table(("field", "type", "default", "meaning"), rows)
+
+
+def build_plan_page() -> str:
+    """Return the reference of `plan.toml`, from the dataclasses into which a plan is read."""
+    trial = Trial(task="flashcards", policy=policy_from_plain({"kind": "none"}))
+    return f"""# Fields of the plan file
+
+`plan.toml` has four tables. {{doc}}`../guide/running-grids` explains how to use them. Unknown names and values of the wrong type
+are refused before anything starts, with the path and what is allowed.
+
+## `[experiment]`
+
+{_build_field_table(Settings)}
+
+## `[trial]`
+
+The base trial. Every field can also be an axis or a change of an arm, addressed by its dotted path.
+
+{_build_field_table(Trial)}
+
+### `[trial.policy]`
+
+`kind` names the policy; the other fields are those of that policy (see {{doc}}`policies/index`). `policy = "codex"` is
+short for a policy with its defaults.
+
+### `[trial.world]`
+
+Properties of the task that can be varied. `harness tasks NAME` lists those that a task supports.
+
+{_build_field_table(type(trial.world), "world.")}
+
+### `[trial.sandbox]`
+
+{_build_field_table(type(trial.sandbox), "sandbox.")}
+
+### `[trial.sandbox.limits]`
+
+{_build_field_table(type(trial.sandbox.limits), "sandbox.limits.")}
+
+## `[axes]`
+
+Each entry is the dotted path of a field of the trial and a list of values: `policy.threshold = [0.5, 0.8]`. The grid contains
+every combination. Arms are compared within equal values of `task`, `seed` and `world.*`.
+
+## `[[arms]]`
+
+An arm beside the grid. It runs on every task, seed and world of the grid.
+
+{_build_field_table(Arm)}
+"""
+
+
+def build_policy_pages() -> Iterator[tuple[str, str]]:
+    """Yield the index of policies and one page for each."""
+    rows = []
+    for name, policy_class in sorted(PRESETS.items()):
+        yield f"generated/policies/{name}.md", _build_policy_page(name, policy_class)
+        rows.append((f"{{doc}}`{name} <{name}>`", extract_description(policy_class), extract_source(policy_class)))
+    names = "\n".join(sorted(PRESETS))
+    yield (
+        "generated/policies/index.md",
+        f"""# Policies
+
+{{doc}}`../../guide/choosing-a-policy` compares the families; {{doc}}`../../sources` lists the systems and papers. `harness
+policies` prints this list in a terminal.
+
+{_build_table(("name", "what it does", "modelled on"), rows)}
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+""",
+    )
+
+
+def _build_policy_page(name: str, policy_class: type[Any]) -> str:
+    stages = "\n".join(describe_stages(policy_from_plain({"kind": name})))
+    return f"""# {name}
+
+In a plan: `policy = "{name}"`. In Python: `harness.policies.{policy_class.__name__}()`.
+
+```{{eval-rst}}
+.. autoclass:: harness.policies.{policy_class.__name__}
+```
+
+## Stages
+
+One line for each stage: the moment at which it may act, its trigger, and what it does. Values at their defaults are left out.
+
+```text
+{stages}
+```
+"""
+
+
+def build_tasks_page() -> str:
+    """Return the reference of the tasks of the suite."""
+    seconds = json.loads(TASK_SECONDS_FILE.read_text("utf-8"))
+    rows, sections = [], []
+    for name, template in sorted(SUITE.items()):
+        task = template(0)
+        rows.append(
+            (
+                f"[{name}](#{name})",
+                ", ".join(task.tags),
+                str(len(task.script.steps)),
+                f"{count_first_request_tokens(task.prompt, task.runtime):,}",
+                str(len(task.checks)),
+                f"{seconds['cold'][name]:.1f} / {seconds['warm'][name]:.1f}",
+                task.runtime,
+            )
+        )
+        sections.append(_build_task_section(name, task, template))
+    header = ("task", "what it loads", "steps", "first request, tokens", "checks", "seconds, cold / warm", "runtime")
+    return f"""# Tasks
+
+Each task is a function from a seed to a workspace, a prompt, hidden checks and the script of a competent agent. `harness
+tasks NAME` prints every fact and check of a task. {{doc}}`../guide/writing-a-task` explains how to write one.
+
+Seconds are those of one trial of the base arm (`keep-last` at 0.8, extractive summaries, a window of 32,768 tokens), grading
+included, measured on {seconds["machine"]}: *cold* with an empty action cache, *warm* when the same commands are in the cache.
+
+{_build_table(header, rows)}
+
+{"".join(sections)}"""
+
+
+def _build_task_section(name: str, task: Task, template: Any) -> str:
+    description = inspect.getdoc(inspect.getmodule(template)) or ""
+    kinds = Counter(fact.kind for fact in task.facts)
+    recoverable = sum(fact.reacquisition_calls is not None for fact in task.facts)
+    facts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return f"""## {name}
+
+{task.title}.
+
+{description}
+
+- Facts to remember: {len(task.facts)} ({facts}), of which the agent can look up {recoverable} again.
+- Properties that can be varied: {", ".join(f"`world.{knob}`" for knob in list_knobs(template))}.
+
+"""
+
+
+def build_tables_page() -> str:
+    """Return the columns of every table of results."""
+    sections = []
+    for name, columns in TABLES.items():
+        rows = [(f"`{column.name}`", f"`{column.dtype}`", column.unit, column.description) for column in columns]
+        sections.append(f"## {name}\n\n{_build_table(('column', 'dtype', 'unit', 'meaning'), rows)}\n")
+    return (
+        "# Columns of the tables\n\n`Results.trials`, `Results.steps` and the other tables are pandas data frames with these"
+        " columns; `Results.sql` queries them by the same names.\n\n" + "\n".join(sections)
+    )
+
+
+def build_command_line_page() -> str:
+    """Return the page of the command line, which sphinx-click fills in from the commands."""
+    return """# Command line
+
+Exit codes: 0 for success, 1 for failed trials or sessions, 2 for an invalid request, 130 after Ctrl-C.
+
+```{click} harness.cli:main
+:prog: harness
+:nested: full
+```
+"""
+
+
+def build_api_pages() -> Iterator[tuple[str, str]]:
+    """Yield a page for each public module, with every name of its `__all__` but the policies, which have own pages."""
+    for module in map(import_module, PUBLIC_MODULES):
+        public = list_public_objects(module)
+        directives = [
+            _build_directive(f"{module.__name__}.{name}", value) for name, value in public if value not in PRESETS.values()
+        ]
+        has_policies = len(directives) < len(public)
+        note = "\n\nEach policy has [a page of its own](policies/index.md)." if has_policies else ""
+        first_line = (inspect.getdoc(module) or "").split("\n\n", 1)[0]
+        text = f"# {module.__name__}\n\n{first_line}{note}\n\n```{{eval-rst}}\n.. py:module:: {module.__name__}\n\n"
+        yield f"generated/api-{module.__name__.rpartition('.')[2]}.md", text + "\n".join(directives) + "```\n"
+
+
+def _build_directive(path: str, value: object) -> str:
+    if inspect.ismodule(value):  # a figure, which is a module with functions
+        return f".. automodule:: {value.__name__}\n"
+    if inspect.isclass(value):
+        return f".. auto{'exception' if issubclass(value, BaseException) else 'class'}:: {path}\n"
+    return f".. autofunction:: {path}\n" if inspect.isfunction(value) else f".. autodata:: {path}\n   :no-value:\n"

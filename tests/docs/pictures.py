@@ -1,0 +1,169 @@
+"""`make pictures`: draw the pictures of README and documentation again, into `docs/pictures`.
+
+Charts are drawn from experiments that run here. Widgets are photographed in JupyterLab, in Chromium.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import nbformat
+from matplotlib.artist import Artist
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from harness import Experiment, KeepLast, Trial, token_curves
+from harness.tokens import Window
+from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
+
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+DOTS_PER_INCH = 130
+
+
+class WidgetPicture(NamedTuple):
+    """A widget in the state in which it is photographed."""
+
+    name: str
+    cells: Sequence[str]
+    ready: str
+    """JavaScript condition that holds when the widget looks as it should."""
+    label: str
+    """Accessible name of the widget's root element."""
+
+
+AGENT_CELL = """\
+import harness
+task = harness.load_task("flashcards")(0)
+widget = harness.AgentWidget(task, policy=harness.KeepLast(threshold=0.5), window_tokens=32_768, pace_seconds=0.2)
+widget"""
+MESSAGE_CELL = """\
+import time
+widget.session.start()
+while widget.session.view.steps < 70:
+    time.sleep(0.2)
+widget.session.send("Is everything written down?")"""
+GRID_CELL = """\
+from harness import Experiment, GridWidget, KeepLast, Trial
+base = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), window_tokens=32_768, max_steps=300)
+axes = {
+    "policy.threshold": [0.5, 0.65, 0.8, 0.95],
+    "policy.keep_last": [4, 20],
+    "policy.summarizer": ["scripted/oracle", "scripted/extractive"],
+    "seed": [0, 1, 2],
+}
+GridWidget(Experiment(name="thresholds", base=base, axes=axes), workers=4)"""
+EXPLORER_CELL = """\
+import harness
+harness.CompactionExplorer("flashcards", policy="keep-last", window_tokens=32_768)"""
+INSPECTOR_CELL = """\
+import harness
+inspector = harness.SessionInspector("flashcards")
+inspector.show_step(30)
+inspector"""
+
+WIDGETS = (
+    WidgetPicture(
+        "agent_widget",
+        (AGENT_CELL, MESSAGE_CELL),
+        "document.body.innerText.includes('Is everything written down?')",
+        "Agent session",
+    ),
+    WidgetPicture("grid_widget", (GRID_CELL,), "document.querySelector('.g-root progress')?.value >= 36", "Grid of trials"),
+    WidgetPicture(
+        "compaction_explorer",
+        (EXPLORER_CELL,),
+        "document.querySelector('.harness-looking')?.innerText.includes('step')",
+        "Compaction explorer",
+    ),
+    WidgetPicture(
+        "session_inspector",
+        (INSPECTOR_CELL,),
+        "document.querySelector('.harness-looking')?.innerText.includes('step 30')",
+        "Session inspector",
+    ),
+)
+
+
+def draw_first_grid(folder: Path) -> None:
+    """Run the grid of the README and draw its token curves."""
+    base = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=32_768, max_steps=300)
+    axes: dict[str, Sequence[object]] = {"policy.threshold": [0.5, 0.95], "seed": [0, 1, 2, 3, 4]}
+    results = Experiment(name="two-thresholds", base=base, axes=axes, folder=folder).run(progress="off")
+    figure = token_curves.draw(token_curves.table(results)).figure
+    figure.savefig(PICTURES / "first_grid.png", dpi=DOTS_PER_INCH)
+
+
+def draw_threshold_and_reserves() -> None:
+    """Draw what the thresholds of `keep-last` are in tokens, as a share of the whole window."""
+    windows = (16_384, 32_768, 65_536, 131_072, 200_000)
+    figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+    for row, tokens in enumerate(windows):
+        window = Window(tokens=tokens, source="configuration")
+        reserved_tokens = KeepLast().system_reserve_tokens + KeepLast().output_reserve_tokens + KeepLast().safety_reserve_tokens
+        ax.barh(row, 100, color="#e8eaed", height=0.6)
+        ax.barh(row, 100 * reserved_tokens / tokens, left=100 - 100 * reserved_tokens / tokens, color="#9aa0a6", height=0.6)
+        for threshold, color in ((0.5, "#0072b2"), (0.8, "#d55e00"), (0.95, "#7a4988")):
+            threshold_tokens = KeepLast(threshold=threshold).budget(window).threshold_tokens
+            assert threshold_tokens is not None
+            share = 100 * threshold_tokens / tokens
+            ax.plot([share, share], [row - 0.3, row + 0.3], color=color, linewidth=3)
+            ax.text(share, row + 0.33, f"{threshold_tokens / 1000:.1f}k", color=color, ha="center", va="bottom", fontsize=8)
+    ax.set_yticks(range(len(windows)), [f"{tokens:,}" for tokens in windows])
+    ax.set_ylim(-0.5, len(windows) - 0.1)
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("share of the whole window (%)")
+    ax.set_ylabel("window (tokens)")
+    handles: list[Artist] = [
+        Line2D([], [], color=color, linewidth=3, label=f"threshold {threshold}")
+        for threshold, color in ((0.5, "#0072b2"), (0.8, "#d55e00"), (0.95, "#7a4988"))
+    ]
+    handles.append(Patch(color="#9aa0a6", label="reserves, 11,000 tokens"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    figure.savefig(PICTURES / "threshold_and_reserves.png", dpi=DOTS_PER_INCH)
+
+
+def photograph_widgets(folder: Path) -> None:
+    """Show each widget in a notebook of its own and save what its element looks like."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise SystemExit("no chromium on this machine: apt-get install chromium")
+    root, private = folder / "root", folder / "private"
+    root.mkdir()
+    private.mkdir()
+    with (
+        marked_environment() as environment,
+        jupyter(root, private, environment, "lab") as address,
+        browser_page(chromium, environment, folder / "failed.png") as page,
+    ):
+        for widget in WIDGETS:
+            cells = [nbformat.v4.new_code_cell(source) for source in widget.cells]
+            node = nbformat.v4.new_notebook(cells=cells)
+            node.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+            nbformat.write(node, root / f"{widget.name}.ipynb")
+            notebook = LabNotebook(page, address.format(name=f"{widget.name}.ipynb"))
+            for index in range(len(cells)):
+                notebook.start_cell(index)
+                notebook.finish_cell(index)
+                if widget.name == "grid_widget":
+                    page.get_by_role("button", name="Start", exact=True).click()
+            page.wait_for_function(f"() => {widget.ready}")
+            page.wait_for_timeout(1_000)
+            page.locator(f"section[aria-label='{widget.label}']").first.screenshot(path=PICTURES / f"{widget.name}.png")
+            notebook.shut_down()
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    draw_threshold_and_reserves()
+    with tempfile.TemporaryDirectory() as name:
+        draw_first_grid(Path(name) / "grid")
+        photograph_widgets(Path(name))
+
+
+if __name__ == "__main__":
+    main()
