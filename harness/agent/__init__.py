@@ -1,1 +1,1 @@
-"""The agent: one model call and its tools at a time, inside a budget."""
+"""The agent: calls a model and runs the tools that it requests, step by step, within a budget."""

@@ -1,4 +1,4 @@
-"""Stopping a session from outside: asked for at any time, answered at once even while a provider stalls (S1.5, S1.8)."""
+"""Stopping a session from another thread, without delay even while a provider does not answer."""
 
 import threading
 from collections.abc import Callable
@@ -12,38 +12,42 @@ T = TypeVar("T")
 
 POLL_SECONDS = 0.05
 MAIN_THREAD_WAIT_SECONDS = 0.1
-"""How long the main thread waits at a time. Python's signal handlers run only when it comes out of a call, and a signal that
-another thread took, or that came just before the call, does not bring it out."""
+"""Longest uninterrupted wait of the main thread, in seconds.
+
+Python runs signal handlers in the main thread, and only between calls. A signal that arrives just before a blocking call, or
+that another thread receives, does not interrupt the call; short waits make sure that the handler runs soon.
+"""
 
 
 class Cancellation:
-    """A wish to stop. Thread-safe; once made it stands."""
+    """A request to stop a session. Thread-safe; it cannot be withdrawn."""
 
     def __init__(self, poll: Callable[[], None] = ignore) -> None:
-        """Nobody wishes to stop yet.
+        """Create a cancellation that has not been requested yet.
 
         Args:
-            poll: is called about twenty times a second by who waits for work that can be interrupted; must return quickly.
+            poll: Function called about twenty times a second by the thread that waits for interruptible work. It must return
+                quickly.
         """
         self.poll = poll
         self._event = threading.Event()
 
     def request(self) -> None:
-        """Ask the session to stop as soon as it can."""
+        """Ask the session to stop as soon as possible."""
         self._event.set()
 
     @property
     def is_requested(self) -> bool:
-        """Whether somebody asked."""
+        """Whether the session has been asked to stop."""
         return self._event.is_set()
 
 
 class WorkAbandoned(Exception):
-    """Ends work that nobody waits for any more."""
+    """Raised in a working thread to end work whose result is no longer needed."""
 
 
 class _PendingResult(Future[T]):
-    """The result or error of work in another thread."""
+    """The result or error of work that runs in another thread."""
 
     is_abandoned = False
 
@@ -55,14 +59,14 @@ class _PendingResult(Future[T]):
             self.set_exception(error)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most that long; return whether the work has ended."""
+        """Wait at most that many seconds and return whether the work has ended."""
         with suppress(TimeoutError):
             self.exception(seconds)
             return True
         return False
 
     def abandon(self, undo: Callable[[T], object]) -> None:
-        """End the work at its next call of `raise_if_abandoned`, and undo a result that it returns all the same."""
+        """End the work at its next call of `raise_if_abandoned`; pass a result that arrives nevertheless to `undo`."""
         self.is_abandoned = True
         self.add_done_callback(lambda ended: None if ended.exception() else undo(ended.result()))
 
@@ -71,10 +75,10 @@ _thread_state = threading.local()
 
 
 def raise_if_abandoned() -> None:
-    """End the work of this thread if it was given up; called where it tells something, so that a provider is not asked again.
+    """End the work of this thread if its result is no longer needed; call it before each report of progress.
 
     Raises:
-        WorkAbandoned: nobody waits for it.
+        WorkAbandoned: The waiting thread was cancelled.
     """
     pending: _PendingResult[object] | None = getattr(_thread_state, "pending", None)
     if pending is not None and pending.is_abandoned:
@@ -82,16 +86,18 @@ def raise_if_abandoned() -> None:
 
 
 def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = ignore) -> T | None:
-    """The result of `work`, or None when the session was cancelled first; the work is then left to end by itself.
+    """Run work in another thread and return its result, or None if the session is cancelled first.
 
-    It ends the next time that it tells anything (see `raise_if_abandoned`). So it does where waiting itself fails.
-    A result that it comes to nevertheless is undone, where it must be.
+    After a cancellation, or if waiting fails, the work is abandoned: its thread ends at the next call of `raise_if_abandoned`,
+    and
+    `undo` is called with a result that arrives nevertheless.
 
-    A call of a provider that is silent tells nothing: it keeps its thread and its connection until the next piece of an answer
-    comes or it has stalled. Nobody closes it from outside: a socket that is closed wakes nobody who reads from it, and before
-    the answer begins the libraries of providers hand out nothing that could be shut.
+    Work that waits for a silent provider makes no such call: it keeps its thread and connection until the provider sends
+    something
+    or the connection times out. The connection cannot be closed from outside: closing a socket does not wake a thread that reads
+    from it, and before an answer begins the client libraries offer nothing to close.
 
-    Without a cancellation the work runs right here, so trials pay nothing.
+    Without a cancellation the work runs in the calling thread, so trials have no overhead.
     """
     if cancellation is None:
         return work()
@@ -109,10 +115,9 @@ def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, 
 
 
 def run_to_completion(work: Callable[[], T], cancellation: Cancellation | None) -> T:
-    """The result of `work`, which is waited for whatever is wished meanwhile: a running tool finishes (S1.5).
+    """Run work in another thread and return its result, also after a cancellation: a running tool is allowed to finish.
 
-    Where waiting itself fails, the session is over: then the cancellation is requested, so that no further tool starts and
-    sub-agents end.
+    If waiting fails, the cancellation is requested before the error is raised, so that no further tool starts and sub-agents end.
     """
     if cancellation is None:
         return work()

@@ -1,8 +1,8 @@
 """The messages of a session: queued, logged, folded into a view, sent as a request, and received piece by piece.
 
-`RequestBuilder` extends the last request instead of making it anew, so a step costs what it adds, not what the session holds.
-Its digests chain over the messages as sent: two requests with equal digests are byte-identical, and how much of the last
-request a new one shares is known without comparing texts.
+`RequestBuilder` extends the previous request instead of building each request anew, so the cost of a step depends on its new
+messages only. It computes a chain of digests over the messages as sent: two requests with equal digests are byte-identical,
+and the length of the prefix shared with the previous request is found without comparing texts.
 """
 
 import threading
@@ -21,25 +21,25 @@ from harness.view import View, drop_rolled_back, fold, render_messages
 
 
 class Conversation:
-    """What was logged and what is seen, always in step. Not thread-safe."""
+    """The log of a session and the view folded from it, always consistent with each other. Not thread-safe."""
 
     view: View
-    """What is seen now."""
+    """The current view."""
     last_sent_view: View
-    """Of a session that is gone on with: the view of its last request."""
+    """The view sent in the last request of a continued session; empty in a new session."""
     usage: Usage | None
-    """What the provider reported of that one; None = nothing, or the view was edited since."""
+    """Usage that the provider reported for the last request; None if there is none or the view was compacted since."""
 
     def __init__(self, log: Log, counter: Counter) -> None:
-        """Start from the log as it is: empty, or that of a session to go on with."""
+        """Fold the events of a log: an empty one, or that of a session to continue."""
         self._log, self._counter = log, counter
         self._fold_all()
 
     def append(self, *events: Event) -> tuple[Entry, ...]:
-        """Log the events together, then fold them.
+        """Log events in one transaction, then fold them into the view.
 
         Raises:
-            StoreError: nothing was logged and the view is as before.
+            StoreError: Nothing was logged, and the view is unchanged.
         """
         entries = self._log.append(events)
         if any(isinstance(event, RolledBack) for event in events):
@@ -67,7 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """The messages of a request, and what it shares with the one before."""
+    """The messages of a request, and the length of the prefix shared with the previous request."""
 
     messages: tuple[Message, ...]
     digest: str
@@ -76,10 +76,10 @@ class PreparedRequest:
 
 
 class RequestBuilder:
-    """The request of each step, extended from the last one; remade only after the view was edited."""
+    """Builds the request of each step by extending the previous request; builds it anew only after the view was compacted."""
 
     def __init__(self, counter: Counter) -> None:
-        """Nothing was sent yet."""
+        """Create a builder for a session in which no request was sent yet."""
         self._counter = counter
         self._messages: tuple[Message, ...] = ()
         self._chain: list[bytes] = []
@@ -89,11 +89,11 @@ class RequestBuilder:
         self._edit_count = 0
 
     def forget_view(self) -> None:
-        """Make the next request anew: the view is another than the last one with an addition."""
+        """Build the next request anew, because the view is not an extension of the last one."""
         self._edit_count = -1
 
     def prepare(self, view: View) -> PreparedRequest:
-        """The request for a view."""
+        """Return the request for a view."""
         if self._messages and view.edits == self._edit_count:
             kept_messages, kept_tokens = len(self._chain), self._total_tokens
             self._extend(tuple([item.message for item in view.items[self._item_count :]]))
@@ -120,22 +120,22 @@ class RequestBuilder:
 
 
 class Inbox:
-    """A queue of user messages. Thread-safe: anyone may put, the loop takes between steps."""
+    """A queue of user messages. Thread-safe: any thread may add messages, and the loop takes them between steps."""
 
     def __init__(self, later: Iterable[LaterMessage] = ()) -> None:
-        """Start with messages that are due at given steps of a scripted task."""
+        """Create a queue that holds the messages of a scripted task until the steps at which they are due."""
         self._later = sorted(later, key=lambda message: message.step)
         self._queue: deque[str] = deque()
         self._lock = threading.Lock()
 
     def put(self, text: str) -> int:
-        """Queue a message; returns its position, 1 = next."""
+        """Add a message and return its position in the queue; 1 is next."""
         with self._lock:
             self._queue.append(text)
             return len(self._queue)
 
     def take(self, step: int) -> tuple[str, ...]:
-        """Everything that is due before `step`, in order."""
+        """Remove and return all messages due before the given step, in order."""
         if not self._queue and not self._later:
             return ()
         with self._lock:
@@ -147,19 +147,19 @@ class Inbox:
 
 
 class StreamBuffer:
-    """A listener that puts the pieces of an answer together. Not thread-safe."""
+    """Collects the pieces of a streamed reply, so that an interrupted reply can be logged. Not thread-safe."""
 
     def __init__(self, listen: Callable[[TextDelta], None] = ignore) -> None:
-        """Nothing came yet; `listen` is told of each piece that shows something."""
+        """Create an empty buffer that passes each piece with visible content to `listen`."""
         self._listen = listen
         self._texts: list[str] = []
         self._reasonings: list[str] = []
 
     def __call__(self, delta: TextDelta) -> None:
-        """Take the next piece and tell of it.
+        """Add the next piece and pass it on.
 
         Raises:
-            GivenUp: nobody waits for the answer.
+            WorkAbandoned: The reply is no longer needed, because the session was cancelled.
         """
         raise_if_abandoned()
         self.add(delta)
@@ -167,28 +167,28 @@ class StreamBuffer:
             self._listen(delta)
 
     def add(self, delta: TextDelta) -> None:
-        """Take the next piece."""
+        """Add the next piece without passing it on."""
         if delta.anew:
             self.clear()
         (self._texts if delta.part == "text" else self._reasonings).append(delta.text)
 
     def clear(self) -> None:
-        """The answer is logged, or counts no more."""
+        """Discard all pieces, because the reply was logged or is generated anew."""
         self._texts, self._reasonings = [], []
 
     @property
     def text(self) -> str:
-        """Its text so far."""
+        """Text of the reply so far."""
         self._texts = ["".join(self._texts)]
         return self._texts[0]
 
     @property
     def reasoning(self) -> str:
-        """Its reasoning so far."""
+        """Reasoning of the reply so far."""
         self._reasonings = ["".join(self._reasonings)]
         return self._reasonings[0]
 
     def build_message(self) -> Message | None:
-        """The answer so far; None = nothing came."""
+        """Return the reply so far as a message, or None if nothing was received."""
         text, reasoning = self.text, self.reasoning
         return assistant(text, reasoning=reasoning) if text or reasoning else None

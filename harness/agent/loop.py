@@ -1,13 +1,14 @@
 """The agent loop, one step at a time; read this first.
 
-    take queued messages -> fit the view into the budget -> model -> tools -> log the step -> stop?
+    take queued messages -> fit the view into the budget -> call the model -> run its tools -> log the step -> stop?
 
-One model call a step; tools are run by us, one by one or in parallel, and their results are logged in call order behind the
-message that asked for them (S1.1, S1.3). All events of a step are one transaction, a compaction is another (S0.7). Stopping
-is a reason, not an exception: only what the loop cannot answer for (a bug, an illegal plan) is raised.
+Each step is one call of the model. The loop runs the requested tools, one by one or in parallel, and logs the results in call
+order behind the message that requested them. The events of a step are logged in one transaction, a compaction in another. A
+session ends with a stop reason, not with an exception; only errors that the loop cannot handle (a bug, an illegal plan, a
+failing log) are raised.
 
-A session has turns: from a user message until the agent rests. `Agent.run` is a session of one turn, as a trial is; who wants
-more opens a `Session` and asks for one turn after the other.
+A session consists of turns: each begins with a user message and lasts until the agent rests. `Agent.run` runs a session of one
+turn, as trials do. For several turns, create a `Session` and call `run_turn` for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,19 +31,24 @@ from harness.events import (
     StepStarted,
     StopReason,
 )
-from harness.messages import ToolCall, ToolResult, sanitize_message, system, tool, user
+from harness.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
 from harness.view import compute_context_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When a session ends whatever the model wants, and how its tools run.
+    """Limit on the steps of a turn, and the order in which tools run.
 
     Attributes:
-        max_steps: S0.8; a plan may raise it. Default: `50`.
-        parallel_tools: Run the calls of one reply at the same time; the results keep the order of the calls either way (S1.3).
+        max_steps: Maximum number of model calls in a turn; the turn then ends with the stop reason `max_steps`. Default: `50`.
+        parallel_tools: Whether to run the calls of one reply at the same time. Results are logged in call order either way.
             Default: `False`.
+
+    Example:
+        >>> from harness import Limits
+        >>> Limits(max_steps=20).parallel_tools
+        False
     """
 
     max_steps: int = 50
@@ -51,23 +57,30 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a turn is over."""
+    """The reason why a turn ended."""
 
     reason: StopReason
     detail: str = ""
 
     @property
     def status(self) -> Literal["completed", "failed"]:
-        """Whether the agent says that it is done."""
+        """Whether the agent ended the turn by itself (`completed`) or something stopped it (`failed`)."""
         return "completed" if self.reason in {"replied", "declared"} else "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Stop):
-    """How a session ended.
+    """The end of a session, as returned by `Agent.run`.
 
     Attributes:
-        steps: Default: `0`.
+        reason: Stop reason, for example `replied` or `max_steps`. Required.
+        detail: Explanation for people, for example the message of an error. Default: `''`.
+        steps: Number of model calls in the session. Default: `0`.
+
+    Example:
+        >>> from harness import Outcome
+        >>> Outcome("replied", steps=12).status
+        'completed'
     """
 
     steps: int = 0
@@ -75,26 +88,34 @@ class Outcome(Stop):
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """A model with tools, a log and a compactor; runs one session. The owner closes log and sandbox.
+    """A model with tools, a log and a compactor that works on one session. The caller closes log and sandbox.
 
     Attributes:
-        model: Required.
-        tools: Required.
-        log: Required.
-        compactor: Required.
-        clock: Required.
-        limits: Default: `Limits()`.
-        inbox: Default: `<harness.agent.conversation.Inbox object at 0x7fc7abf63290>`.
-        instructions: What the system prompt says for this session alone, behind what it says in every one. Default: `''`.
-        cancellation: None = nobody can stop it (a trial); then nothing is run in other threads for its sake. Default: `None`.
-        listen: Hears every logged entry and every signal, in the thread where it happens; must return quickly. Default:
-            `<function ignore at 0x7fc7d55f0f40>`.
-        loop_detector: Asks about calls that are made again and again; None = they are made (a trial: grids measure them).
+        model: Model that is called once in each step. Required.
+        tools: Tools that the model can call. Required.
+        log: Log to which every event of the session is appended. Required.
+        compactor: Compaction policy at work, with its budget for this session. Required.
+        clock: Function that returns the time in seconds; used to measure how long tools run. Required.
+        limits: Maximum number of steps, and whether tools run in parallel. Default: `Limits()`.
+        inbox: Queue of further user messages, taken before each step. Default: `Inbox()`.
+        instructions: Text added to the system prompt, for this session only. Default: `''`.
+        cancellation: Means to stop the session from another thread; None runs everything in the calling thread.
             Default: `None`.
-        collect_subagent_events: Gives what is to be logged of a step's tools beside their results, e.g. what sub-agents took,
-            whatever came of them. Default: `None`.
-        save_workspace: Gives what is to be logged together with a step once its tools have run, e.g. that the workspace was
-            saved. Default: `None`.
+        listen: Function called with every logged entry and every signal, in the thread where the event happens. It must return
+            quickly. Default: `ignore`.
+        loop_detector: Detector of calls repeated several times in a row; None allows all repetitions, as trials do.
+            Default: `None`.
+        collect_subagent_events: Function that returns further events to log with a step, given its number; used for the usage of
+            sub-agents. Default: `None`.
+        save_workspace: Function that saves the workspace after the tools of a step and returns the events to log, given the
+            number of the step. Default: `None`.
+
+    Example::
+
+        compactor = SessionCompactor(policy=policies.Codex(), window=model.window, summarizer=summarizer)
+        tools = make_standard_tools(sandbox)
+        agent = Agent(model=model, tools=tools, log=log, compactor=compactor, clock=time.monotonic)
+        outcome = agent.run(session_started, "You are a coding agent.")
     """
 
     model: Model
@@ -112,11 +133,15 @@ class Agent:
     save_workspace: Callable[[int], Sequence[Event]] | None = None
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
-        """Work on `session.task` until the model rests, a limit is reached or something fails.
+        """Work on `session.task` until the agent rests, a limit is reached or an error ends the session.
+
+        Args:
+            session: First event of the log, with the task and the configuration of the session.
+            system_prompt: Text of the system prompt.
 
         Raises:
-            IllegalPlan: the policy broke a guard.
-            StoreError: the log cannot be written; what was logged before stays.
+            IllegalPlan: The policy proposed a view that a model must not be sent.
+            StoreError: The log cannot be written; events that were logged before are kept.
         """
         live = Session(self)
         live.begin(session, system_prompt)
@@ -126,10 +151,10 @@ class Agent:
 
 
 class Session:
-    """The moving parts of a session: begun once, or opened over the log of one that is gone on with. Not thread-safe."""
+    """The state of a session in progress: a new one, or one that is continued from its log. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
-        """Fold what the log holds."""
+        """Rebuild the state of the conversation from the events in the log of the agent."""
         self.agent = agent
         self.toolbox = Toolbox(agent.tools, agent.listen)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
@@ -141,16 +166,16 @@ class Session:
             self.request_builder.forget_view()
 
     def begin(self, session: SessionStarted, system_prompt: str, *more: Event) -> None:
-        """Log the beginning of a new session, with what else is known by then."""
-        prompt = system(system_prompt, self.agent.instructions)
-        opening = (MessageAdded(message=prompt, step=0), MessageAdded(message=user(session.task), step=0))
-        self.record(session, *opening, *more)
+        """Log the first events of a new session: its start, the system prompt, the task, and any further events given."""
+        prompt = MessageAdded(message=system(system_prompt, self.agent.instructions), step=0)
+        self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *more)
 
     def run_turn(self, *opening_events: Event) -> Stop:
-        """Work until the agent rests, a limit is reached, something fails or somebody stops it.
+        """Run steps until the agent rests, a limit is reached, an error ends the turn or the session is cancelled.
 
         Args:
-            opening_events: what begins the turn, logged after the policy was asked; nothing = go on with what is there.
+            opening_events: Events that begin the turn, such as a user message; logged after the policy had the chance to compact.
+                None given: the turn continues with the messages already in the view.
         """
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):
@@ -162,14 +187,14 @@ class Session:
         return Stop("max_steps", f"stopped after {format_count(max_steps, 'step')}")
 
     def open_turn(self, opening_events: Sequence[Event]) -> bool:
-        """Ask the policy before a turn, then log what begins it; False when it was stopped meanwhile."""
+        """Give the policy the chance to compact, then log the events that begin a turn; return False after a cancellation."""
         can_continue = self.compact(self.conversation.view.steps + 1, "turn")
         self.record(*opening_events)
         return can_continue
 
     def run_step(self, step: int) -> Stop | None:
-        """One step; a reason when the session ends with it."""
-        queued_messages = [MessageAdded(message=sanitize_message(user(text)), step=step) for text in self.agent.inbox.take(step)]
+        """Run one step; return the stop reason, or None to continue with the next step."""
+        queued_messages = [_build_message_event(user(text), step) for text in self.agent.inbox.take(step)]
         if (queued_messages and not self.open_turn(queued_messages)) or not self.compact(step, "step"):
             return self.check_cancellation()
         prepared = self.request_builder.prepare(self.conversation.view)
@@ -184,20 +209,26 @@ class Session:
         return self.finish_step(step, prepared, reply)
 
     def compact(self, step: int, hook: Hook) -> bool:
-        """Let the policy fit the view; False when the session was cancelled meanwhile."""
+        """Let the policy compact the view if compaction is due; return False after a cancellation."""
         view, agent = self.conversation.view, self.agent
-        result = run_interruptibly(
-            lambda: (agent.compactor.compact(view, self.usage, step, hook, agent.listen),), agent.cancellation
-        )
-        if result is None:
+
+        def compact() -> list[Event]:
+            event = agent.compactor.compact(view, self.usage, step, hook, agent.listen)
+            return [] if event is None else [event]
+
+        events = run_interruptibly(compact, agent.cancellation)
+        if events is None:
             return False
-        self.record(*(event for event in result if event is not None))
+        self.record(*events)
         if self.conversation.view.edits != view.edits:
-            self.usage = None  # it told of a view that is no more
+            self.usage = None  # the last report measured the view before this change
         return agent.cancellation is None or not agent.cancellation.is_requested
 
     def request_reply(self, prepared: PreparedRequest, step: int) -> tuple[PreparedRequest, Reply] | None:
-        """The model's reply, after one emergency compaction where the prompt overflows; None when cancelled."""
+        """Return the request sent and the reply of the model, or None after a cancellation.
+
+        If the prompt exceeds the window of the model, the policy may compact once more and the request is sent again.
+        """
         try:
             reply = self.call_model(prepared)
         except ContextOverflow:
@@ -211,7 +242,7 @@ class Session:
         return None if reply is None else (prepared, reply)
 
     def call_model(self, prepared: PreparedRequest) -> Reply | None:
-        """The model's reply; None when cancelled."""
+        """Call the model and return its reply, or None after a cancellation."""
         request = Request(messages=prepared.messages, tools=self.toolbox.specs)
         if self.agent.cancellation is None:
             return self.agent.model.reply(request, self.agent.listen)
@@ -219,14 +250,16 @@ class Session:
         return run_interruptibly(lambda: self.agent.model.reply(request, partial), self.agent.cancellation)
 
     def finish_step(self, step: int, prepared: PreparedRequest, reply: Reply) -> Stop | None:
-        """Run the tools of a reply and log the step."""
+        """Run the tools requested in a reply, log the step, and return the stop reason or None."""
         agent, view, calls = self.agent, self.conversation.view, reply.message.calls
-        began, stop = agent.clock(), None
-        workspace_events: Sequence[Event] = ()
+        started_at = agent.clock()
+        stop, workspace_events = None, list[Event]()
         try:
-            stop = self.detect_loop(calls)
+            repetition = self.detect_loop(calls)
+            stop = self.check_cancellation() or repetition
             results = [make_interrupted_result(call) for call in calls] if stop else self.run_tools(calls)
-            workspace_events = agent.save_workspace(step) if agent.save_workspace and calls else ()
+            if agent.save_workspace and calls:
+                workspace_events += agent.save_workspace(step)
         except SandboxError as error:
             stop = Stop("sandbox_error", str(error))
             results = [make_interrupted_result(call) for call in calls]
@@ -243,30 +276,27 @@ class Session:
             calls=len(calls),
             call_errors=sum(result.status != "completed" for result in results),
             model_seconds=reply.seconds,
-            tool_seconds=agent.clock() - began if calls else 0.0,
+            tool_seconds=agent.clock() - started_at if calls else 0.0,
         )
-        answers = (MessageAdded(message=sanitize_message(tool(result)), step=step) for result in results)
+        message_events = [_build_message_event(message, step) for message in (reply.message, *map(tool, results))]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
-        self.record(
-            MessageAdded(message=sanitize_message(reply.message), step=step),
-            *answers,
-            *subagent_events,
-            finished,
-            *workspace_events,
-        )
+        self.record(*message_events, *subagent_events, finished, *workspace_events)
         agent.listen(compute_context_usage(self.conversation.view, reply.usage))
         return stop or self.check_cancellation() or _find_stop(reply)
 
     def detect_loop(self, calls: Sequence[ToolCall]) -> Stop | None:
-        """The reason to stop before these calls are made, where they repeat those before them (S3.10)."""
+        """Return the stop reason if these calls repeat earlier calls too often, else None."""
         detector = self.agent.loop_detector
-        repeated_call = next((call for call in calls if detector.should_stop(call)), None) if detector else None
-        return self.check_cancellation() or (
-            Stop("doom_loop", f"the same call of {repeated_call.name} again and again") if repeated_call else None
-        )
+        for call in calls:
+            if detector is not None and detector.should_stop(call):
+                return Stop("doom_loop", f"the same call of {call.name} again and again")
+        return None
 
     def run_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """The results in call order; a running tool is waited for, and after a cancellation no new one starts (S1.5)."""
+        """Run the tool calls of a reply and return their results in call order.
+
+        After a cancellation a running tool is allowed to finish, and no further tool starts.
+        """
         agent = self.agent
 
         def run() -> list[ToolResult]:
@@ -276,23 +306,34 @@ class Session:
         return run_to_completion(run, agent.cancellation)
 
     def check_cancellation(self, step: int | None = None) -> Stop | None:
-        """The reason to stop if somebody asked; keeps what the model had written of `step` (S1.5)."""
+        """Return the stop reason if the session was cancelled, else None.
+
+        Args:
+            step: Number of the step whose reply was interrupted; the part received so far is logged. None logs nothing.
+        """
         if self.agent.cancellation is None or not self.agent.cancellation.is_requested:
             return None
         partial_message, self.stream_buffer = self.stream_buffer.build_message(), StreamBuffer()
         if step is not None and partial_message:
-            self.record(MessageAdded(message=sanitize_message(partial_message), step=step))
+            self.record(_build_message_event(partial_message, step))
         return Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:
-        """Log the events and tell of them."""
+        """Append events to the log and pass the logged entries to the listener."""
         if events:
             for entry in self.conversation.append(*events):
                 self.agent.listen(entry)
 
 
+def _build_message_event(message: Message, step: int) -> MessageAdded:
+    return MessageAdded(message=sanitize_message(message), step=step)
+
+
 def _find_stop(reply: Reply) -> Stop | None:
-    """The model answered without calls, or declared that it is done; an answer that its output limit cut off is no answer."""
+    """Return the stop reason if the model declared completion or requested no tools, else None.
+
+    A reply cut short by the output limit is not a final answer and ends the turn with the stop reason `cut_short`.
+    """
     if reply.message.text.rstrip().endswith(COMPLETION_MARKER):
         return Stop("declared")
     if reply.message.calls:

@@ -1,4 +1,4 @@
-"""The system prompt: the first design document's own words (S0), with the runtime that is really there."""
+"""The system prompt of this project's default design, adapted to the runtime in the sandbox."""
 
 from harness.task import Runtime
 
@@ -33,5 +33,5 @@ COMPLETION_MARKER = "TASK COMPLETE"
 
 
 def build_system_prompt(runtime: Runtime) -> str:
-    """The system prompt for a sandbox with this runtime."""
+    """Return the system prompt for a sandbox with this runtime."""
     return _SYSTEM_PROMPT.format(runtime={"python": "Python 3", "bun": "Bun"}[runtime], marker=COMPLETION_MARKER)

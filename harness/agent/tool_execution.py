@@ -1,4 +1,4 @@
-"""Runs the tool calls of a reply, one by one or in parallel, and detects a call that is made again and again."""
+"""Runs the tool calls of a reply, one by one or in parallel, and detects calls that are repeated in a row."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,24 +10,24 @@ from harness.protocols import Tool
 
 
 class Toolbox:
-    """Tools by name. Thread-safe if they are."""
+    """The tools of a session by name. Thread-safe if the tools are."""
 
     def __init__(self, tools: Sequence[Tool], listen: EventListener) -> None:
-        """Let `listen` hear which call starts, and its result."""
+        """Collect the tools; `listen` is called when a tool starts and when it ends."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self._listen = listen
         self.specs = tuple(tool.spec for tool in tools)
 
     def run(self, calls: Sequence[ToolCall], *, parallel: bool, should_stop: Callable[[], bool]) -> list[ToolResult]:
-        """The results in call order.
+        """Run tool calls and return their results in call order.
 
         Args:
-            calls: of one reply.
-            parallel: run them at the same time.
-            should_stop: once it is true no new call starts (S1.5).
+            calls: Tool calls of one reply.
+            parallel: Whether to run the calls at the same time.
+            should_stop: Function asked before each call; once it returns True, no further call starts.
 
         Raises:
-            SandboxError: the machinery was lost.
+            SandboxError: The sandbox was lost.
         """
 
         def answer(call: ToolCall) -> ToolResult:
@@ -50,26 +50,28 @@ class Toolbox:
 
 
 def make_interrupted_result(call: ToolCall) -> ToolResult:
-    """The result of a call that gave none."""
+    """Return the result of a call that was interrupted or never started."""
     output = "error: the call was interrupted before it gave a result"
     return ToolResult(call_id=call.call_id, name=call.name, output=output, status="interrupted")
 
 
 REPEAT_LIMIT = 3
-"""S3.10."""
+"""Number of equal calls in a row at which the detector asks for a decision. Source: OpenCode ("doom loop")."""
 
 LoopDecision: TypeAlias = Literal["continue", "stop", "always"]
-"""Make the call and go on counting from here, end the turn, or make it and never ask about such calls again."""
+"""Decision about a repeated call: make it and start counting anew, end the turn, or always allow this call from now on."""
 
 
 class LoopDetector:
-    """Counts equal calls in a row, over steps and turns. Not thread-safe."""
+    """Counts equal tool calls in a row, across steps and turns. Not thread-safe."""
 
     def __init__(self, decide: Callable[[ToolCall, int], LoopDecision]) -> None:
-        """Ask `decide` about each call that is the third of its kind in a row.
+        """Create a detector that asks `decide` about each call that is the third equal one in a row.
 
         Args:
-            decide: gets the call and how many of its kind there are in a row, itself included; may take its time.
+            decide: Function called with the call and the number of equal calls in a row, including this one. It may block, for
+                example
+                to ask the user.
         """
         self._decide = decide
         self._last: tuple[str, str] | None = None
@@ -77,7 +79,7 @@ class LoopDetector:
         self._allowed: set[tuple[str, str]] = set()
 
     def should_stop(self, call: ToolCall) -> bool:
-        """Whether the turn shall end before this call is made."""
+        """Return whether to end the turn instead of making this call."""
         kind = (call.name, call.arguments_json)
         self._times = self._times + 1 if kind == self._last else 1
         self._last = kind
@@ -91,5 +93,5 @@ class LoopDetector:
 
 
 def decide_always(decision: LoopDecision) -> Callable[[ToolCall, int], LoopDecision]:
-    """Decides the same each time: for when nobody is there to be asked."""
+    """Return a function that gives the same decision about every repeated call, for sessions without a user."""
     return lambda _call, _times: decision
