@@ -18,6 +18,9 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ex
 exclude_patterns = ["_build"]
 suppress_warnings = ["mystnb.unknown_mime_type"]  # widget views need a kernel; the notebooks carry pictures beside them
 
+default_role = "code"
+smartquotes = False  # they would turn -- of an option into a dash
+
 html_theme = "furo"
 html_title = "harness"
 html_static_path = ["_static"]
@@ -33,7 +36,7 @@ nb_ipywidgets_js = {}
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "none"
 autodoc_class_signature = "separated"
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]  # the fields of a dataclass are its parameters
 napoleon_use_rtype = False
 
 coverage_show_missing_items = True

@@ -121,10 +121,12 @@ def format_default(field: "dataclasses.Field[Any]") -> str:
     """Return the default of a field as its documentation spells it; `required` for a field without one."""
     if field.default is not dataclasses.MISSING:
         value = field.default
+        if inspect.isfunction(value):
+            return value.__name__
         return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
     if field.default_factory is not dataclasses.MISSING:
         value = field.default_factory()
-        return f"{type(value).__name__}()" if dataclasses.is_dataclass(value) and value == type(value)() else repr(value)
+        return repr(value) if isinstance(value, tuple | dict | list) else f"{type(value).__name__}()"
     return "required"
 
 
@@ -228,8 +230,7 @@ def _build_policy_page(name: str, policy_class: type[Any]) -> str:
 In a plan: `policy = "{name}"`. In Python: `harness.policies.{policy_class.__name__}()`.
 
 ```{{eval-rst}}
-.. autoclass:: harness.policies.{policy_class.__name__}
-```
+{_build_directive(f"harness.policies.{policy_class.__name__}", policy_class)}```
 
 ## Stages
 
@@ -250,16 +251,16 @@ def build_tasks_page() -> str:
         rows.append(
             (
                 f"[{name}](#{name})",
-                ", ".join(task.tags),
                 str(len(task.script.steps)),
                 f"{count_first_request_tokens(task.prompt, task.runtime):,}",
                 str(len(task.checks)),
                 f"{seconds['cold'][name]:.1f} / {seconds['warm'][name]:.1f}",
                 task.runtime,
+                ", ".join(task.tags),
             )
         )
         sections.append(_build_task_section(name, task, template))
-    header = ("task", "what it loads", "steps", "first request, tokens", "checks", "seconds, cold / warm", "runtime")
+    header = ("task", "steps", "first request, tokens", "checks", "seconds, cold / warm", "runtime", "what it loads")
     return f"""# Tasks
 
 Each task is a function from a seed to a workspace, a prompt, hidden checks and the script of a competent agent. `harness
@@ -308,9 +309,10 @@ def build_command_line_page() -> str:
 
 Exit codes: 0 for success, 1 for failed trials or sessions, 2 for an invalid request, 130 after Ctrl-C.
 
-```{click} harness.cli:main
-:prog: harness
-:nested: full
+```{eval-rst}
+.. click:: harness.cli:main
+   :prog: harness
+   :nested: full
 ```
 """
 
@@ -332,6 +334,9 @@ def build_api_pages() -> Iterator[tuple[str, str]]:
 def _build_directive(path: str, value: object) -> str:
     if inspect.ismodule(value):  # a figure, which is a module with functions
         return f".. automodule:: {value.__name__}\n"
+    if inspect.isclass(value) and dataclasses.is_dataclass(value):
+        fields = ", ".join(field.name for field in dataclasses.fields(value))
+        return f".. autoclass:: {path}\n   :exclude-members: __init__, {fields}\n"
     if inspect.isclass(value):
         return f".. auto{'exception' if issubclass(value, BaseException) else 'class'}:: {path}\n"
     return f".. autofunction:: {path}\n" if inspect.isfunction(value) else f".. autodata:: {path}\n   :no-value:\n"
