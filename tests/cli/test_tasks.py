@@ -18,7 +18,7 @@ def test_the_suite_is_listed_with_loads_facts_and_runtime():
 def test_a_task_is_shown_with_facts_and_checks_and_never_a_value():
     shown = within("tasks", "flashcards").stdout
     task = SUITE["flashcards"](0)
-    assert "Which memory it loads, and why" in shown
+    assert "the information that each phase needs" in shown
     for fact in task.facts:
         (line,) = [line for line in shown.splitlines() if line.startswith(f"{fact.name} ") and f" {fact.said_in} " in line]
         assert fact.kind in line
@@ -146,7 +146,7 @@ def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
 def test_a_file_with_several_tasks_needs_the_name_of_one():
     refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
     assert refused.exit_code == 2
-    assert "has 5: tiny, wordy, slow, broken, losing of" in refused.stderr
+    assert "has 5 functions that take a seed (tiny, wordy, slow, broken, losing)" in refused.stderr
 
 
 def test_local_needs_leave():

@@ -1,22 +1,22 @@
-"""The task `bug-hunt`: invoices drift by some cents; find the stage with stale figures among twelve and close the case.
+"""The task `bug-hunt`: find the module with outdated figures among twelve stages of an invoice program, and close the case.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs later:
 
-| part of the work | what it looks at | what must be remembered |
+| phase | what the agent looks at | what the agent must remember |
 | --- | --- | --- |
-| symptom | failing tests, three long logs | the day of the first drift, the operator's suspicion |
-| map | ten modules and their tests, the decree | a figure of a page, used twice and long after |
-| suspects | probes and a comparison | what is ruled out; which stage it is |
-| first fix | the figure on the stage's page | that it was refused, and the figure in force, told once by the refusal |
-| others | the other stages, read for what they have in common | that the first patch must not be tried again |
-| second fix | all figures together | tier, rate, mode and a tag of the prompt; the number of the attempt |
-| papers | regression test, change log, announcement, report, hand-over | nearly all of it once more |
+| symptom | failing tests and three long logs | the day of the first error and the operator's suspicion |
+| map | ten modules, their tests, and a decree | a figure that is used twice, long after it was read |
+| suspects | probes and a comparison | which stage is ruled out and which stage has the bug |
+| first fix | the figure on the page of the stage | the refusal of this fix, and the correct figure stated in the refusal |
+| other stages | what the other stages have in common | that the first fix must not be tried again |
+| second fix | all figures together | tier, rate, rounding mode and a tag from the prompt; the number of the attempt |
+| papers | regression test, change log, announcement, report, hand-over | nearly all of the above once more |
 
-The first fix is plausible and wrong: the page of the stage has a provisional rate. The refusal is the only place that tells
-the one in force. Who forgets it tries the first patch again, which the bench registers and bills, and which helps once
-more. What the agent noted down in its own files can be read again; what it did not note is gone.
+The first fix is plausible and wrong, because the page of the stage states a provisional rate. Only the refusal states the rate
+in force. An agent that forgets the refusal submits the first fix again; the attempt is counted, and the refusal shows the rate
+once more. Anything that the agent wrote to its own notes can be read again; everything else is lost.
 
-The workspace is a real package of forty modules. The seed draws which stage of six has the bug, the figures, and the names.
+The workspace is a working package of forty modules. The seed decides which of six stages has the bug, the figures, and the names.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from harness.tasks.kit.graders import build_grader, describe_initial_files, make
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
 SWEEP_KWH = range(384, 1404, 7)
-"""Kilowatt hours at which the hidden check looks; steps of seven meet every remainder of a cent."""
+"""Kilowatt hours for which the hidden check computes an amount; steps of seven cover every fraction of a cent."""
 
 
 CHECKS: tuple[Check, ...] = (
@@ -60,7 +60,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_bug_hunt(task_seed: int) -> Task:
-    """Make the task under a seed, which gives every fact its value."""
+    """Make the task `bug-hunt` for a seed, which decides the values of its facts."""
     values = draw_values(task_seed)
     files = build_workspace(values, task_seed)
     return Task(
@@ -78,12 +78,12 @@ def make_bug_hunt(task_seed: int) -> Task:
 
 
 def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the program that judges a workspace under these values.
+    """Build the grader of a seed.
 
     Args:
-        values: values of the facts and of the workspace.
-        initial_files: text of every file as the agent finds it, by path.
-        task_seed: draws the figures of the tariff.
+        values: Values of the facts and of the workspace.
+        initial_files: Text of every file that the agent finds, by path.
+        task_seed: Seed of the task, which decides the figures of the tariff.
     """
     correct_tariff = draw_tariff(values, task_seed)
     quarter = draw_readings(values, correct_tariff, task_seed).values()
@@ -104,6 +104,6 @@ def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], t
 
 
 def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
-    """Return the cents that the stage with the bug should add."""
+    """Return the cents that the stage with the bug should add to an invoice."""
     beyond = max(0, kwh - int(values["decree_tier"]))
     return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])

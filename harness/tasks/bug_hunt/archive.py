@@ -1,4 +1,4 @@
-"""What has piled up in the office: the logs of a month, and the minutes of half a year. Little of it matters."""
+"""Files of the task `bug-hunt` that are mostly irrelevant: logs of one month, minutes of six months, and letters of customers."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ LETTER_PARTS = (
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Generate path and text of the logs of March."""
+    """Yield path and text of the logs of March."""
     rng = make_rng("bug-hunt", task_seed, "logs")
     nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
     yield "logs/nightly.log", "".join(line + "\n" for night in nights for line in _generate_night(night, values, rng))
@@ -49,7 +49,7 @@ def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[s
 
 
 def _generate_night(night: date, values: Mapping[str, str], rng: random.Random) -> Iterator[str]:
-    """Generate a night of the booking machine, with complaints from the first drift on."""
+    """Yield the log lines of one night of bookings; error lines begin on the day of the first drift."""
     drift_start = date.fromisoformat(values["drift_since"])
     yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"
     for batch in range(rng.randint(9, 15)):
@@ -80,7 +80,7 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
 
 
 def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Generate path and text of the minutes of the office's monthly meetings."""
+    """Yield path and text of the minutes of each monthly meeting."""
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
@@ -90,7 +90,7 @@ def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
 
 
 def generate_letters(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Generate path and text of letters of customers that nobody has answered yet."""
+    """Yield path and text of each unanswered letter of a customer."""
     for letter in range(1, LETTER_COUNT + 1):
         rng = make_rng("bug-hunt", task_seed, f"letter {letter}")
         chosen = rng.sample(LETTER_PARTS, 7)

@@ -1,7 +1,7 @@
-"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+"""Facts of the task `bug-hunt`: the patterns that read each value from visible text, and the random draw of the values.
 
-Nine are said in the prompt alone. Four stand in files, two of them in a long log. Five are printed by commands: two can be
-had from the agent's own notes later, three never again. One the agent says itself.
+Nine facts are stated only in the prompt. Four are stated in files, two of these in a long log. Five are printed by commands: two
+can later be read in the agent's own notes, three cannot be recovered. One fact is stated by the agent itself.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _SHOW_NOTES_COMMAND = "cat notes/0*.md"
 
 
 def _make_log_fact(name: str, kind: FactKind, prior: str, pattern: str, words: str) -> Fact:
-    """Make a fact in the nightly log, which is too long to be read whole."""
+    """Make a fact stated in the nightly log, which is too long to be read as a whole; `words` finds the line."""
     return make_file_fact(name, kind, NIGHTLY_LOG, prior, pattern, command=f"grep -n '{words}' {NIGHTLY_LOG}")
 
 
@@ -84,7 +84,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed; `key` is the workspace's own, `stale_rate` and `stale_tier` are the module's."""
+    """Draw the values of the facts, the secret `key` of the tools, and the outdated figures `stale_rate` and `stale_tier`."""
     rng_for = partial(make_rng, "bug-hunt", task_seed)
     values = draw_choices("bug-hunt", task_seed, _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
     values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])
@@ -97,6 +97,6 @@ def draw_values(task_seed: int) -> dict[str, str]:
 
 
 def derive_acceptance_values(key: str) -> dict[str, str]:
-    """Return what tools/ci.py prints when it accepts the second patch."""
+    """Return the values that `tools/ci.py` prints when it accepts the second patch."""
     seal = compute_digest(key, "second.sed")
     return {"attempt_id": derive_number(seal[:8], "A"), "desk": DESKS[int(seal[8:12], 16) % len(DESKS)]}

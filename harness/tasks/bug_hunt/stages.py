@@ -1,6 +1,6 @@
-"""The tariff of a seed: its twelve stages, the readings of a quarter, and what the regulator makes of them.
+"""Tariff of the task `bug-hunt`: the twelve stages of an invoice, meter readings of a quarter, and the correct amounts.
 
-Six stages are tiered and built alike; the seed draws which of them was forgotten when the decree came.
+Six stages have a tier and the same structure. The seed decides which of the six still has the figures from before the decree.
 """
 
 import random
@@ -13,19 +13,20 @@ from harness.tasks.kit.draws import make_rng
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of an invoice, as its module is generated."""
+    """Stage of an invoice, from which a module of the package is generated."""
 
     name: str
     title: str
     story: str
     letter: str
     field: str = ""
-    """Of a reading; only tiered stages have one."""
+    """Field of a meter reading that a tiered stage charges; empty for a plain stage."""
     formula: str = ""
-    """Of a plain stage, in Python, with `FIGURE` and `MODE`."""
+    """Python expression of a plain stage, over `FIGURE` and `MODE`; empty for a tiered stage."""
     unit: str = ""
+    """Unit of the figure of a plain stage."""
     min_figure: int = 7
-    """Smallest figure, or base of a tiered stage, that a seed draws; the largest is twice that."""
+    """Smallest figure that a seed draws; the largest is twice as large. For a tiered stage, the figure is the base rate."""
 
 
 TIERED_STAGES = (
@@ -36,7 +37,7 @@ TIERED_STAGES = (
     Stage("weekend", "Weekend", "two days with a register of their own", "at weekends", "weekend_kwh"),
     Stage("heating", "Heating", "heat pumps behind their own meter", "for heating", "heating_kwh"),
 )
-"""Any of them may hold the bug."""
+"""Stages with a tier, each of which may have the bug."""
 
 PLAIN_STAGES = (
     Stage(
@@ -67,29 +68,31 @@ PLAIN_STAGES = (
 )  # fmt: skip
 
 STAGES = (*PLAIN_STAGES[:2], *TIERED_STAGES, *PLAIN_STAGES[2:])
-"""As an invoice passes them."""
+"""All stages in the order of the computation of an invoice."""
 READING_FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kwh", "exported_kwh", "prepaid_cents", "years")
 OLD_TIER_KWH = 400
 INVOICE_COUNT = 60
 RATES = tuple(rate for rate in range(21, 60, 2) if rate % 5)
-"""Odd and no multiples of five: each remainder of a cent occurs, so every mode of settling shows."""
+"""Possible rates: odd and not divisible by five, so that every fraction of a cent occurs and rounding modes differ."""
 
 Reading = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """The right figures of a seed."""
+    """Correct figures under a seed."""
 
     tier: int
+    """Kilowatt hours up to which the base rate applies."""
     mode: str
+    """Rounding mode, see `settle`."""
     base: Mapping[str, int]
-    """Base or figure of each stage."""
+    """Base rate of each tiered stage and figure of each plain stage, by name of the stage."""
     rate: Mapping[str, int]
-    """Beyond the tier, of the tiered stages."""
+    """Rate beyond the tier of each tiered stage, by name of the stage."""
 
     def compute_stage_cents(self, reading: Reading) -> dict[str, int]:
-        """Return the cents that each stage adds, as the regulator computes them."""
+        """Return the correct cents of each stage, by name of the stage."""
         cents_by_stage: dict[str, int] = {}
         for stage in STAGES:
             cents_by_stage[stage.name] = self._compute_cents(stage, reading, sum(cents_by_stage.values()))
@@ -113,12 +116,12 @@ class Tariff:
 
 
 def count_kwh(stage: Stage, reading: Reading) -> int:
-    """Return the kilowatt hours that a tiered stage looks at."""
+    """Return the kilowatt hours that a tiered stage charges."""
     return reading["day_kwh"] + reading["night_kwh"] if stage.field == "kwh" else reading[stage.field]
 
 
 def settle(hundredths: int, mode: str) -> int:
-    """Return whole cents, as `money.py` of the package settles them."""
+    """Round hundredths of a cent to whole cents, in the same way as `money.py` of the generated package."""
     if hundredths < 0:
         return -settle(-hundredths, mode)
     whole, rest = divmod(hundredths, 100)
@@ -129,7 +132,7 @@ def settle(hundredths: int, mode: str) -> int:
 
 
 def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
-    """Draw the right figures under a seed; the stage with the bug has the final rate."""
+    """Draw the correct figures; the stage with the bug gets the rate in force."""
     rng = make_rng("bug-hunt", task_seed, "tariff")
     base = {stage.name: rng.randint(stage.min_figure, 2 * stage.min_figure) for stage in STAGES}
     rate = {stage.name: rng.choice(RATES) for stage in TIERED_STAGES}
@@ -138,7 +141,7 @@ def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
 
 
 def draw_readings(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
-    """Draw counts by invoice; every sixth reading meets the half of a cent in the stage with the bug."""
+    """Draw meter readings by invoice; every sixth yields exactly half a cent in the stage with the bug, to test the rounding."""
     rng = make_rng("bug-hunt", task_seed, "readings")
     stage = next(stage for stage in TIERED_STAGES if stage.name == values["culprit"])
     first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)

@@ -1,4 +1,4 @@
-"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
+"""Script of the task `bug-hunt`: messages and tool calls of a competent agent, with names of facts for values."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -15,7 +15,7 @@ FOLDERS = (
     *("tools", "notes", "patches"),
 )
 OWN_PATHS = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
-"""Beginnings of the paths of the agent's own files."""
+"""Path prefixes of the files that the agent writes."""
 FINAL_TEXT = (
     "The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
     "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written."
@@ -24,7 +24,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the whole script; it holds no value."""
+    """Build the script of the task, which contains names of facts but no values."""
     search = (_examine_symptom(), _map_code(), _check_suspects())
     repair = (_try_first_fix(), _read_other_stages(), _try_second_fix(), _write_papers())
     return make_script(FINAL_TEXT, OWN_PATHS, *search, *repair)

@@ -1,4 +1,4 @@
-"""The workspace of a seed: the package with its bug, its tests, the regulator's figures, pages, tools and logs."""
+"""Initial workspace of the task `bug-hunt`: the package with its bug, tests, correct amounts, pages, tools and logs."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,7 +20,7 @@ AUDITED_COUNT = 6
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Build path and text of every file that the agent finds."""
+    """Return path and text of every file that the agent finds."""
     correct_tariff = draw_tariff(values, task_seed)
     files = dict(_generate_code_files(values, correct_tariff))
     files.update((path, fill_text(__package__, f"docs/{path.rpartition('/')[2]}", values)) for path in PAGES)
@@ -65,7 +65,7 @@ def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> I
 
 
 def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
-    """Render a stage as the agent finds it; the stage with the bug has stale figures."""
+    """Render the initial module of a stage; the stage with the bug gets outdated figures."""
     stale = stage.name == values["culprit"]
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
     words |= {"base": str(correct_tariff.base[stage.name]), "mode": "down" if stale else correct_tariff.mode}

@@ -1,17 +1,17 @@
-"""The task `changing-requirements`: the timetable of a bus line, whose rules the user changes twice while it is made.
+"""The task `changing-requirements`: write the timetable of a bus line while the user changes the rules twice.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs later:
 
-| part of the work | steps | what must be remembered |
+| phase | steps | what the agent must remember |
 | --- | --- | --- |
-| nine sheets | survey and sheet, stop by stop; a permit | rules of the prompt; a number that is given once |
-| first change | nine sheets anew, eight more | a new interval and first bus; a hotline that only this message names |
-| second change | seventeen sheets anew, seven more | the interval once more, a new zone; a day that only this message names |
-| papers | overview, poster, letter, bays | constraints, goal and wish of the prompt; bays that were read long ago |
+| nine sheets | survey and sheet, stop by stop; a permit | rules of the prompt; a number that is stated once |
+| first change | nine sheets revised, eight more written | a new interval and first bus; a hotline stated only here |
+| second change | seventeen sheets revised, seven more written | a third interval, a new zone; a day stated only here |
+| papers | overview, poster, letter, bays | constraints, goal and preference of the prompt; bays that were read long ago |
 
-The prompt survives most summaries, as they are asked to keep it, and it tells the old rules. So who loses a later message does
-not guess: it uses the stale value and is confidently wrong, on new sheets and on those that it sets anew. The interval is told
-three times with three values, and only the last one is right. Bays can be read again, at the price of a survey.
+Most summaries keep the prompt, as instructed, and the prompt states the old rules. An agent that loses a later message
+therefore does not guess: it applies the outdated rule to new and to revised sheets. The interval is stated three times with
+three values, of which only the last is right. Bays can be read again, at the cost of reading a survey.
 """
 
 from harness.task import LaterMessage, Task
@@ -38,7 +38,7 @@ CHECKS = (
 
 
 def make_changing_requirements(task_seed: int) -> Task:
-    """Make the task under a seed, which gives every fact its values."""
+    """Make the task `changing-requirements` for a seed, which decides the values of its facts."""
     values = draw_values(task_seed)
     words = values | describe_line(values)
     changes = zip(("first", "second"), find_change_steps(), strict=True)

@@ -1,4 +1,7 @@
-"""What must be remembered, and the values of a seed. Three rules are changed by later messages, one of them twice."""
+"""Facts of the task `changing-requirements`: the patterns that read each value, and the random draw of the values.
+
+Three rules are changed by later messages of the user, one of them twice.
+"""
 
 from functools import partial
 
@@ -11,9 +14,9 @@ STOPS = (
     *("hospital", "lighthouse", "market", "mill", "museum", "orchard", "quarry", "school", "station", "stadium", "theatre"),
     "vineyard",
 )
-"""In the order of the line."""
+"""Bus stops in the order of the line."""
 BAYS = ("abbey", "castle", "college", "harbour", "hospital", "mill")
-"""Stops with several bays, whose surveys are read long before the papers need them."""
+"""Stops with several bays. The surveys that state the bays are read long before the papers need the bays."""
 
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("interval", "superseded", "10", r"bus runs every (\d+) minutes", r"let (\d+) minutes pass between"),
@@ -43,7 +46,7 @@ _MONTHS = ("March", "April", "May", "June", "July", "August")
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed, and what was said before the changes as `NAME_1` and `NAME_2`."""
+    """Draw the values of the facts, and the values stated before a change as `NAME_1` and `NAME_2`."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
     values = draw_choices("changing-requirements", task_seed, _CHOICES, ("TP", "RW", "VK", "ND"))
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)

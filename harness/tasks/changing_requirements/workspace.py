@@ -1,4 +1,4 @@
-"""The workspace of a seed: tools, a survey of each stop, and the archive's notes on sheets."""
+"""Initial workspace of the task `changing-requirements`: tools, a survey of each stop, and notes of the archive."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,17 +12,17 @@ NOUNS = (
     "ticket machine",
 )
 SURVEY_CHARACTERS = (3_500, 9_400, 6_000, 9_400)
-"""Sizes of the surveys in turn: as long as may be read whole, or shorter."""
+"""Minimum number of characters of the surveys, in turn; none exceeds the limit of one tool output."""
 
 
 def describe_line(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the stops and their bays, as the texts name them."""
+    """Return the placeholders for the stops and their bays."""
     bays = " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in BAYS)
     return {"stops": " ".join(STOPS), "count": str(len(STOPS)), "bays": bays}
 
 
 def build_workspace(words: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Build path and text of every file that the agent finds."""
+    """Return path and text of every file that the agent finds."""
     return (
         *((f"tools/{name}.sh", fill_text(__package__, f"tools/{name}.sh", words)) for name in ("revise", "permit", "check")),
         ("sheets/README.md", "One sheet for each stop.\n"),

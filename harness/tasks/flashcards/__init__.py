@@ -1,26 +1,25 @@
-"""The task `flashcards`: build an Anki-like program from a specification, bottom up, in about ninety steps.
+"""The task `flashcards`: build a flashcard program like Anki from a specification, in about ninety steps.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs:
 
-| part of the work | steps | what must be remembered |
+| phase | steps | what the agent must remember |
 | --- | --- | --- |
-| foundations | orient, overview, reserve a release, errors, clock, card, scheduler | page values; a first cut that fails |
-| storage | page, version, storage, check of the journal, tests | a value of the registry; an error that teaches a value |
+| foundations | overview, release, errors, clock, card, scheduler | values of pages; a first version of a module that fails |
+| storage | page, version, storage, check of the journal, tests | a value of the registry; a value stated by an error |
 | files | page, deck, checksum, ids, importer, samples, exporter | first constraints of the prompt; a resume token |
 | generation | page, passage, generator | a tag from the prompt, a marker from a page |
-| a day | decisions, limits, leeches, review, second portion | four constraints of the prompt; the token of long ago |
-| numbers | archive, statistics, forecast, backup | table name, floor and journal mode again, far from their pages |
-| command line | about, cli, tries by hand | name and status from the prompt; the release id of the beginning |
+| a day | decisions, limits, leeches, review, second portion | four constraints of the prompt; the token from long ago |
+| numbers | archive, statistics, forecast, backup | table name, ease floor and journal mode, long after their pages |
+| command line | about, cli, trials by hand | name and exit status from the prompt; the release id from the start |
 | papers | README, manual, settings, change log, hand-over | nearly all constraints once more |
 
-Constraints are said once, in the prompt, and used late and often twice: what keeps the prompt keeps them. Each stands in a
-short, dry line or at the end of its story, as the seed has it, so a summarizer that ranks lines keeps some and loses others,
-and not the same ones under every seed. Values of
-pages cost a read when they are forgotten. The release id and the resume token cannot be got again without harm, and neither
-can the knowledge that a release was reserved, a portion fed, or the change log written: who forgets does it twice. Other
-work leaves files, by which it is recognised after a look around (the step `orient`).
+Constraints are stated once, in the prompt, and used late and often twice. A policy that keeps the prompt keeps all of them.
+The seed decides whether a constraint is a short line or the end of a story. A summarizer that ranks lines therefore keeps
+different constraints under different seeds. Forgotten values of pages cost a read. The release id and the resume token cannot be
+recovered without harm. Three actions must not be forgotten either: an agent that forgets them reserves a second release, feeds a
+portion twice, or writes a second entry to the change log. All other work leaves files, which the step `orient` lists.
 
-The program is a real one: its modules and tests are written from `files/`, filled with what the agent has read.
+The program is real: its modules and tests are written from the texts in `files/`, filled with the values that the agent has read.
 """
 
 from harness.task import Check, Task
@@ -31,7 +30,7 @@ from harness.tasks.kit.graders import build_grader, make_check
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
 STORY_SHARE = 0.35
-"""Share of the constraints whose story is told too."""
+"""Share of the constraints that are stated with their story, 0 to 1."""
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 80 tests"),
     make_check("sm2_numbers", "SM-2 with the specified constants", "initial_ease", "second_interval_days", "ease_floor"),
@@ -68,7 +67,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_flashcards(task_seed: int) -> Task:
-    """Make the task under a seed, which gives every fact its value."""
+    """Make the task `flashcards` for a seed, which decides the values of its facts."""
     values = draw_values(task_seed)
     return Task(
         name="flashcards",

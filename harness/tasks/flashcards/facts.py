@@ -1,8 +1,8 @@
-"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+"""Facts of the task `flashcards`: the patterns that read each value from visible text, and the random draw of the values.
 
-Ten constraints stand in the prompt alone and are needed late. Eight values stand on pages that can be read again. Five are
-printed by commands: two of these can be run again freely, one again only through the check that complained, and two cannot
-be run again without harm.
+Ten constraints are stated only in the prompt and needed late. Eight values are stated on pages that can be read again. Five are
+printed by commands: two of these commands can be repeated, one prints its value only while the check fails, and two do harm if
+they are repeated.
 """
 
 import zlib
@@ -16,12 +16,12 @@ from harness.tasks.kit.texts import fill_text
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact on a page of docs/."""
+    """Make a fact stated on a page of the specification."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
 def _run_tool(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact that a command prints; `command` is empty if it cannot be run again without harm."""
+    """Make a fact printed by a Python tool; `command` is empty if a second run would do harm."""
     source = command.split(maxsplit=1)[0] if command else ""
     return make_output_fact(name, kind, f"python3 {command}" if command else "", prior, *patterns, source=source)
 
@@ -78,11 +78,13 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed; `salt` and `last_row` are the workspace's own."""
+    """Draw the values of the facts, the secret `salt` of the tools, and the last row of the sample deck."""
     rng_for = partial(make_rng, "flashcards", task_seed)
     values = draw_choices("flashcards", task_seed, _CHOICES, ("LE", "KB", "SR", "ED"))
     values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"
     values["deck_checksum"] = f"{zlib.crc32(fill_text(__package__, 'workspace/decks/biology.csv', values).encode()):08x}"
-    values["release_id"] = derive_number(compute_digest(values["salt"], "release:0")[:8], "R")  # as tools/reserve.py computes it
-    values["ingest_token"] = compute_digest(values["salt"], "ingest:20")[:6]  # as tools/ingest.py computes it
+    values["release_id"] = derive_number(
+        compute_digest(values["salt"], "release:0")[:8], "R"
+    )  # same computation as in tools/reserve.py
+    values["ingest_token"] = compute_digest(values["salt"], "ingest:20")[:6]  # same computation as in tools/ingest.py
     return values

@@ -1,4 +1,4 @@
-"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
+"""Script of the task `flashcards`: messages and tool calls of a competent agent, with names of facts for values."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -11,7 +11,7 @@ FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
 
 PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_text="app/{}.py")
 OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
-"""Beginnings of the paths of the agent's own files."""
+"""Path prefixes of the files that the agent writes."""
 FINAL_TEXT = (
     "The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
     "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "
@@ -21,7 +21,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the whole script; it holds no value."""
+    """Build the script of the task, which contains names of facts but no values."""
     basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
     program = (_write_review(), _write_statistics(), _write_command_line(), _write_papers())
     return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)

@@ -1,4 +1,4 @@
-"""The workspace of a seed: the specification, the team's tools, two decks, and an empty program."""
+"""Initial workspace of the task `flashcards`: the specification, tools of the team, two decks, and an empty package."""
 
 from collections.abc import Mapping
 
@@ -13,18 +13,18 @@ WORKSPACE_PATHS = (
     *("tools/registry.json", "tools/reserve.py", "tools/run_tests.py", "tools/schema_version.py"),
     *("decks/biology.csv", "decks/passage.txt", "flashcards/__init__.py", "tests/__init__.py"),
 )
-"""The files that the agent finds."""
+"""Paths of the files that the agent finds."""
 MAX_REMARKS = 3
-"""Most remarks at the end of a page."""
+"""Maximum number of irrelevant remarks at the end of a page."""
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Build path and text of every file that the agent finds."""
+    """Return path and text of every file that the agent finds."""
     return tuple((path, _render_file(path, values, task_seed)) for path in WORKSPACE_PATHS)
 
 
 def _render_file(path: str, values: Mapping[str, str], task_seed: int) -> str:
-    """Render a file; a page of docs/ may end with remarks that matter to nobody."""
+    """Render a file; a page of the specification may end with irrelevant remarks."""
     text = fill_text(__package__, f"workspace/{path}", values)
     if not path.startswith("docs/"):
         return text

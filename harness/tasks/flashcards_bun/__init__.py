@@ -1,24 +1,25 @@
-"""The task `flashcards-bun`: the flashcard program in TypeScript on Bun, with `bun:sqlite`, in about seventy steps.
+"""The task `flashcards-bun`: build the flashcard program in TypeScript on Bun, with `bun:sqlite`, in about seventy steps.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs:
 
-| part of the work | steps | what must be remembered |
+| phase | steps | what the agent must remember |
 | --- | --- | --- |
-| first look | orient, overview, reserve a release, tools | an id that is shown once |
-| scheduler | values, page, module, tests | three values of one page; a first cut that fails |
-| storage | page, version, module, check of the journal, tests | a value of the registry; an error that teaches a value |
-| decks | page, ids, module, tests, first portion | first constraints of the order; a mark for the second portion |
-| generation | page, interface and offline implementation, tests | a tag of the order, a gap of a page |
-| a day | page, limits, session, tests, second portion | limits of the order; the mark of long ago |
-| numbers | page, module, tests, first audit | a figure of which the page has an older one; a pointer to what comes next |
-| command line | page, about, cli, tests, tries, next audit | name, version, status from the order; the id of the beginning |
-| papers | README, manual, settings, change log, hand-over | nearly all of it once more |
+| first look | overview, reserving a release, tools | an id that is shown once |
+| scheduler | values, page, module, tests | three values of one page; a first version that fails |
+| storage | page, version, module, check of the journal, tests | a value of the registry; a value stated by an error |
+| decks | page, ids, module, tests, first portion | first constraints of the prompt; a mark for the second portion |
+| generation | page, interface and offline implementation, tests | a tag from the prompt, a marker from a page |
+| a day | page, limits, session, tests, second portion | limits from the prompt; the mark from long ago |
+| numbers | page, module, tests, first audit | a figure that the page states with an older value; the name of the next audit |
+| command line | page, about, cli, tests, trials, next audit | name, version, status from the prompt; the id from the start |
+| papers | README, manual, settings, change log, hand-over | nearly all of the above once more |
 
-It is `flashcards` made smaller, for images that have Bun: other facts and figures, long pages of generated prose as in
-`spec-api`, and orders told at length or dryly as the seed has it. What forgetting costs is the same: constraints of the order
-are gone, values of pages cost 2,000 tokens, and release and mark cannot be got again without harm.
+The task is a smaller version of `flashcards` for images with Bun. Facts and values differ, the pages are long and generated as in
+`spec-api`, and the seed decides which constraints are stated with a story. Constraints of the prompt cannot be recovered, values
+of pages cost 2,000 tokens, and release id and mark cannot be recovered without harm.
 
-Modules and tests are real; they are written from `files/`, filled with what the agent has read, and run by `bun`.
+Modules and tests are real: they are written from the texts in `files/`, filled with values that the agent has read, and run by
+`bun`.
 """
 
 from harness.task import Check, Task
@@ -71,7 +72,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_flashcards_bun(task_seed: int) -> Task:
-    """Make the task under a seed, which gives every fact its value."""
+    """Make the task `flashcards-bun` for a seed, which decides the values of its facts."""
     values = draw_values(task_seed)
     judge, observer = fill_text(__package__, "grader/judge.py", values), load_text(__package__, "grader/observe.ts")
     return Task(

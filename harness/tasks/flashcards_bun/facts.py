@@ -1,7 +1,7 @@
-"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+"""Facts of the task `flashcards-bun`: the patterns that read each value from visible text, and the random draw of the values.
 
-Eleven stand in the order alone and are needed late. Seven stand on pages that can be read again, at 2,000 tokens a page. Five
-are printed by commands; two of these cannot be run again without harm.
+Eleven facts are stated only in the prompt and needed late. Seven are stated on pages that can be read again at 2,000 tokens per
+page. Five are printed by commands, two of which do harm if they are repeated.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,12 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+    """Make a fact stated on a page of the specification."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
 def _ask_tool(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
+    """Make a fact printed by a TypeScript tool of the workspace."""
     path = f"tools/{tool}.ts"
     return make_output_fact(name, kind, f"bun {path}{arguments}", prior, pattern, source=path)
 
@@ -77,10 +79,12 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed; `salt` is the workspace's own."""
+    """Draw the values of the facts and the secret `salt` of the tools."""
     values = draw_choices("flashcards-bun", task_seed, _CHOICES, ("SR", "LB", "CX", "HV"))
     return {
         **values,
-        "release_id": derive_number(compute_digest(values["salt"], "release:0")[:8], "R"),  # as tools/reserve.ts computes it
-        "feed_mark": compute_digest(values["salt"], "feed:12")[:6],  # as tools/feed.ts computes it
+        "release_id": derive_number(
+            compute_digest(values["salt"], "release:0")[:8], "R"
+        ),  # same computation as in tools/reserve.ts
+        "feed_mark": compute_digest(values["salt"], "feed:12")[:6],  # same computation as in tools/feed.ts
     }

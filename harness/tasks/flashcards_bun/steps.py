@@ -1,4 +1,4 @@
-"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
+"""Script of the task `flashcards-bun`: messages and tool calls of a competent agent, with names of facts for values."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -23,7 +23,7 @@ PROGRAM = Program(
     passed_pattern=r"(?i)\btests/{}\.test\.ts\b.{{0,40}}\b(?:pass|passes|passed|green)\b",
 )
 OWN_PATHS = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
-"""Beginnings of the paths of the agent's own files."""
+"""Path prefixes of the files that the agent writes."""
 FINAL_TEXT = (
     "The flashcard program is ready on Bun: SM-2 scheduling, storage by bun:sqlite, decks, card generation behind "
     "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, the "
@@ -33,7 +33,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the whole script; it holds no value."""
+    """Build the script of the task, which contains names of facts but no values."""
     basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
     program = (_write_session(), _write_statistics(), _write_command_line(), _write_papers())
     return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)

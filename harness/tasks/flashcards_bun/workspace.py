@@ -1,4 +1,4 @@
-"""The workspace of a seed: the specification, the team's tools, two decks, and folders for the program."""
+"""Initial workspace of the task `flashcards-bun`: the specification, tools of the team, two decks, and empty folders."""
 
 import json
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ PAGE_SIZES = {
     "numbers": 8_000,
     "command-line": 8_100,
 }
-"""Minimum characters of each page."""
+"""Minimum number of characters of each page, by page name."""
 TOOLS = ("audit.ts", "changelog.ts", "check_storage.ts", "feed.ts", "reserve.ts", "schema_version.ts", "test.sh")
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Build path and text of every file that the agent finds."""
+    """Return path and text of every file that the agent finds."""
     registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
     return (
         *write_specification(__package__, "docs", PAGE_SIZES, NOUNS, partial(make_rng, "flashcards-bun", task_seed), values),

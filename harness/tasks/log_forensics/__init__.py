@@ -1,21 +1,21 @@
-"""The task `log-forensics`: find out from three megabytes of logs what happened, and report it in a form that was agreed.
+"""The task `log-forensics`: find out from three megabytes of logs what happened in a night, and report it in an agreed form.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs later:
 
-| part of the work | steps | what must be remembered |
+| phase | steps | what the agent must remember |
 | --- | --- | --- |
-| first look | papers, a case, sizes | a number that is shown once; rules of the desk, one of them newer than its page |
-| six logs | count, errors, middle, then one search a question | a needle each, among outputs of up to 10,000 characters |
-| first seal, first page | after three logs | a mark for the second portion; the only answers that are used at once |
-| answers | pages on requests, damage, change, intruder | needles of long ago; a pointer from one log to a dump |
-| report | timeline, block-list, suspects, people, report | constraints of the order; a negative result |
-| correction, hand-over | configuration, papers | three finds and a ticket in one place |
+| first look | papers, opening a case, sizes | a number that is shown once; rules of the desk, one of them newer than its page |
+| six logs | counts, errors, middle, one search per question | one finding per search, in outputs of up to 10,000 characters |
+| first seal and page | after three logs | a mark needed for the second seal; the only findings that are used at once |
+| answers | pages on requests, damage, change, intruder | findings from long ago; the name of a dump from one log |
+| report | timeline, block-list, suspects, people, report | constraints of the prompt; a suspect that was ruled out |
+| correction, hand-over | configuration, papers | three findings and a ticket in one place |
 
-A log is too long to be read: truncation, search and paging are the work, and what they bring into view is mostly noise. A
-needle that was forgotten can be found again, at the price of the search; the order, the case and the mark cannot. The notes are
-shown to the customer and therefore name searches, never finds: they are a sign of progress and no memory of values.
+A log is too long to be read as a whole, so the work consists of searches and paging, and most of the text that enters the view is
+noise. A forgotten finding can be recovered at the price of another search. The prompt, the case number and the mark cannot. The
+agent's notes are shown to the customer and therefore name the searches and not the findings, so notes show progress only.
 
-Logs follow from the seed (`logs.py`) and are kept for the last seeds, since they are large.
+The logs are generated from the seed in `logs.py`. Tasks of the last three seeds are cached, since the logs are large.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ CHECKS: tuple[Check, ...] = (
 
 @lru_cache(maxsize=3)
 def make_log_forensics(task_seed: int) -> Task:
-    """Make the task under a seed, which gives every fact its value."""
+    """Make the task `log-forensics` for a seed, which decides the values of its facts."""
     values = draw_values(task_seed)
     log_files = generate_logs(values, task_seed)
     text_by_path = dict(log_files)

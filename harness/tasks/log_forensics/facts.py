@@ -1,8 +1,8 @@
-"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+"""Facts of the task `log-forensics`: the patterns that read each value from visible text, and the random draw of the values.
 
-Nine stand in the order alone and are needed at the end. Fourteen are needles in logs, printed by a search; each can be found
-again, at 500 to 1,500 tokens a search. Three stand in the desk's papers. Two are printed by commands that cannot be run again
-without harm.
+Nine facts are stated only in the prompt and needed at the end. Fourteen are printed by a search in a log and can be found again
+at 500 to 1,500 tokens per search. Three are stated in the papers of the desk. Two are printed by commands that do harm if they
+are run twice.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from harness.tasks.kit.draws import compute_digest, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
-"""Each has a log."""
+"""Names of the components; each component has one log."""
 
 
 class Search(NamedTuple):
-    """A command that finds a needle, and the path that must be known to be there before it is run again.
+    """Command that finds a line in a log, and the path that a listing must show before the command is run again.
 
-    A needle is seen only together with what stands around it, since that is what a person looks at to believe it; so finding
-    it again costs what it cost at first.
+    The command also prints the lines around the match, as a person would to understand it, so that a second search costs as many
+    tokens as the first.
     """
 
     command: str
@@ -51,7 +51,7 @@ SEARCHES = {
 
 
 def _find(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
-    """Make a fact that the search of that name prints."""
+    """Make a fact printed by the search of the given name."""
     search_command = SEARCHES[search]
     return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
 
@@ -122,11 +122,11 @@ _CHOICES: dict[str, Sequence[object]] = {
     "former_value": range(130, 960, 23),
 }
 TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 * 3600 - 300)}
-"""When something is seen: first and last second after midnight."""
+"""Earliest and latest time of an event, in seconds after midnight, by name of the fact."""
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed but `damage_offset`, which follows from the logs, and the tools' `salt`."""
+    """Draw the values of all facts except `damage_offset`, which is measured in the logs, and the secret `salt` of the tools."""
     rng_for = partial(make_rng, "log-forensics", task_seed)
     values = draw_choices("log-forensics", task_seed, _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():

@@ -1,6 +1,6 @@
-"""The logs of one night: three megabytes that follow from the seed, in which every needle stands once.
+"""Logs of one night for the task `log-forensics`: three megabytes generated from the seed, with each message to be found once.
 
-Lines are drawn from a few hundred made in advance, so that megabytes cost milliseconds.
+Each log repeats lines from a pool of 400, so that megabytes are generated in milliseconds.
 """
 
 import random
@@ -11,17 +11,20 @@ from typing import NamedTuple
 from harness.tasks.kit.draws import make_rng
 
 NIGHT_SECONDS = 6 * 3600
-"""From midnight to six."""
+"""Length of the night in seconds, from midnight to six."""
 
 
 class _LogSpec(NamedTuple):
     name: str
+    """Name of the component."""
     lines: int
+    """Number of lines, without the needles."""
     hosts: tuple[str, ...]
+    """Names of the hosts that write the log."""
     things: str
-    """Separated by commas."""
+    """Subjects of the sentences, separated by commas."""
     needles: tuple[str, ...]
-    """Messages, placeholders unfilled; see `TIME_FACTS` for those whose time is a fact."""
+    """Messages to be found, with unfilled placeholders; `TIME_FACTS` lists the messages whose time is a fact."""
 
 
 LOGS = (
@@ -74,7 +77,7 @@ LOGS = (
     ),
 )
 TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
-"""Beginnings of needles to the fact that is their time."""
+"""Name of the fact that is the time of a needle, by the beginning of the needle."""
 DUMP_COUNT = 16
 
 _VERBS = "was accepted by, was passed on to, waited for, was read from, was kept by, was compared with, came back from"
@@ -82,17 +85,17 @@ _PLACES = "the eastern hall, a warm cache, the night shift, the second store, an
 _ENDS = "as usual, without delay, after a short pause, and nobody noticed, at the second try, like every night, in order"
 _LEVELS = ("INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "WARN ", "ERROR")
 POOL_SIZE = 400
-"""Different lines of a log, times aside."""
+"""Number of different lines of a log, apart from their times."""
 
 
 @lru_cache(maxsize=1)
 def _list_clock_times() -> tuple[str, ...]:
-    """Return every second of the night as text."""
+    """Return the clock time of every second of the night as text."""
     return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Generate path and text of every log and dump under a seed."""
+    """Return path and text of every log and dump."""
     log_files = [
         (f"logs/{log.name}.log", _render_log(log, values, make_rng("log-forensics", task_seed, log.name))) for log in LOGS
     ]
@@ -100,7 +103,7 @@ def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str,
 
 
 def find_damage_offset(texts: Mapping[str, str]) -> int:
-    """Return where the damaged segment stands, in bytes from the beginning of its log."""
+    """Return the position of the damaged segment, in bytes from the start of its log."""
     return texts["logs/queue.log"].index("segment damaged beyond repair")
 
 
@@ -124,7 +127,7 @@ def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) ->
 
 
 def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -> int:
-    """Choose the time of a needle: as its fact says, or between half past midnight and half past five."""
+    """Choose the second of a needle: the value of its fact, or a random second between half past midnight and half past five."""
     fact = next((name for words, name in TIME_FACTS.items() if needle.startswith(words)), "")
     if not fact:
         return rng.randrange(1_800, NIGHT_SECONDS - 1_800)

@@ -1,4 +1,4 @@
-"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
+"""Script of the task `log-forensics`: messages and tool calls of a competent agent, with names of facts for values."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -11,7 +11,7 @@ from harness.tasks.log_forensics.facts import SEARCHES
 
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
 OWN_PATHS = ("notes/", "report/", "HANDOVER.md")
-"""Beginnings of the paths of the agent's own files."""
+"""Path prefixes of the files that the agent writes."""
 FINAL_TEXT = (
     "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
     "the setting has its former value again, the logs are sealed, and the hand-over says where to go on."
@@ -20,7 +20,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the whole script; it holds no value."""
+    """Build the script of the task, which contains names of facts but no values."""
     return make_script(
         *(FINAL_TEXT, OWN_PATHS, _orient(), _search_first_logs(), _search_other_logs()),
         *(_answer_questions(), _write_report(), _finish_report()),
@@ -28,13 +28,13 @@ def build_script() -> Script:
 
 
 def _write_page(name: str, text: str) -> StepSpec:
-    """Write a page of the report."""
+    """Make a step that writes a page of the report."""
     path = f"report/{name}"
     return do(f"write_{name.partition('.')[0]}", text, write(path, load_text(__package__, path)))
 
 
 def _write_note(component: str) -> StepSpec:
-    """Say in the notes what was searched: the sign by which it is known later that this log needs no second look."""
+    """Make a step that notes the searches of a log; the file of the note shows later that the log needs no second search."""
     commands = "\n".join(f"- `{one.command}`" for one in SEARCHES.values() if one.source == f"logs/{component}.log")
     head, tail = f"# {component}\n\nThe log was counted by level and searched with", "What was found is kept for the report.\n"
     return do(
@@ -45,13 +45,13 @@ def _write_note(component: str) -> StepSpec:
 
 
 def _search_log(component: str, first_line: int, last_line: int, **searches: str) -> Iterable[StepSpec]:
-    """Look at levels, errors and some lines of the middle of a log, then search it for one needle after the other.
+    """Yield steps that inspect the levels, errors and middle of a log, and then search the log for each needle.
 
     Args:
-        component: whose log it is.
-        first_line: first of the lines of the middle.
-        last_line: last of the lines of the middle.
-        searches: text of the step of each search, by the name of the search.
+        component: Component whose log is inspected.
+        first_line: First line of the section shown from the middle.
+        last_line: Last line of the section shown from the middle.
+        searches: Text of the step of each search, by name of the search.
     """
     log = f"logs/{component}.log"
     yield look(

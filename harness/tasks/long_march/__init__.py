@@ -1,23 +1,23 @@
-"""The task `long-march`: a march of up to 10,000 steps at a chosen token rate, in a world whose knobs can all be turned.
+"""The task `long-march`: walk up to 10,000 steps at a chosen number of tokens per step; every setting of `World` is supported.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs:
 
-| part of the work | steps | what must be remembered |
+| information | when it is stated and used | what the agent must remember |
 | --- | --- | --- |
-| where the march stands | the first, and whenever nothing shows it | nothing: the log of posts tells |
-| orders | told by the prompt, used `use_lag_steps` later | a constraint, a goal and a preference |
-| cairns said once | told by a report, used `use_lag_steps` later | values, artifacts, decisions, errors, next steps |
+| current position | first step, and whenever the position is not visible | nothing, since the log of posts shows the position |
+| orders | stated in the prompt, used `use_lag_steps` later | a constraint, a goal and a preference |
+| cairns stated once | stated in a report, used `use_lag_steps` later | values, artifacts, decisions, errors, next steps |
 | cairns on pages | read from a page, used as late | the same, at the cost of a read if forgotten |
-| corrections | half way between telling and use | the newest number: who keeps the old line alone is wrong |
+| corrections | half-way between statement and use | the newest number; the old number is wrong |
 
-Every step walks to one post and hears its report. Every sixth tells of a cairn; each number is used once, in a note, a fixed
-lag after it was told. So what is in flight, what a step brings and what a summary must hold are the same at step 200 and at step
-9,000: a steady state, apart from what a policy does to it. The number of notes grows with the march, one check each. Walking a
-post twice is harm that a check notices, and the report is not read out again.
+Every step walks to one post and prints the report of the post. Every sixth report states the number of a cairn. Each number is
+used once, in a note, a fixed number of steps after its statement. The number of facts to be remembered and the tokens per step
+are therefore the same at step 200 and at step 9,000, apart from the effect of the policy. The number of notes grows with the
+march; each note has one check. Walking to a post twice fails a check and does not print the report again.
 
-The knobs (`harness.task.World`) turn: the steps of the script; the mean of what a step brings into view, calls included; the
-tail of the reports; which share of the facts stands on pages; the lag; how often a fact is told before it is used; the share of
-facts that a correction replaces. The order of the sizes and all numbers come from the seed, everything else from the world.
+The settings (`harness.task.World`) change the number of steps, the mean number of tokens per step including the call, the spread
+of report sizes, the share of facts on pages, the lag between statement and use, how often a fact is stated before its use, and
+the share of facts that are corrected. The seed decides the order of the sizes and all numbers.
 """
 
 import json
@@ -33,10 +33,14 @@ from harness.tasks.long_march.workspace import build_workspace, render_prompt
 
 
 def make_long_march(task_seed: int, world: World | None = None) -> Task:
-    """Make the task under a seed, in a world; knobs that are left alone are those of `schedule.DEFAULT_WORLD`.
+    """Make the task `long-march` for a seed.
+
+    Args:
+        task_seed: Seed that decides the numbers and the order of the sizes.
+        world: Settings of the task; those that are None get the values of `schedule.DEFAULT_WORLD`.
 
     Raises:
-        UsageError: knobs that do not go together, e.g. a lag longer than the march.
+        UsageError: Settings contradict each other, e.g. a lag longer than the march.
     """
     full_world = complete_world(world)
     all_marks = plan_marks(full_world)
@@ -58,7 +62,7 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
 
 @lru_cache(maxsize=32)
 def _build_checks(world: World) -> tuple[Check, ...]:
-    """Build a check for the posts, and one for each note."""
+    """Return one check for the posts and one check for each note."""
     notes = (
         make_check(f"note_{mark.key}", f"the note on {mark.key} tells the newest number", mark.name) for mark in plan_marks(world)
     )

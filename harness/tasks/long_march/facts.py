@@ -1,4 +1,4 @@
-"""What must be remembered: one sentence for each fact, by which it is told wherever it is told, and the values of a seed."""
+"""Facts of the task `long-march`: the sentence that states each fact, and the random draw of the numbers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from harness.tasks.kit.draws import make_rng
 from harness.tasks.long_march.schedule import Mark
 
 PRIOR = "0000"
-"""What is assumed of a number that was forgotten; never drawn."""
+"""Number that a scripted model writes for a forgotten one; never the value of a fact."""
 FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("constraint", "seal", "Every parcel of the march must bear seal %s."),
     ("goal", "camp", "The march is to end at camp %s."),
@@ -20,20 +20,20 @@ FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("error", "ford", "The bridge below %s does not hold, so ford %s must be used."),
     ("next-step", "station", "Whoever passes %s is to signal station %s next."),
 )
-"""Kind, what the number is, and the sentence that tells it: first the three orders, then the cairns in turn."""
+"""Kind of a fact, meaning of its number, and sentence that states the number: first the three orders, then five for cairns."""
 
 
 class Values(NamedTuple):
-    """The numbers of a seed by the key of the mark."""
+    """Numbers of a seed, by key of the mark."""
 
     first: dict[str, str]
-    """As told at first."""
+    """Numbers as first stated."""
     final: dict[str, str]
-    """After the revisions."""
+    """Numbers after all corrections."""
 
 
 def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
-    """Draw the numbers of every mark under a seed."""
+    """Draw the first and the final number of every mark."""
     first, final = {}, {}
     for mark in marks:
         rng = make_rng("long-march", task_seed, mark.key)
@@ -43,13 +43,13 @@ def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
 
 
 def render_sentence(mark: Mark, value: str) -> str:
-    """Render the sentence that tells a mark."""
+    """Render the sentence that states the number of a mark."""
     words = (mark.key, value) if mark.key.startswith("cairn") else (value,)
     return FACT_FORMS[mark.form_index][2] % words
 
 
 def make_fact(mark: Mark) -> Fact:
-    """Make the fact of a mark. A revised mark is told last by a report, whatever told it first."""
+    """Make the fact of a mark; the newest number of a corrected mark is always stated by a report."""
     said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
     return Fact(
         name=mark.name,

@@ -1,4 +1,4 @@
-"""What stands around the facts: sizes with the tail of the field, and lines that matter to nobody."""
+"""Filler text around the facts of the task `long-march`, with sizes distributed as in recorded sessions."""
 
 import random
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ WHAT = "ropes stakes mules barrels tents ladders sledges lanterns"
 WHERE = "below above behind near beyond under along past"
 PLACE = "ridge marsh ford mill quarry hollow chapel wall"
 WORDS = {"who": WHO, "did": DID, "what": WHAT, "where": WHERE, "place": PLACE}
-"""Of a line: `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
+"""Words of a filler line such as `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
 CHARACTERS_PER_TOKEN = 3.75
-"""Of such lines, measured with cl100k_base."""
+"""Characters per token of filler lines, measured with cl100k_base."""
 MAX_CHARACTERS = 9_000
-"""A longer report would be clipped."""
+"""Maximum number of characters of a report; a longer one would be truncated by the tool."""
 
 
 def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> list[int]:
-    """Draw sizes in characters with that mean: the quantiles of a lognormal distribution, in a drawn order.
+    """Return quantiles of a lognormal distribution in random order, as sizes in characters with the given mean.
 
-    Quantiles instead of draws, so that a seed moves the order but neither mean nor tail. The longest are cut, and the others
-    grow until the mean is met.
+    Quantiles rather than random draws are used so that mean and spread are the same for every seed. Sizes above `MAX_CHARACTERS`
+    are cut off, and the other sizes are scaled up to keep the mean.
     """
     normal = NormalDist()
     shape = [exp(sigma * normal.inv_cdf((at + 0.5) / count)) for at in range(count)]
@@ -37,7 +37,7 @@ def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> lis
 
 
 def write_page(sentence: str, characters: int, rng: random.Random) -> str:
-    """Write a page of about that size with one sentence in it that counts."""
+    """Write a page of about `characters` characters of filler that contains `sentence`."""
     words = {name: text.split() for name, text in WORDS.items()}
     lines = [sentence]
     size = len(sentence)

@@ -1,4 +1,7 @@
-"""The plan of a march: which fact is told at which step, told again, revised, and used; a function of the world alone."""
+"""Schedule of the task `long-march`: the steps at which each fact is stated, repeated, corrected and used.
+
+The schedule depends on the settings and not on the seed.
+"""
 
 import random
 from dataclasses import dataclass, replace
@@ -10,39 +13,39 @@ from harness.errors import UsageError
 from harness.task import World
 
 SPACING_STEPS = 6
-"""From one cairn to the next."""
+"""Number of steps from one cairn to the next."""
 ORDERS = ("seal", "camp", "lamp")
-"""Told before the first step, by the prompt or, if they can be got again, by pages of the first steps."""
+"""Keys of the orders, stated in the prompt or, if recoverable, on pages that the first steps read."""
 FIRST_CAIRN_STEP = len(ORDERS) + 2
-"""The step that tells the first cairn, after the pages of the orders."""
+"""Step that states the first cairn, after the steps that read the orders."""
 DEFAULT_WORLD = World(
     steps=150, tokens_per_step=450, output_sigma=1.9, recoverable_share=0.35, use_lag_steps=45, redundancy=1, update_rate=0.25
 )
-"""Sizes as recorded in the field; a fact outlives one or two compactions of the default policy before it is used."""
+"""Settings used where `World` has None. Sizes match recorded sessions; a fact meets one or two compactions before its use."""
 MAX_STEPS = 10_000
-"""Of a march; the task is laid out and judged up to here."""
+"""Maximum number of steps that the task supports."""
 MIN_TOKENS, MAX_TOKENS = 150, 1_000
-"""Of `tokens_per_step`: what a step takes at least, and what the longest report leaves of a heavy tail."""
+"""Range of `tokens_per_step`: a step needs the minimum, and reports of limited size cannot reach more than the maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One fact and its fate."""
+    """Schedule of one fact."""
 
     key: str
-    """The word by which it is known, e.g. `cairn17`."""
+    """Word that identifies the fact in texts, e.g. `cairn17`."""
     form_index: int
-    """Which of the sentences tells it."""
+    """Index of the sentence in `FACT_FORMS` that states the fact."""
     told_step: int
-    """The step that tells it; 0 = the prompt does."""
+    """Step that states the fact; 0 is the prompt."""
     use_step: int
-    """The step that writes its note."""
+    """Step that writes the note with the number."""
     on_page: bool
-    """It stands on a page, which can be read again; otherwise it is said once."""
+    """Whether a page states the fact and can be read again; otherwise the fact is stated once."""
     revised_step: int
-    """The step that tells its new value; 0 = it keeps the first."""
+    """Step that corrects the number; 0 means no correction."""
     retold_steps: tuple[int, ...]
-    """The steps that say it again."""
+    """Steps that repeat the fact."""
 
     @property
     def name(self) -> str:
@@ -51,20 +54,20 @@ class Mark:
 
     @property
     def page_path(self) -> str:
-        """Path of its page, if it has one."""
+        """Path of the page of the fact, if `on_page` is set."""
         return f"pages/{self.key}.md"
 
     @property
     def note_path(self) -> str:
-        """Path of the note that the agent writes."""
+        """Path of the note with the number."""
         return f"notes/{self.key}.md"
 
 
 def complete_world(world: World | None) -> World:
-    """Return the world with every knob set.
+    """Return the settings with defaults filled in.
 
     Raises:
-        UsageError: knobs that do not go together.
+        UsageError: A setting is out of range, or settings contradict each other.
     """
     turned: dict[str, Any] = dict(world.overrides if world else {})
     world = replace(DEFAULT_WORLD, **turned)
@@ -79,17 +82,17 @@ def complete_world(world: World | None) -> World:
             "raise steps or lower use_lag_steps"
         )
     if steps > MAX_STEPS:
-        raise UsageError(f"world.steps: long-march takes at most {MAX_STEPS} (got {steps})")
+        raise UsageError(f"world.steps: long-march supports at most {MAX_STEPS} steps (got {steps})")
     if not MIN_TOKENS <= tokens <= MAX_TOKENS:
-        raise UsageError(f"world.tokens_per_step: long-march takes {MIN_TOKENS} to {MAX_TOKENS} (got {tokens})")
+        raise UsageError(f"world.tokens_per_step: long-march supports {MIN_TOKENS} to {MAX_TOKENS} tokens (got {tokens})")
     if redundancy > lag:
-        raise UsageError(f"world.redundancy: at most use_lag_steps={lag} (got {redundancy})")
+        raise UsageError(f"world.redundancy: must be at most use_lag_steps={lag} (got {redundancy})")
     return world
 
 
 @lru_cache(maxsize=32)
 def plan_marks(world: World) -> tuple[Mark, ...]:
-    """Plan all facts of a completed world: the orders, then the cairns in the order of the march."""
+    """Return the schedule of every fact, first the orders, then the cairns; `world` must have every setting."""
     knobs = world.overrides
     lag, steps, redundancy = (int(knobs[name]) for name in ("use_lag_steps", "steps", "redundancy"))
     cairns = range((steps - 1 - lag - FIRST_CAIRN_STEP) // SPACING_STEPS + 1)
@@ -112,7 +115,7 @@ def plan_marks(world: World) -> tuple[Mark, ...]:
 
 
 def _choose_keys(keys: list[str], share: float, draw_name: str) -> frozenset[str]:
-    """Choose a share of the keys, spread over the march; the orders come last, since an order is what a prompt is for."""
+    """Choose a share of the keys, spread over the march. Orders are chosen last, since orders belong in the prompt."""
     cairns = keys[len(ORDERS) :]
     random.Random(f"long-march/{draw_name}").shuffle(cairns)
     count = round(share * len(keys))

@@ -1,4 +1,4 @@
-"""The steps of the march, a function of the world alone."""
+"""Script of the task `long-march`, which depends on the settings and not on the seed."""
 
 import re
 from functools import lru_cache
@@ -9,12 +9,12 @@ from harness.tasks.long_march.facts import FACT_FORMS
 from harness.tasks.long_march.schedule import Mark, plan_marks
 
 REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
-"""Counts the steps: the march goes in order, so who sees the number of a post knows that all before it were passed."""
+"""Pattern that reads the number of the last post from a report; posts are passed in order, so all earlier steps are done."""
 
 
 @lru_cache(maxsize=32)
 def build_script(world: World) -> Script:
-    """Build the steps of a completed world."""
+    """Build the script; `world` must have every setting."""
     all_marks = plan_marks(world)
     reads = {mark.told_step: mark for mark in all_marks if mark.on_page}
     uses = {mark.use_step: mark for mark in all_marks}

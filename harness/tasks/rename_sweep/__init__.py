@@ -1,19 +1,20 @@
-"""The task `rename-sweep`: one function gets another name in more than forty files, folder by folder: which are done?
+"""The task `rename-sweep`: rename one function in more than forty files, folder by folder, and record each finished folder.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs later:
 
-| part of the work | what must be remembered |
+| phase | what the agent must remember |
 | --- | --- |
-| beginning | the old name and the book (pages), the new name and the first folder (prompt); a voucher and a name for helpers |
-| ten batches | which are renamed, which are recorded; in three of them the name for helpers |
-| strays | the excluded folder, the module with the alias and its release; the entry that an error teaches |
-| papers | the voucher of the beginning, the receipt, and nearly all constraints once more |
+| start | the old name and the book (pages), the new name and the first folder (prompt), a voucher, a name for helpers |
+| ten folders | which folders are renamed and which are recorded; the name for helpers in three of them |
+| other modules | the excluded folder, the module with the alias and its release, the entry named by an error |
+| papers | the voucher from the start, the receipt, and nearly all constraints once more |
 
-What is renamed can be seen again: `tools/left.sh` tells it for all folders, at the cost of one call. What is recorded cannot:
-the ledger holds seals, and a batch that is recorded twice is paid twice. So the same forgetting costs a look here and a check
-there. The helpers' name and the voucher are told once and needed until the end; the last folder is told once and needed late.
+The renamed folders can be listed again with one call of `tools/left.sh`. The recorded folders cannot: the ledger contains digests
+only, and a folder that is recorded twice fails a check. Forgetting therefore costs one call in the first case and a check in the
+second. The name for helpers and the voucher are stated once and needed until the end; the last folder is stated once and needed
+late.
 
-The package is a real one; its modules, figures and tests are generated from the seed.
+The workspace is a working package whose modules, figures and tests are generated from the seed.
 """
 
 from harness.task import Check, Task
@@ -49,7 +50,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_rename_sweep(task_seed: int) -> Task:
-    """Make the task under a seed, which gives every fact its value."""
+    """Make the task `rename-sweep` for a seed, which decides the values of its facts."""
     values = draw_values(task_seed)
     files = build_workspace(values, task_seed)
     words = {"folders": repr(FOLDERS), "collisions": repr(COLLISION_FOLDERS)}

@@ -1,4 +1,4 @@
-"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them."""
+"""Facts of the task `rename-sweep`: the patterns that read each value from visible text, and the random draw of the values."""
 
 from functools import partial
 
@@ -51,7 +51,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed, as tools/ledger.py computes some; `key` is the workspace's own."""
+    """Draw the values of the facts, some in the same way as `tools/ledger.py`, and the secret `key` of the tools."""
     rng_for = partial(make_rng, "rename-sweep", task_seed)
     values = draw_choices("rename-sweep", task_seed, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
     book = rng_for("book").choice(("sweep", "tide", "broom", "spring"))

@@ -1,4 +1,4 @@
-"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
+"""Script of the task `rename-sweep`: messages and tool calls of a competent agent, with names of facts for values."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -18,7 +18,7 @@ from quay.core import ${new_name}
 
 ${old_name} = ${new_name}  # deprecated, goes away in release ${removal_release}
 END'''
-"""Writes the module with the alias."""
+"""Shell command that writes the module with the alias."""
 
 
 FINAL_TEXT = (
@@ -29,7 +29,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the whole script; it holds no value."""
+    """Build the script of the task, which contains names of facts but no values."""
     return make_script(FINAL_TEXT, ("HANDOVER.json",), _all_steps())
 
 
@@ -46,7 +46,7 @@ def _all_steps() -> Iterable[StepSpec]:
 
 
 def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Write a line of the ledger."""
+    """Make a step that writes a line of the ledger once."""
     return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
 
@@ -90,13 +90,13 @@ def _orientation_steps() -> Iterable[StepSpec]:
 
 
 def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Work on a batch; a table of what is left tells too that it is done, once it tells that this folder is swept."""
+    """Make a step on a folder; a table of remaining files that lists the folder as swept also shows the step as done."""
     swept = f"quay/{folder}: swept"
     return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
 
 def _first_batch_steps() -> Iterable[StepSpec]:
-    """Sweep the first folder, which is drawn; once the folder after it is swept, it was swept before."""
+    """Yield the steps of the first folder, whose name is a fact; they also count as done once the next folder is swept."""
     folder = "quay/${first_folder}"
     for name, text, command in (
         ("read_first", "The first batch, ${first_folder}: all of it at once.", f"cat {folder}/*.py"),
@@ -115,7 +115,7 @@ def _first_batch_steps() -> Iterable[StepSpec]:
 
 
 def _batch_steps(folder: str) -> Iterable[StepSpec]:
-    """Sweep one folder: read, get helpers out of the way, rename, test, record."""
+    """Yield the steps of one folder: read, rename a conflicting helper, rename the function, test, record."""
     modules = (read(f"quay/{folder}/{module}.py") for module in MODULES)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
     if folder in COLLISION_FOLDERS:
@@ -144,7 +144,7 @@ def _halfway_steps() -> Iterable[StepSpec]:
 
 
 def _last_batch_steps() -> Iterable[StepSpec]:
-    """Sweep the last folder, which is drawn too; only its receipts and the ledger tell of it."""
+    """Yield the steps of the last folder, whose name is a fact; only receipts and the ledger show these steps as done."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
     yield look(

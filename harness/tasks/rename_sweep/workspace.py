@@ -1,4 +1,4 @@
-"""The workspace of a seed: a package of more than forty modules that all use one function, its tests, pages and tools."""
+"""Initial workspace of the task `rename-sweep`: more than forty modules that call one function, with tests, pages and tools."""
 
 import random
 import zlib
@@ -12,21 +12,21 @@ from harness.tasks.kit.texts import fill_text, load_text
 from harness.tasks.rename_sweep.facts import CHOICES, DESKS, HELPERS
 
 FOLDERS = ("anchors", "buoys", "cranes", "docks", "ferries", "lights", "pilots", "tugs")
-"""The batches between the first and the last one, in their order."""
+"""Folders between the first and the last folder, in the prescribed order."""
 COLLISION_FOLDERS = ("cranes", "lights", "tugs")
-"""Folders in which a helper has the new name already."""
+"""Folders with a helper function that already has the new name."""
 MODULES = ("arrivals", "fees", "stays", "talks")
-"""Of each folder."""
+"""Modules of each folder."""
 STRAY_MODULES = ("signals", "tariffs", "watch")
-"""Modules outside of the folders."""
+"""Modules outside the folders."""
 NOUNS = ("ship", "tide", "rope", "pilot", "buoy", "crane", "fee", "captain", "list", "wind", "basin", "lamp", "crew", "anchor")
 VERBS = ("noted", "counted", "charged", "waited", "weighed", "called", "moved", "asked")
 CASES = (("ORION", 5), ("MARTHA", 31), ("KAP HORN", 112))
-"""Ships and hours for which the tests know figures."""
+"""Ships and hours for which the generated tests contain expected figures."""
 
 
 class Figure(NamedTuple):
-    """A function of a module: `factor * place + offset`, and which of the two callables it asks."""
+    """Generated function that returns `factor * callee(ship, hours) + offset`."""
 
     name: str
     factor: int
@@ -35,7 +35,7 @@ class Figure(NamedTuple):
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Build path and text of every file that the agent finds."""
+    """Return path and text of every file that the agent finds."""
     old = values["old_name"]
     files = dict(_generate_papers(values, task_seed))
     files["quay/__init__.py"] = '"""Which ship lies where, for how long, and what that costs."""\n'
@@ -54,7 +54,7 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
 
 
 def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Generate the modules of a folder and its tests."""
+    """Yield path and text of the modules of a folder and of their tests."""
     rng = make_rng("rename-sweep", task_seed, folder)
     writer = Writer(rng, NOUNS)
     core_module = f"quay.{values['alias_module']}" if folder == values["excluded_folder"] else "quay.core"
@@ -81,7 +81,7 @@ def _draw_figures(rng: random.Random, old: str, helper: str) -> list[Figure]:
 
 
 def _render_module(title: str, figures: list[Figure], old: str, core_module: str, writer: Writer, helper: str = "") -> str:
-    """Render a module as the agent finds it."""
+    """Render the initial text of a module."""
     parts = [f'"""{title.capitalize()}.\n\n{writer.write_sentence()}\n"""\n\nfrom {core_module} import {old}\n']
     if helper:
         parts.append(
@@ -108,13 +108,13 @@ def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str)
 
 
 def _compute_figure(figure: Figure, ship: str, hours: int, old: str) -> int:
-    """Compute a figure as the package does: by the rule of core.py, or the guess of a helper."""
+    """Return the result of a generated function: `callee` is the rule of `core.py`, or the guess of a helper."""
     place = (sum(map(ord, ship)) + 3 * hours) % 97 if figure.callee == old else len(ship) + hours
     return figure.factor * place + figure.offset
 
 
 def _generate_papers(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Generate pages, tools and other files."""
+    """Yield path and text of the pages, the tools and other files."""
     for page in ("plan", "ledger", "tests"):
         writer = Writer(make_rng("rename-sweep", task_seed, page), NOUNS)
         prose = {f"prose_{number}": "\n\n".join(writer.write_paragraph() for _ in range(3)) for number in (1, 2, 3)}

@@ -1,23 +1,24 @@
-"""The task `spec-api`: build the client of an interface whose specification is long and scattered, in about eighty steps.
+"""The task `spec-api`: build the client of a web API from a long and scattered specification, in about eighty steps.
 
-Which memory it loads, and why:
+Phases of the work, and the information that each phase needs:
 
-| part of the work | steps | what must be remembered |
+| phase | steps | what the agent must remember |
 | --- | --- | --- |
-| first look | orient, read the index, enrol, look at the tools | a key that is handed out once |
+| first look | index, enrolling, tools | a key that is shown once |
 | basics | headers, parcel numbers, paging, retry | values of five pages; an erratum that replaces one of them |
-| parcels | fields, limits, error codes, first portion of samples | values in tables, one beyond what an output shows; a mark |
-| money | a rounding that the depot's books refuse | an error that teaches a value |
-| wire | signing, clocks, transport, batches, tariffs, redaction | constraints of the order; one makes a page out of date |
-| whole | webhooks, settings, client, stand-in service, labels, statements | values of eight pages, read long ago |
-| command line | contract, about, cli, the next profile | goal and exit status of the order; a pointer to what comes next |
-| papers | README, integration, settings, hand-over, change log | nearly all of it once more |
+| parcels | fields, limits, error codes, first portion of samples | values in tables, one beyond the limit of an output; a mark |
+| money | a rounding mode that a check refuses | a value stated by an error |
+| transport | signing, clocks, transport, batches, tariffs, redaction | constraints of the prompt, one of which replaces a page |
+| integration | webhooks, settings, client, service, labels, statements | values of eight pages, read long ago |
+| command line | contract, about, cli, next profile | goal and exit status from the prompt; the name of the next profile |
+| papers | README, integration, settings, hand-over, change log | nearly all of the above once more |
 
-Facts of pages can be read again, but a page costs 2,000 tokens and more, and two facts of one page are rarely needed together:
-that is the price of forgetting them. The order's own constraints, the key and the mark cannot be got again. Two values are
-*superseded*: the pages still hold the old ones, which are the priors, so whoever loses the newer word uses the stale value.
+Facts of pages can be read again, but a page costs at least 2,000 tokens, and two facts of one page are rarely needed together.
+The constraints of the prompt, the key and the mark cannot be recovered. Two values are superseded: the pages still state the old
+values, which are the priors, so an agent that loses the newer statement uses the outdated value.
 
-Pages are generated from the seed; modules and tests are real and are written from `files/`, filled with what was read.
+Pages are generated from the seed. Modules and tests are real and written from the texts in `files/`, filled with values that the
+agent has read.
 """
 
 from decimal import Decimal
@@ -30,7 +31,7 @@ from harness.tasks.spec_api.steps import build_script
 from harness.tasks.spec_api.workspace import build_workspace
 
 INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
-"""Amounts whose surcharge of 2.5 percent is another one under each rounding."""
+"""Amounts whose surcharge of 2.5 percent differs between the rounding modes."""
 
 
 CHECKS: tuple[Check, ...] = (
@@ -83,7 +84,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_spec_api(task_seed: int) -> Task:
-    """Make the task under a seed, which gives every fact its value."""
+    """Make the task `spec-api` for a seed, which decides the values of its facts."""
     values = draw_values(task_seed)
     surcharges = (Decimal("0.025") * amount for amount in INVOICE_AMOUNTS)
     words = {**values, "amounts": [int(amount.quantize(Decimal(1), rounding=values["rounding"])) for amount in surcharges]}

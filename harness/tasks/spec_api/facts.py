@@ -1,7 +1,7 @@
-"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+"""Facts of the task `spec-api`: the patterns that read each value from visible text, and the random draw of the values.
 
-Eleven stand in the order alone and are needed late. Fifteen stand on pages of the specification that can be read again, at
-2,000 to 3,000 tokens a page. Five are printed by commands; two of these cannot be run again without harm.
+Eleven facts are stated only in the prompt and needed late. Fifteen are stated on pages that can be read again at 2,000 to 3,000
+tokens per page. Five are printed by commands, two of which do harm if they are repeated.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from harness.tasks.kit.draws import compute_digest, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
-"""Shows the end of the page that is longer than one output may be."""
+"""Shell command that shows the end of a page that is too long for one output."""
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact that can be looked up on a page of the specification."""
+    """Make a fact stated on a page of the specification."""
     return make_file_fact(name, kind, f"spec/{page}.md", prior, *patterns)
 
 
@@ -113,10 +113,10 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed; `salt` is the workspace's own."""
+    """Draw the values of the facts and the secret `salt` of the tools."""
     values = draw_choices("spec-api", task_seed, _CHOICES, ("PD", "LG", "QX", "TR"))
     return {
         **values,
-        "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # as tools/enroll.py computes it
-        "push_mark": compute_digest(values["salt"], "push:25")[:6],  # as tools/push.py computes it
+        "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # same computation as in tools/enroll.py
+        "push_mark": compute_digest(values["salt"], "push:25")[:6],  # same computation as in tools/push.py
     }

@@ -1,4 +1,4 @@
-"""The workspace of a seed: the specification, the team's tools, samples, and an empty client."""
+"""Initial workspace of the task `spec-api`: the specification, tools of the team, samples, and an empty package."""
 
 import json
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ PAGE_SIZES = {
     "11-statements": 9_100,
     "09-errata": 8_300,
 }
-"""Minimum characters of each page."""
+"""Minimum number of characters of each page, by page name."""
 TOOLS = ("enroll", "contract", "check_money", "conform", "push", "changelog")
 SAMPLE_COUNT = 70
 STREETS = ("Mill Lane", "Harbour Row", "Long Acre", "Kiln Street", "Ash Walk", "Fish Market", "Tower Hill", "Weir Road")
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Build path and text of every file that the agent finds."""
+    """Return path and text of every file that the agent finds."""
     registry = {name: values[name] for name in ("salt", "revision", "rounding")} | {"profile": values["next_profile"]}
     return (
         ("spec/README.md", load_text(__package__, "spec/README.md")),
