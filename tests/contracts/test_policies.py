@@ -94,6 +94,7 @@ class Nameless(Odd):
         return self is other
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # the example is not made smaller
 @pytest.mark.parametrize(
     ("broken", "law"),
     [

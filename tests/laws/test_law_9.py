@@ -17,7 +17,7 @@ from harness.events import Entry, StepFinished
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import run_session
+from harness.testing.laws.simulation import simulate
 from tests.laws.suite import FULL, Case, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
@@ -35,13 +35,13 @@ def timeless(entry: Entry) -> Entry:
 def test_law_9_a_run_from_the_action_cache_equals_the_run_in_a_real_sandbox(case: Case, tmp_path: Path) -> None:
     task = SUITE[case.task](case.seed)
     with closing(open_sandbox("bubblewrap", session_id="law-9")) as sandbox:
-        real = run_session(sandbox, task, case.policy, model_spec=case.reader)
+        real = simulate(task, case.policy, sandbox=sandbox, model_spec=case.reader)
     assert real.compactions
     for warm in (False, True):
         opened = open_sandbox("bubblewrap", session_id="law-9")
         cache = ActionCache(tmp_path)
         with closing(cache), closing(CachedSandbox(opened, cache, kind=case.task, task=case.task)) as sandbox:
-            run, counts = run_session(sandbox, task, case.policy, model_spec=case.reader), sandbox.counts
+            run, counts = simulate(task, case.policy, sandbox=sandbox, model_spec=case.reader), sandbox.counts
         assert [timeless(entry) for entry in run.entries] == [timeless(entry) for entry in real.entries]
         assert [request for request, _ in run.requests] == [request for request, _ in real.requests]
         assert run.files == real.files

@@ -23,7 +23,7 @@ from harness.testing.laws.findings import (
     make_check_finding,
     read_values,
 )
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, SessionCache, compute_max_steps, open_task_sandbox, run_session
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, SessionCache, compute_max_steps, open_task_sandbox, simulate
 from harness.tools import make_session_tools
 from harness.transcript import find_key_argument
 
@@ -143,7 +143,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     if not later:
         return
     with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
-        run_session(sandbox, task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, max_steps=compute_max_steps(task))
+        simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, max_steps=compute_max_steps(task), sandbox=sandbox)
         for fact in later:
             if missed := _find_recovery_error(fact, task, sandbox):
                 words = f"it cannot be got again, neither from the workspace as it is laid nor as the work leaves it: {missed}"

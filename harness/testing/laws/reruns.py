@@ -21,7 +21,7 @@ from harness.testing.laws.simulation import (
     SessionCache,
     compute_max_steps,
     open_task_sandbox,
-    run_session,
+    simulate,
 )
 from harness.transcript import parse_arguments
 
@@ -149,7 +149,7 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
     policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
     with closing(CachedSandbox(opened, cache, kind=(sessions.sandbox, task.runtime), task=task.name)) as sandbox:
-        run = run_session(sandbox, task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task))
+        run = simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=sandbox)
         return run, sandbox.counts.misses
 
 

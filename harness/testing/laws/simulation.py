@@ -122,33 +122,23 @@ def simulate(
     *,
     window_tokens: int = WINDOW_TOKENS,
     max_steps: int = 300,
-    sandbox: SandboxChoice = BUBBLEWRAP,
+    sandbox: SandboxChoice | Sandbox = BUBBLEWRAP,
     model_spec: ScriptedModelSpec = ATTENTIVE_MODEL,
 ) -> Run:
     """Run a task to its end in a real sandbox and judge it.
 
     Args:
-        task: what is done.
-        policy: what is compacted, and when.
-        window_tokens: of the scripted model.
-        max_steps: the session ends after so many model calls.
-        sandbox: where; `local` needs no other leave.
-        model_spec: the scripted model.
+        task: task to run.
+        policy: compaction policy of the session.
+        window_tokens: context window of the scripted model in tokens.
+        max_steps: maximum number of model calls.
+        sandbox: backend of a new sandbox, where `local` needs no other permission; or a sandbox that was not started yet and
+            that the caller closes.
+        model_spec: scripted model that works on the task.
     """
-    with closing(open_task_sandbox(task, sandbox)) as opened:
-        return run_session(opened, task, policy, window_tokens=window_tokens, max_steps=max_steps, model_spec=model_spec)
-
-
-def run_session(
-    sandbox: Sandbox,
-    task: Task,
-    policy: Policy,
-    *,
-    window_tokens: int = WINDOW_TOKENS,
-    max_steps: int = 300,
-    model_spec: ScriptedModelSpec = ATTENTIVE_MODEL,
-) -> Run:
-    """As `simulate`, in a sandbox that was not started yet; who opened it closes it."""
+    if isinstance(sandbox, SandboxChoice):
+        with closing(open_task_sandbox(task, sandbox)) as opened:
+            return simulate(task, policy, window_tokens=window_tokens, max_steps=max_steps, sandbox=opened, model_spec=model_spec)
     spec = SessionSpec(
         request=task.prompt,
         policy=policy,
