@@ -1,32 +1,31 @@
-"""Everything that can go wrong, by whose fault it is.
+"""Every error of this package, in a tree whose branches say whose fault an error is.
 
     HarnessError
-    ├── UsageError            the caller: a plan, a name, a key, an option (also a ValueError)
-    │   ├── UnknownName       a name that nothing answers to; the nearest known names are offered
-    │   ├── MissingKey        a provider's key is not in the environment
-    │   ├── WindowTooSmall    a task's first request cannot fit the window
-    │   └── MalformedRecording  a recorded session is not what its format says
+    ├── UsageError            the caller: a wrong plan, name, key or option (also a ValueError)
+    │   ├── UnknownName       an unknown name; the message suggests similar known names
+    │   ├── MissingKey        the API key of a provider is not in the environment
+    │   ├── WindowTooSmall    the first request of a task does not fit the window
+    │   └── MalformedRecording  the file of a recorded session breaks its format
     ├── ModelError            the provider
     │   ├── ContextOverflow   the prompt is longer than the window
-    │   ├── RateLimited       429; may carry the seconds to wait
-    │   ├── ProviderFailed    5xx, resets, stalls: worth another try
-    │   ├── RequestRefused    any other 4xx: trying again changes nothing
-    │   └── NotRecorded       a replayed cassette holds no answer to this request
-    ├── SandboxError          the machinery under the tools
-    │   ├── SandboxUnavailable  no such backend here, and what to install
-    │   └── SandboxDied         lost in mid-session; never shown to the model
-    ├── ToolError             what the model may read and act on
+    │   ├── RateLimited       status 429; may state the seconds to wait
+    │   ├── ProviderFailed    status 5xx, connection reset or stalled: another try may succeed
+    │   ├── RequestRefused    any other status 4xx: another try changes nothing
+    │   └── NotRecorded       a replayed cassette holds no reply to this request
+    ├── SandboxError          the machinery below the tools
+    │   ├── SandboxUnavailable  a backend cannot be used on this machine; says what to install
+    │   └── SandboxDied         a running sandbox was lost; never shown to the model
+    ├── ToolError             the tool call of the model; the model reads the message
     │   ├── PathRefused
     │   └── FileMissing
-    ├── CompactionError       the treatment under study
+    ├── CompactionError       the compaction policy under study
     │   ├── SummaryFailed
-    │   │   └── SummaryEmpty  an answer without text
-    │   └── IllegalPlan       a policy broke a guard
+    │   │   └── SummaryEmpty  the summarizer replied without text
+    │   └── IllegalPlan       a policy proposed an invalid view
     └── StoreError            the journal or the results
 
-A failing command is not an error but a value (`ExecResult`); stopping is an event with a reason. Exceptions hold the facts
-they name in their message as attributes and do nothing else. How many of something there are is written alike here and in
-everything else that a person reads: see `format_count`.
+A command with a non-zero exit code is not an error but a value (`ExecResult`), and a session that is stopped ends with an event
+that holds the reason. Exceptions keep the values named in their messages as attributes and have no other behavior.
 """
 
 from collections.abc import Iterable
@@ -34,13 +33,21 @@ from difflib import get_close_matches
 
 
 def format_count(count: int, noun: str) -> str:
-    """`1 entry`, `2 entries`, `1,200 steps`."""
+    """Return a count with its noun in the singular or plural: `1 entry`, `2 entries`, `1,200 steps`."""
     many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else many}"
 
 
 class HarnessError(Exception):
-    """Base of every error of this package; crosses process borders whole, whatever its constructor takes."""
+    """Base class of every error of this package. Can be pickled, so errors can be passed between processes.
+
+    Example::
+
+        try:
+            experiment.run()
+        except HarnessError as error:
+            print(f"error: {error}")
+    """
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return _rebuild_error, (type(self), self.args, self.__dict__)
@@ -53,11 +60,20 @@ def _rebuild_error(cls: type[HarnessError], args: tuple[object, ...], state: dic
 
 
 class UsageError(HarnessError, ValueError):
-    """The caller asked for something that cannot be; the message says what would be right."""
+    """An invalid argument, option, plan or name; the message states what is valid.
+
+    Example:
+        >>> from harness import UsageError, load_task
+        >>> try:
+        ...     load_task("flashcard")
+        ... except UsageError as error:
+        ...     print(error)
+        unknown task 'flashcard'; did you mean 'flashcards' or 'flashcards-bun'?
+    """
 
 
 class UnknownName(UsageError):
-    """A name that nothing answers to; offers the nearest known ones, and what else may be done about it."""
+    """An unknown name; the message suggests similar known names and may give further advice."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
@@ -67,7 +83,7 @@ class UnknownName(UsageError):
 
 
 class MissingKey(UsageError):
-    """A provider's key is not in the environment."""
+    """The API key of a provider is not in the environment."""
 
     def __init__(self, model: str, variables: Iterable[str]) -> None:
         self.model, self.variables = model, tuple(variables)
@@ -75,7 +91,7 @@ class MissingKey(UsageError):
 
 
 class WindowTooSmall(UsageError):
-    """The first request of a task is longer than the model's window, so no policy could ever help."""
+    """The first request of a task is longer than the window of the model, so no compaction policy can make it fit."""
 
     def __init__(self, task: str, first_request_tokens: int, window_tokens: int) -> None:
         self.task, self.first_request_tokens, self.window_tokens = task, first_request_tokens, window_tokens
@@ -86,7 +102,7 @@ class WindowTooSmall(UsageError):
 
 
 class MalformedRecording(UsageError):
-    """A file of a recorded session breaks its format; names the file, the place and what was expected there."""
+    """A file of a recorded session breaks its format; the message names the file, the place and the expected content."""
 
     def __init__(self, file: str, place: str, expected: str, actual: str = "") -> None:
         self.file, self.place, self.expected, self.actual = file, place, expected, actual
@@ -95,11 +111,11 @@ class MalformedRecording(UsageError):
 
 
 class ModelError(HarnessError):
-    """The provider's side failed or refused."""
+    """The provider of a model failed or refused a request."""
 
 
 class ContextOverflow(ModelError):
-    """The prompt is longer than the model's window; nothing was generated."""
+    """The prompt is longer than the window of the model; nothing was generated."""
 
     def __init__(self, model: str, prompt_tokens: int | None, window_tokens: int | None) -> None:
         self.model, self.prompt_tokens, self.window_tokens = model, prompt_tokens, window_tokens
@@ -108,7 +124,7 @@ class ContextOverflow(ModelError):
 
 
 class RateLimited(ModelError):
-    """The provider asked to slow down."""
+    """The provider received too many requests and asks to slow down."""
 
     def __init__(self, model: str, retry_after_seconds: float | None = None) -> None:
         self.model, self.retry_after_seconds = model, retry_after_seconds
@@ -117,7 +133,7 @@ class RateLimited(ModelError):
 
 
 class ProviderFailed(ModelError):
-    """A fault on the provider's side (5xx, reset, stall); another try may succeed."""
+    """A failure on the side of the provider (status 5xx, connection reset or stalled); another try may succeed."""
 
     def __init__(self, model: str, status: int | None, detail: str) -> None:
         self.model, self.status, self.detail = model, status, detail
@@ -125,7 +141,7 @@ class ProviderFailed(ModelError):
 
 
 class RequestRefused(ModelError):
-    """The provider refused the request (bad key, bad request, no such model); trying again changes nothing."""
+    """The provider refused a request (bad key, bad request, unknown model); another try changes nothing."""
 
     def __init__(self, model: str, status: int | None, detail: str) -> None:
         self.model, self.status, self.detail = model, status, detail
@@ -133,7 +149,7 @@ class RequestRefused(ModelError):
 
 
 class NotRecorded(ModelError):
-    """A cassette that is replayed holds no answer to a request; tells how much of the conversation it knows."""
+    """A replayed cassette holds no reply to a request; the message states how many messages of the conversation it holds."""
 
     def __init__(self, model: str, cassette: str, messages: int, known_messages: int) -> None:
         self.model, self.cassette, self.messages, self.known_messages = model, cassette, messages, known_messages
@@ -145,11 +161,11 @@ class NotRecorded(ModelError):
 
 
 class SandboxError(HarnessError):
-    """The machinery under the tools failed; the model never sees it."""
+    """The machinery below the tools failed; the model does not see the message."""
 
 
 class SandboxUnavailable(SandboxError):
-    """A backend cannot be used on this machine."""
+    """A sandbox backend cannot be used on this machine; the message states the reason and what to do."""
 
     def __init__(self, backend: str, reason: str, advice: str) -> None:
         self.backend, self.reason, self.advice = backend, reason, advice
@@ -157,11 +173,11 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxError):
-    """A running sandbox was lost or broke its protocol; the session cannot go on."""
+    """A running sandbox was lost or broke its protocol; the session cannot continue."""
 
 
 class ToolError(HarnessError):
-    """What went wrong in a tool, in words that the model may read and act on."""
+    """A tool call failed; the model reads the message and can react."""
 
 
 class PathRefused(ToolError):
@@ -173,7 +189,7 @@ class PathRefused(ToolError):
 
 
 class FileMissing(ToolError):
-    """No file or directory at that path."""
+    """A path at which no file or directory exists."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -181,19 +197,19 @@ class FileMissing(ToolError):
 
 
 class CompactionError(HarnessError):
-    """The treatment failed, not the agent."""
+    """The compaction policy under study failed, as opposed to the agent."""
 
 
 class SummaryFailed(CompactionError):
-    """The summarizer gave no usable summary."""
+    """The summarizer returned no usable summary."""
 
 
 class SummaryEmpty(SummaryFailed):
-    """The summarizer answered without text."""
+    """The summarizer replied without text."""
 
 
 class IllegalPlan(CompactionError):
-    """A policy proposed a view that breaks a guard; names the policy and the guard."""
+    """A compaction policy proposed an invalid view; the message names the policy and the violated rule."""
 
     def __init__(self, policy: str, violation: str) -> None:
         self.policy, self.violation = policy, violation
@@ -201,4 +217,4 @@ class IllegalPlan(CompactionError):
 
 
 class StoreError(HarnessError):
-    """The journal or the results cannot be written or read."""
+    """The journal or the results cannot be read or written."""

@@ -1,8 +1,8 @@
-"""The few shapes at which the rooms meet, with the law of each; read this second, after `agent/loop.py`.
+"""The interfaces between the packages: model, tool, policy, log, sandbox. Read this second, after `agent/loop.py`.
 
-Structural typing: nothing inherits from these. Every protocol has at least two implementations of which one is a fake or a
-scripted one. For policies, models, sandboxes and tasks, which strangers bring, `harness.testing` has suites to run over theirs.
-A summarizer is a `Model` like any other.
+Typing is structural: implementations do not inherit from the protocols. Every protocol has at least two implementations, one of
+them a fake or a scripted one. For implementations outside this project, `harness.testing` offers contract tests of policies,
+models, sandboxes and tasks. A summarizer is an ordinary `Model`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """What a model is told about a tool."""
+    """The description of a tool in a request to a model."""
 
     name: str
     description: str
@@ -31,7 +31,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call of a model: all that it gets."""
+    """One request to a model: messages, tools and output limit."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -40,162 +40,169 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A model's whole answer."""
+    """The complete reply of a model to one request."""
 
     message: Message
     usage: Usage
     seconds: float
-    """Wall time; of a scripted model, time on its virtual clock."""
+    """Duration of the request in seconds; of a scripted model, seconds on its virtual clock."""
     cost_usd: float | None = None
-    """None = the price is not known."""
+    """Cost of the request in US dollars; None if the price of the model is unknown."""
     cut_short: bool = False
-    """The output limit ended it."""
+    """Whether the output limit ended the reply."""
 
 
 def ignore(*_: object) -> None:
-    """Do nothing with whatever comes: the default of every callback."""
+    """Do nothing; the default of every callback."""
 
 
 class Model(Protocol):
-    """Answers requests. Thread-safe; keeps nothing between calls that could change an answer; the owner of a client closes it."""
+    """Answers requests. Thread-safe; no state that could change a reply is kept between calls. The owner of a client closes it."""
 
     @property
     def name(self) -> str:
-        """As configured, e.g. `scripted/flashcards:attentive`."""
+        """Name of the model as configured, for example `scripted/flashcards:attentive`."""
 
     @property
     def window(self) -> Window:
-        """Its context window; 0 tokens = unknown."""
+        """Context window of the model; 0 tokens if its size is unknown."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer, telling the listener of reasoning and text as they come, and of anything else that it came.
+        """Answer a request.
+
+        Args:
+            request: Messages, tools and output limit.
+            listen: Function called with each piece of reasoning or text as it arrives, and with an empty piece for other content.
 
         Raises:
-            ContextOverflow: the prompt is longer than the window.
-            ModelError: anything else on the provider's side, after its retries.
+            ContextOverflow: The prompt is longer than the window.
+            ModelError: Any other failure of the provider, after retries.
         """
 
 
 @runtime_checkable
 class PromptTokenCounter(Protocol):
-    """A model that offers its own tokenizer; a model may. Thread-safe; the same messages have the same count."""
+    """A model with its own tokenizer; an optional addition to `Model`. Thread-safe; equal messages have equal counts."""
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """What it would report as the prompt of these messages, without tools.
+        """Return the number of prompt tokens that the model would report for these messages, without tools.
 
         Raises:
-            ModelError: it cannot be asked.
+            ModelError: The tokenizer cannot be reached.
         """
 
 
 @runtime_checkable
 class LimitedInputModel(Protocol):
-    """A model that is not told a whole conversation when it summarizes; a model may be one."""
+    """A model that, as a summarizer, is sent only part of a conversation; an optional addition to `Model`."""
 
     @property
     def max_input_tokens(self) -> int | None:
-        """Longest prompt that it is given as a summarizer, under every policy; None = all that its window holds."""
+        """Maximum length in tokens of prompts sent to this model as a summarizer, under every policy; None allows its window."""
 
 
 class Tool(Protocol):
-    """Something that a model can call. Several calls may run at once."""
+    """A function that a model can call. Several calls may run at the same time."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Description of the tool that is sent to the model."""
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Do it. What goes wrong inside the workspace is a result with status `error`.
+        """Run the tool. A failure inside the workspace is returned as a result with the status `error`.
 
         Raises:
-            SandboxDied: the machinery was lost.
+            SandboxDied: The sandbox was lost.
         """
 
 
 class Policy(Protocol):
-    """A compaction policy: given this view and this budget, what does the model see next? Pure; frozen; its own configuration."""
+    """A compaction policy: decides which messages the model sees next, given view and budget. Pure and immutable."""
 
     @property
     def counter(self) -> Counter:
-        """The estimate that its triggers look at."""
+        """Token counter that the triggers of the policy use."""
 
     @property
     def clip_characters(self) -> int:
-        """A longer tool output is cut to this before it is logged (S0.9)."""
+        """Maximum length of a tool output in characters; longer outputs are cut to this length before they are logged."""
 
     def budget(self, window: Window) -> Budget:
-        """Divide a window: computed once in a session."""
+        """Divide the window of the model into budget and reserves; called once in a session."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Propose a change, or None when nothing is due. No I/O, no clock, no model; the cost when nothing is due is constant.
+        """Return the compaction to make now, or None if no compaction is due.
+
+        Must not do I/O, read a clock or call a model; the time taken when nothing is due must not depend on the length of the
+        view.
 
         Args:
-            view: what would be sent next.
-            budget: what `budget` gave.
-            usage: the last step's report (never a sum, S1.2); None before the first step.
-            hook: when it is asked.
+            view: Messages that would be sent next.
+            budget: Return value of `budget` for the window of the session.
+            usage: Usage that the provider reported for the last step alone; None before the first step.
+            hook: Occasion of the call, for example before a step or after an overflow.
         """
 
 
 @runtime_checkable
 class WarningPolicy(Protocol):
-    """A policy that has something to say to its user; a policy may. Pure."""
+    """A policy with warnings for its user; an optional addition to `Policy`. Pure."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What its configuration will not do as it seems to; told before anything starts."""
+        """Warnings about fields that have no effect as configured, shown before a session or grid starts."""
 
     def check_view(self, view: View) -> str | None:
-        """What to know of this view, said when it becomes true and not at every step after."""
+        """Return a warning about this view, or None; a warning is shown once, when it first applies."""
 
 
 @runtime_checkable
 class TruncatingPolicy(Protocol):
-    """A policy that says more of long tool outputs than a number of characters; a policy may."""
+    """A policy with its own rule for cutting long tool outputs; an optional addition to `Policy`."""
 
     @property
     def truncation(self) -> Truncation:
-        """What a tool output is cut to before it is logged; goes before `clip_characters`."""
+        """Rule by which tool outputs are cut before they are logged; replaces `clip_characters`."""
 
 
 class OutputStore(Protocol):
-    """Keeps whole tool outputs of one session for a while. Thread-safe; the opener closes what is behind it."""
+    """Storage for complete tool outputs of one session. Thread-safe; the caller that opened it closes it."""
 
     def save(self, text: str) -> str:
-        """Keep an output; returns its name. Equal outputs have equal names.
+        """Store an output and return its name; equal outputs have equal names.
 
         Raises:
-            StoreError: nothing was kept.
+            StoreError: The output could not be stored.
         """
 
     def load(self, name: str) -> str:
-        """The output of a name.
+        """Return the stored output with this name.
 
         Raises:
-            FileMissing: there is none, or it was kept long enough; for the model to read.
+            FileMissing: No output has this name, or the output has expired; the model reads the message.
         """
 
 
 class Need(NamedTuple):
-    """When the content of a message is needed next."""
+    """The next time at which the content of a message is needed."""
 
     in_steps: int
-    """0 = by the next step."""
+    """Number of steps until the content is needed; 0 is the next step."""
     lost_for_good: bool = False
-    """It cannot be got again."""
+    """Whether the content cannot be obtained again once it is evicted."""
     receipt_only: bool = False
-    """Of a call or its result: only that it was made, on what, and how it ended."""
+    """Whether only the fact that the call was made, its target and its status are needed, not its full content."""
 
 
 class Oracle(Protocol):
-    """Knows what the rest of a session will need of a view; only a bound is told it. Pure."""
+    """Predicts which messages of a view the rest of the session needs; used only by policies that serve as an upper bound. Pure."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """The next need of each message; None = never."""
+        """Return the next need of each message, or None for a message that is never needed again."""
 
 
 class Compactor(Protocol):
-    """A policy at work in one session: what the agent loop sees of the compaction room."""
+    """A compaction policy at work in one session, as seen by the agent loop."""
 
     @property
     def policy(self) -> Policy:
@@ -208,29 +215,29 @@ class Compactor(Protocol):
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """The event to log before `step`, or None when nothing is due.
+        """Return the compaction event to log before `step`, or None if no compaction is due.
 
         Raises:
-            IllegalPlan: the policy broke a guard.
-            StoreError: what it moves out of the view could not be saved.
+            IllegalPlan: The policy proposed an invalid view.
+            StoreError: Content that is moved out of the view could not be saved.
         """
 
 
 class Log(Protocol):
-    """The append-only record of one session. Not thread-safe; the opener closes it."""
+    """The append-only record of one session. Not thread-safe; the caller that opened the log closes it."""
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Log events together: after a crash either all or none of them are there.
+        """Append events in one transaction: after a crash either all of them or none are in the log.
 
         Raises:
-            StoreError: nothing was written.
+            StoreError: Nothing was written.
         """
 
     def entries(self) -> Iterable[Entry]:
-        """All events so far, in order."""
+        """Return all events logged so far, in order."""
 
     def close(self) -> None:
-        """Flush; idempotent."""
+        """Write out buffered data and close the log; may be called more than once."""
 
 
 SANDBOX_BOUNDS: Final = {
@@ -240,7 +247,11 @@ SANDBOX_BOUNDS: Final = {
     "output_bytes": (1, 24 * 2**20),
     "file_bytes": (1, 48 * 2**20),
 }
-"""Least and most of each limit: below, no command runs or engines take the number for "no limit"; above, none can be kept."""
+"""Smallest and largest value of each limit of a sandbox.
+
+Below the smallest value commands cannot run, or an engine reads the number as "no limit"; a limit above the largest value cannot
+be enforced.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +275,7 @@ class SandboxLimits(StrictFields):
     network: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values that no sandbox could run under, or that would be no limit."""
+        """Refuse values outside `SANDBOX_BOUNDS` or of another type."""
         refuse_mistyped_fields(self)
         for name, (least, most) in SANDBOX_BOUNDS.items():
             value = getattr(self, name)
@@ -274,28 +285,28 @@ class SandboxLimits(StrictFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxInfo:
-    """Where and under which limits a session's commands run; stands in every trial's record."""
+    """Backend, image and limits of the sandbox of a session; stored with every trial."""
 
     backend: str
     image: str | None
     isolation: tuple[str, ...]
     limits: SandboxLimits
     enforced: tuple[str, ...]
-    """Names of the limits that hold here for the whole process tree."""
+    """Names of the limits that the backend enforces for all processes of the sandbox together."""
     versions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecResult:
-    """A command that ran, however it ended."""
+    """The result of a command, whether it succeeded, failed or was killed."""
 
     exit_code: int
-    """128 + signal number when it was killed by a signal."""
+    """Exit code of the command; 128 plus the signal number if a signal killed it."""
     stdout: bytes
-    """At most `output_bytes`; undecoded."""
+    """Undecoded standard output, cut to `SandboxLimits.output_bytes`."""
     stderr: bytes
     stdout_bytes: int
-    """Written in all, kept or not."""
+    """Number of bytes that the command wrote to standard output, including the bytes cut off."""
     stderr_bytes: int
     timed_out: bool = False
     oom_killed: bool = False
@@ -304,17 +315,17 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One line of a directory listing."""
+    """One entry of a directory listing."""
 
     name: str
     kind: Literal["file", "directory", "link", "other"]
     size_bytes: int
-    """Of a file; 0 for all else, whose size would tell of the file system."""
+    """Size of a file in bytes; 0 for everything else, whose size depends on the file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """A file in a snapshot."""
+    """Content hash, mode and size of a file in a snapshot."""
 
     sha256: str
     mode: int
@@ -323,17 +334,17 @@ class FileState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state of a workspace; its files' contents are in the sandbox's blob store."""
+    """The state of a workspace; the contents of its files are in a blob store."""
 
     tree_id: str
-    """SHA-256 over the manifest (hex): equal exactly when the workspaces are."""
+    """SHA-256 of the manifest (hexadecimal); two workspaces are equal if and only if their tree ids are."""
     files: Mapping[str, FileState] = field(default_factory=dict)
-    """By path; the names of a directory stand in the order in which they came into being."""
+    """State of each file by path; the entries of a directory are listed in the order in which they were created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """One file that differs between two snapshots."""
+    """A file that differs between two snapshots."""
 
     path: str
     kind: Literal["added", "modified", "deleted"]
@@ -342,75 +353,76 @@ class FileChange:
 
 
 class Sandbox(Protocol):
-    """A workspace at `/workspace` in which commands run. One caller at a time; the opener closes it, always."""
+    """A workspace at `/workspace` in which commands run. Not for concurrent use; the caller that opened it must close it."""
 
     @property
     def info(self) -> SandboxInfo:
-        """Known after `start`."""
+        """Backend, image and limits; available after `start`."""
 
     def start(self) -> None:
-        """Bring it up, empty.
+        """Start the sandbox with an empty workspace.
 
         Raises:
-            SandboxUnavailable: not on this machine.
+            SandboxUnavailable: The backend cannot be used on this machine.
         """
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """Run a shell command in `/workspace`. At the time-out its whole process tree is killed.
+        """Run a shell command in `/workspace`; after the timeout the command and all processes started by it are killed.
 
         Raises:
-            SandboxDied: the sandbox was lost.
+            SandboxDied: The sandbox was lost.
         """
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """The content of a file, its first `max_bytes` only if given.
+        """Return the content of a file, cut to `max_bytes` if given.
 
         Raises:
-            FileMissing, PathRefused: for the model to read.
+            FileMissing, PathRefused: The path is wrong; the model reads the message.
         """
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file, making its directories."""
+        """Create or overwrite a file and create missing parent directories."""
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """The entries of a directory by name."""
+        """Return the entries of a directory, sorted by name."""
 
     def snapshot(self) -> Snapshot:
-        """The state of the workspace now.
+        """Return the current state of the workspace.
 
         Raises:
-            ToolError: it holds more than a snapshot can.
+            ToolError: The workspace holds more than a snapshot can.
         """
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-        """What changed between two snapshots of this sandbox, by path."""
+        """Return the files that differ between two snapshots of this sandbox, sorted by path."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring the workspace back to a snapshot."""
+        """Bring the workspace back to the state of a snapshot."""
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process, empty the scratch directory, and put files in place of whatever stands where they belong.
+        """End every process, empty the scratch directory and write files, replacing anything in their place.
 
         Args:
-            files: contents by path from the workspace. The first component of each path is removed with all below it before.
+            files: Content of each file by its path relative to the workspace. Before writing, the first component of each path is
+                deleted with everything below it.
 
         Raises:
-            ToolError: something is in their way.
+            ToolError: A file cannot be written.
         """
 
     def close(self) -> None:
-        """End every process and remove everything; idempotent."""
+        """End every process and delete the sandbox; may be called more than once."""
 
 
 Clock: TypeAlias = Callable[[], float]
-"""Seconds since the epoch."""
+"""Function that returns the time in seconds since the epoch."""
 
 
 class BlobStore(Protocol):
-    """File contents by their SHA-256 (hex). Put is idempotent; nothing is ever removed. Shared freely between sandboxes."""
+    """Storage of file contents by their SHA-256 (hexadecimal). Nothing is ever removed; several sandboxes may share a store."""
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Keep a content under its address, which the caller has checked."""
+        """Store a content under its hash, which the caller has verified; storing a content twice has no effect."""
 
     def get(self, sha256: str) -> bytes:
-        """The content at an address. Raises SandboxError when it is not there."""
+        """Return the content with this hash. Raises SandboxError if the store does not hold it."""

@@ -1,4 +1,4 @@
-"""Signals handled for a while: Ctrl-C, SIGTERM."""
+"""Temporary handlers for signals such as Ctrl-C."""
 
 import signal
 import threading
@@ -11,7 +11,10 @@ from types import FrameType
 def install_signal_handler(
     on_signal: Callable[[int, FrameType | None], None], signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
 ) -> Iterator[None]:
-    """Have a function called on signals, by default Ctrl-C and SIGTERM, while open; only in the main thread, which gets them."""
+    """Call a function on signals, by default Ctrl-C and SIGTERM, while the context is open.
+
+    Has no effect outside the main thread, because only the main thread receives signals.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

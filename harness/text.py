@@ -1,4 +1,4 @@
-"""Hostile text made fit to be shown: no control characters, on one line, not too long."""
+"""Makes untrusted text safe to display: without control characters, on one line, of limited length."""
 
 
 def replace_surrogates(text: str) -> str:
@@ -7,15 +7,15 @@ def replace_surrogates(text: str) -> str:
 
 
 def replace_control_characters(text: str, replacement: str = "�", keep: str = "\n\t") -> str:
-    """Return the text with control characters replaced (escape sequences above all), except those to keep."""
+    """Return the text with control characters, such as those of escape sequences, replaced, except the characters in `keep`."""
     return "".join(character if character.isprintable() or character in keep else replacement for character in text)
 
 
 def escape_control_characters(text: str, keep: str = "") -> str:
-    """Return the text with control characters written as Python escapes them, except those to keep."""
+    """Return the text with control characters written as Python escapes, except the characters in `keep`."""
     return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)
 
 
 def shorten_line(text: str, max_characters: int) -> str:
-    """Return the beginning of a text on one line, each run of white space as one space."""
+    """Return the beginning of a text on one line, with each run of white space replaced by one space."""
     return " ".join(text[: 4 * max_characters].split())[:max_characters]
