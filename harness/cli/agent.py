@@ -33,8 +33,6 @@ from harness.store.sessions.lookup import find_session
 from harness.task import Runtime, Task
 from harness.tasks import make_task
 
-MAX_SKIPPED_SHOWN = 10
-
 
 @click.command("agent")
 @click.option(
@@ -288,7 +286,7 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
         return
     printer.print_line(f"{len(copied_files.skipped)} not kept:")
     lines = [f"{format_line(path, 80)}: {format_line(reason, 120)}" for path, reason in copied_files.skipped]
-    for line in list_first(lines, MAX_SKIPPED_SHOWN):
+    for line in list_first(lines):
         printer.print_line(line, indent="  ")
 
 

@@ -24,8 +24,6 @@ from harness.store.records import Draft
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
 
-DEFAULT_TIMELINE_ROWS = 40
-"""Of a timeline, where nobody asks for another number."""
 BAR_CELLS = 50
 """Width of the bar of the largest view."""
 MAX_MESSAGE_LINES = 12
@@ -40,7 +38,7 @@ MAX_COMPACTIONS_SHOWN = 4
 @click.option("--step", type=options.POSITIVE, help="Show what was sent at this step, and what came back.")
 @click.option("--patch", is_flag=True, help="Show what it, or --step, changed in its workspace, line by line.")
 @click.option("--whole", is_flag=True, help="With --step: show long messages to their end.")
-@click.option("--rows", type=options.POSITIVE, default=DEFAULT_TIMELINE_ROWS, help="Of the timeline, at most.")
+@click.option("--rows", type=options.POSITIVE, default=40, help="Of the timeline, at most.")
 def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
     """Show what SESSION came to: totals, what is compacted, where its tokens are, and its timeline.
 
@@ -52,7 +50,7 @@ def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool
         changes = join_patches(load_patches(resolve_session(session, given), step))
         click.echo(replace_control_characters(changes) or "nothing was changed", nl=False)
         return
-    log, draft = load_session(session, given)
+    log, _, draft = load_session(session, given)
     if step is not None:
         print_parts(*render_step(reconstruct_request(log, step), whole=whole))
         return
@@ -117,12 +115,12 @@ def _format_percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else ""
 
 
-def draw_timeline(session: Inspection, max_rows: int = DEFAULT_TIMELINE_ROWS) -> Iterator[Text]:
+def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
     """A bar for each step, or the largest of several; compactions stand above the step before which they took place."""
     points = session.timeline
     if not points:
         yield Text("timeline: no step was finished")
-        yield from (_draw_compaction(one) for one in session.compactions)
+        yield from _draw_compactions(session.compactions)
         return
     threshold = session.threshold_tokens or 0
     scale = max(threshold, *(point.view_tokens for point in points), 1)
@@ -182,13 +180,9 @@ def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
     """What was sent at a step, the answer, and the results of its calls."""
     finished, usage = sent.end_event, sent.end_event.usage
     yield Text(f"step {sent.step}: {format_count(len(sent.messages), 'message')} sent, {sent.view.tokens:,} tokens", style="bold")
-    if sent.matches_log:
-        yield Text(f"digest {sent.digest[:16]}…, as it was logged", style="dim")
-    else:
-        yield Text(
-            f"digest {sent.digest[:16]}…, but {format_line(sent.logged_digest[:16]) or 'none'} was logged: not what was sent",
-            style="red",
-        )
+    logged = format_line(sent.logged_digest[:16]) or "none"
+    note, style = ("as it was logged", "dim") if sent.matches_log else (f"but {logged} was logged: not what was sent", "red")
+    yield Text(f"digest {sent.digest[:16]}…, {note}", style=style)
     for one in sent.compactions:
         yield Text(f"compaction right before: {one.status}, {format_line(one.reason, 160)}", style="cyan")
     for number, message in enumerate(sent.messages, 1):

@@ -156,32 +156,28 @@ def describe_comparability(experiment: Experiment) -> str:
 
 def describe_cost(trials: list[Trial]) -> str:
     """What real models can cost at most."""
-    paid = [(trial, compute_cost_bound_usd(trial)) for trial in trials if list_real_models(trial)]
+    paid = [bounds for trial in trials if (bounds := compute_cost_bounds_usd(trial))]
     if not paid:
         if any(is_local(name) for trial in trials for name in trial.models):
             return "none, all models are scripted (their costs in the tables are simulated) or run on this machine"
         return "none, all models are scripted (costs in the tables are simulated)"
-    known = [bound for _, bound in paid if bound is not None]
-    unknown = [trial for trial, bound in paid if bound is None]
+    unknown = [bounds for bounds in paid if None in bounds.values()]
+    known_usd = sum(bound or 0.0 for bounds in paid if None not in bounds.values() for bound in bounds.values())
     if not unknown:
-        return f"at most ${sum(known):,.2f}"
-    names = sorted(
-        {name for trial in unknown for name in list_real_models(trial) if _compute_model_cost_bound_usd(trial, name) is None}
-    )
-    trials_text = format_count(len(unknown), "trial")
-    what = f"the cost of {trials_text} is not known, since the price or the window of {', '.join(names)} is not"
-    return f"at most ${sum(known):,.2f} for {format_count(len(known), 'trial')}; {what}" if known else what
+        return f"at most ${known_usd:,.2f}"
+    names = ", ".join(sorted({name for bounds in unknown for name, bound in bounds.items() if bound is None}))
+    what = f"the cost of {format_count(len(unknown), 'trial')} is not known, since the price or the window of {names} is not"
+    known_count = len(paid) - len(unknown)
+    return f"at most ${known_usd:,.2f} for {format_count(known_count, 'trial')}; {what}" if known_count else what
 
 
-def list_real_models(trial: Trial) -> list[str]:
-    """The models of a trial that are paid for: the agent's, and the summarizer's if it is another."""
-    return sorted(name for name in trial.models if name.partition("/")[0] != "scripted" and not is_local(name))
+def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
+    """Return the most that each paid model of a trial can cost, by its name; None where its price or window is not known.
 
-
-def compute_cost_bound_usd(trial: Trial) -> float | None:
-    """Every step sends a full window to each real model, nothing cached; None = a price or window is not known."""
-    bounds = [_compute_model_cost_bound_usd(trial, name) for name in list_real_models(trial)]
-    return None if None in bounds else sum(bound for bound in bounds if bound is not None)
+    The bound assumes that every step sends a full window to each of these models, and that nothing is cached.
+    """
+    names = (name for name in trial.models if name.partition("/")[0] != "scripted" and not is_local(name))
+    return {name: _compute_model_cost_bound_usd(trial, name) for name in names}
 
 
 def _compute_model_cost_bound_usd(trial: Trial, name: str) -> float | None:

@@ -1,16 +1,13 @@
 """Where the commands on sessions look, and what a person may call a session."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 from harness.errors import UsageError
-from harness.events import Entry
 from harness.inspection.import_export import load_entries
 from harness.store.database import is_database
-from harness.store.records import Draft
-from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, find_session, list_journals
+from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, find_session, list_journals
 
 EXPERIMENTS_FOLDER = "experiments"
 
@@ -58,15 +55,7 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
     return find_session(name, resolve_places(named_places))
 
 
-class SessionContent(NamedTuple):
-    """What is there of a session."""
-
-    log: tuple[Entry, ...]
-    draft: Draft | None = None
-    """Of an answer that is still coming, or was when its process was killed."""
-
-
-def load_session(name: str, named_places: tuple[Path, ...]) -> SessionContent:
+def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
     """A session in a journal, or one recorded in a file.
 
     Raises:
@@ -75,6 +64,5 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> SessionContent:
     """
     path = Path(name)
     if name and not named_places and path.is_file() and not is_database(path):
-        return SessionContent(load_entries(path))
-    entries, _, draft = resolve_session(name, named_places).read()
-    return SessionContent(entries, draft)
+        return StoredSession(load_entries(path), times_ms=(), draft=None)
+    return resolve_session(name, named_places).read()

@@ -14,19 +14,17 @@ from rich.text import Text
 from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, resolve_places, resolve_session
 from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
-from harness.errors import StoreError, UsageError, format_count
+from harness.errors import UsageError, format_count
 from harness.experiment.output import lock_folder
 from harness.inspection.import_export import export_session, import_session
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.sessions import archive, queries
 from harness.store.sessions import cleanup as cleaning
-from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, find_scope, list_journals
+from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, find_scope, list_journals, read_journal
 from harness.text import replace_control_characters
 
 DEFAULT_LIMIT = 50
-MAX_CAVEATS_SHOWN = 10
-"""Shown of what was repaired."""
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -51,7 +49,7 @@ def list_sessions(given: tuple[Path, ...], status: str | None, limit: int) -> No
         (find_scope(path, place), row.session_id): (path, row)
         for place in resolve_places(given)
         for path in list_journals(place)
-        for row in _read_sessions(path)
+        for row in read_journal(path, queries.list_sessions)
     }
     rows = sorted(by_name.values(), key=lambda found: -found[1].created_at_ms)
     rows = [(path, row) for path, row in rows if status in {None, row.status}]
@@ -118,36 +116,17 @@ def show_message(name: str, given: tuple[Path, ...]) -> None:
         print_parts(Text(replace_control_characters(label), style="dim"), part.text)
 
 
-def _read_sessions(path: Path) -> tuple[queries.SessionRow, ...]:
-    """The sessions of a file; none of a trial's own journal that was brought in meanwhile."""
-    try:
-        with Journal.open(path, read_only=True) as journal:
-            return queries.list_sessions(journal)
-    except StoreError:
-        if path.parent.name != JOURNALS_FOLDER:
-            raise
-        return ()
-
-
 def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]) -> tuple[str | int, ...]:
     where = f" in {path}" if counts[row.session_id] > 1 else ""
     begun = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
     ended = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
     cost = "?" if row.cost_usd is None else f"{row.cost_usd:.4f}"
-    progress = (row.steps, row.compactions, row.prompt_tokens, cost)
-    return (
-        f"{row.session_id}{where}",
-        begun,
-        ended,
-        *progress,
-        format_line(trial, 40),
-        format_line(row.model, 30),
-        format_line(row.task, 40),
-    )
+    texts = (format_line(text, width) for text, width in ((trial, 40), (row.model, 30), (row.task, 40)))
+    return (f"{row.session_id}{where}", begun, ended, row.steps, row.compactions, row.prompt_tokens, cost, *texts)
 
 
-def parse_age(_context: click.Context, _option: click.Parameter, value: str) -> int:
+def parse_age(value: str) -> int:
     """A time span as a person writes it (`30d`), in milliseconds."""
     match_result = re.fullmatch(r"(\d{1,6})([mhdw])", value)
     if not match_result:
@@ -160,10 +139,10 @@ def parse_age(_context: click.Context, _option: click.Parameter, value: str) -> 
 @click.option(
     "--older-than",
     "age_ms",
-    callback=parse_age,
+    type=parse_age,
     metavar="AGE",
     required=True,
-    help="Nothing was logged of them for so long: 12h, 30d, 8w.",
+    help="Nothing was logged of them for so long: 30d, 8w.",
 )
 @click.option("--with-trials", is_flag=True, help="Also sessions of trials; their experiment then has not run them.")
 @click.option("--dry-run", is_flag=True, help="Only say which.")
@@ -277,5 +256,5 @@ def import_command(file: Path, journal: Path, name: str) -> None:
     click.echo(
         f"session {format_line(imported.session_id)} from a file of {imported.format_name}: {imported.event_count:,} events"
     )
-    for line in list_first([format_line(caveat) for caveat in imported.caveats], MAX_CAVEATS_SHOWN):
+    for line in list_first([format_line(caveat) for caveat in imported.caveats]):
         click.echo(f"  {line}")

@@ -120,7 +120,8 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
 
     whole_name = name if not name.endswith(".py") else f"{name}:{find_only_function(name)}"
     template = load_task(whole_name)
-    sessions = SessionCache(template, name=whole_name, sandbox=_choose_sandbox(template, backend, unsafe_local=unsafe_local))
+    chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local)
+    sessions = SessionCache(template, name=whole_name, sandbox=SandboxChoice(backend=chosen_backend))
     broken_laws = 0
     for law, findings in check_laws(sessions, range(1, seeds + 1)):
         if findings is None:
@@ -143,16 +144,6 @@ def _list_skipped_laws(backend: str) -> Iterator[str]:
     yield "law-10 over the wire"
     if not is_isolated(backend):
         yield f"law-9, since the sandbox `{backend}` keeps no actions"
-
-
-def _choose_sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> SandboxChoice:
-    """The sandbox for all sessions, found once.
-
-    Raises:
-        SandboxUnavailable: nothing works here, or not with what the task needs.
-        UsageError: `local` without leave.
-    """
-    return SandboxChoice(backend=choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local))
 
 
 def _find_runtime(template: TaskTemplate) -> str:

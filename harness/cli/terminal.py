@@ -20,7 +20,7 @@ def format_line(text: str, width: int = 200) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def list_first(lines: Sequence[str], limit: int) -> list[str]:
+def list_first(lines: Sequence[str], limit: int = 10) -> list[str]:
     """Return the first lines, followed by the number of lines left out, if any."""
     return [*lines[:limit], f"and {len(lines) - limit} more"] if len(lines) > limit else list(lines)
 

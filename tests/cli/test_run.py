@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.run import compute_cost_bound_usd, describe_comparability, describe_cost, describe_plan
+from harness.cli.run import compute_cost_bounds_usd, describe_comparability, describe_cost, describe_plan
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
@@ -154,13 +154,13 @@ def test_without_leave_nothing_runs_unsandboxed(experiment):
 def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
     trial = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
     # ten steps of a full window at $2.5 a million, and ten replies of 4,000 tokens at $10
-    assert compute_cost_bound_usd(trial) == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
+    assert compute_cost_bounds_usd(trial)["gpt-4o"] == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
     assert describe_cost([trial, trial]) == "at most $5.80"
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():
     trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
-    assert compute_cost_bound_usd(trial) is None
+    assert compute_cost_bounds_usd(trial) == {"hosted_vllm/mine": None}
     assert describe_cost([trial]) == "the cost of 1 trial is not known, since the price or the window of hosted_vllm/mine is not"
     priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
     assert describe_cost([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is not known")
@@ -181,7 +181,7 @@ def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatc
 def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
     policy = policy_from_plain({"kind": "keep-last", "summarizer": "gpt-4o"})
     trial = Trial(task=TINY, policy=policy, window_tokens=16_000, max_steps=1)
-    assert compute_cost_bound_usd(trial) == pytest.approx((128_000 * 2.5 + 4_000 * 10) / 1e6)
+    assert compute_cost_bounds_usd(trial) == pytest.approx({"gpt-4o": (128_000 * 2.5 + 4_000 * 10) / 1e6})
 
 
 def test_more_pairs_show_smaller_differences():

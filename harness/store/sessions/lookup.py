@@ -5,10 +5,9 @@ session or of a trial, or the beginning of one that no other shares.
 """
 
 import os
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from harness.errors import StoreError, UsageError
 from harness.events import Entry
@@ -23,6 +22,10 @@ SESSIONS_FOLDER = "sessions"
 OUTPUT_FOLDER = "output"
 MAX_NAMES_SHOWN = 5
 _JOURNAL_FILES = "*.sqlite"
+_SESSIONS_SQL = (
+    "SELECT s.id, r.trial_id FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id ORDER BY s.created_at_ms, s.key"
+)
+_Row = TypeVar("_Row")
 
 
 class StoredSession(NamedTuple):
@@ -97,23 +100,22 @@ def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
         if not journals:
             raise StoreError(f"there is no journal in {str(place)!r}; name a journal file or the folder of an experiment")
         for path in journals:
-            for row in _read_rows(path):
+            for row in read_journal(path, lambda journal: journal.query(_SESSIONS_SQL)):
                 location = SessionLocation(path, row["id"], row["trial_id"] or "")
                 if (find_scope(path, place), location.session_id) not in seen_sessions:
                     seen_sessions.add((find_scope(path, place), location.session_id))
                     yield location
 
 
-def _read_rows(path: Path) -> list[sqlite3.Row]:
-    """Sessions and their trials; none of a trial's own journal that was just brought in, or is just being made."""
-    sql = "SELECT s.id, r.trial_id FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id ORDER BY s.created_at_ms, s.key"
+def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Sequence[_Row]:
+    """Rows of a journal; none of a trial's own journal that was just brought in, or is just being made."""
     try:
         with Journal.open(path, read_only=True) as journal:
-            return journal.query(sql)
+            return read(journal)
     except StoreError:
         if path.parent.name != JOURNALS_FOLDER:
             raise
-        return []
+        return ()
 
 
 def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> SessionLocation:
