@@ -57,7 +57,7 @@ def ignore(*_: object) -> None:
 
 
 class Model(Protocol):
-    """Answers requests. Thread-safe; no state that could change a reply is kept between calls. The owner of a client closes it."""
+    """Answers requests. Thread-safe; no state that could change a reply is kept between calls. The owner closes it."""
 
     @property
     def name(self) -> str:
@@ -195,7 +195,7 @@ class Need(NamedTuple):
 
 
 class Oracle(Protocol):
-    """Predicts which messages of a view the rest of the session needs; used only by policies that serve as an upper bound. Pure."""
+    """Predicts which messages of a view the rest of the session needs; only upper-bound policies use it. Pure."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return the next need of each message, or None for a message that is never needed again."""
