@@ -25,7 +25,7 @@ from harness.task import Check, Grader, Task
 from harness.tasks.bug_hunt.facts import DESKS, FACTS, draw_values
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, draw_readings, draw_tariff, settle
 from harness.tasks.bug_hunt.steps import build_script
-from harness.tasks.bug_hunt.workspace import build_workspace, find_culprit_path
+from harness.tasks.bug_hunt.workspace import build_workspace
 from harness.tasks.kit.graders import build_grader, describe_initial_files, make_check
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
@@ -97,7 +97,7 @@ def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], t
     observer_words = {
         "fields": repr([(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]),
         "sweep": repr(SWEEP_KWH),
-        "found": repr({stage.name: initial_files[find_culprit_path({"culprit": stage.name})] for stage in STAGES}),
+        "found": repr({stage.name: initial_files[f"wattbook/stages/{stage.name}.py"] for stage in STAGES}),
     }
     judge = fill_text(__package__, "grader/judge.py", words)
     return build_grader(judge, fill_text(__package__, "grader/observe.py", observer_words))

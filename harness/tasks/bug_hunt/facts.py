@@ -93,10 +93,5 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values["stale_rate"], values["provisional_rate"], values["final_rate"] = map(str, rates)
     values["stale_tier"] = str(OLD_TIER_KWH)
     values["complaint"] = str(rng_for("complaint").randrange(21_000, 98_000))
-    return values | derive_acceptance_values(values["key"])
-
-
-def derive_acceptance_values(key: str) -> dict[str, str]:
-    """Return the values that `tools/ci.py` prints when it accepts the second patch."""
-    seal = compute_digest(key, "second.sed")
-    return {"attempt_id": derive_number(seal[:8], "A"), "desk": DESKS[int(seal[8:12], 16) % len(DESKS)]}
+    seal = compute_digest(values["key"], "second.sed")  # as in tools/ci.py
+    return {**values, "attempt_id": derive_number(seal[:8], "A"), "desk": DESKS[int(seal[8:12], 16) % len(DESKS)]}

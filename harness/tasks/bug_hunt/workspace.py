@@ -40,11 +40,6 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
     return tuple(sorted(files.items()))
 
 
-def find_culprit_path(values: Mapping[str, str]) -> str:
-    """Return the path of the module with the bug."""
-    return f"wattbook/stages/{values['culprit']}.py"
-
-
 def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> Iterator[tuple[str, str]]:
     names = "\n    ".join(f'"{stage.name}",' for stage in STAGES)
     for name in MODULES:

@@ -11,19 +11,13 @@ from functools import partial
 
 from harness.task import Fact, FactKind
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
-from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 from harness.tasks.kit.texts import fill_text
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
     """Make a fact stated on a page of the specification."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
-
-
-def _run_tool(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact printed by a Python tool; `command` is empty if a second run would do harm."""
-    source = command.split(maxsplit=1)[0] if command else ""
-    return make_output_fact(name, kind, f"python3 {command}" if command else "", prior, *patterns, source=source)
 
 
 FACTS: tuple[Fact, ...] = (
@@ -45,13 +39,13 @@ FACTS: tuple[Fact, ...] = (
     _look_up("cloze_marker", "preference", "generation", "[...]", r"gap is written `([^`\n]+)`"),
     _look_up("tie_break", "decision", "decisions", "card_id", r"due on the same day are ordered by `(\w+)`"),
     _look_up("mature_days", "value", "statistics", "21", r"mature once its interval has reached (\d+) days"),
-    _run_tool("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
-    _run_tool(
+    make_tool_fact("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
+    make_tool_fact(
         "deck_checksum", "value", "tools/checksum.py decks/biology.csv", "00000000", r"crc32 of decks/biology\.csv: ([0-9a-f]{8})"
     ),
-    _run_tool("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
-    _run_tool("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
-    _run_tool("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
+    make_tool_fact("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
+    make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    make_output_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 
 _CHOICES: dict[str, Sequence[object]] = {
@@ -83,8 +77,6 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values = draw_choices("flashcards", task_seed, _CHOICES, ("LE", "KB", "SR", "ED"))
     values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"
     values["deck_checksum"] = f"{zlib.crc32(fill_text(__package__, 'workspace/decks/biology.csv', values).encode()):08x}"
-    values["release_id"] = derive_number(
-        compute_digest(values["salt"], "release:0")[:8], "R"
-    )  # same computation as in tools/reserve.py
-    values["ingest_token"] = compute_digest(values["salt"], "ingest:20")[:6]  # same computation as in tools/ingest.py
+    values["release_id"] = derive_number(compute_digest(values["salt"], "release:0")[:8], "R")  # as in tools/reserve.py
+    values["ingest_token"] = compute_digest(values["salt"], "ingest:20")[:6]  # as in tools/ingest.py
     return values

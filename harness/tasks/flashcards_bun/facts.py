@@ -83,8 +83,6 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values = draw_choices("flashcards-bun", task_seed, _CHOICES, ("SR", "LB", "CX", "HV"))
     return {
         **values,
-        "release_id": derive_number(
-            compute_digest(values["salt"], "release:0")[:8], "R"
-        ),  # same computation as in tools/reserve.ts
-        "feed_mark": compute_digest(values["salt"], "feed:12")[:6],  # same computation as in tools/feed.ts
+        "release_id": derive_number(compute_digest(values["salt"], "release:0")[:8], "R"),  # as in tools/reserve.ts
+        "feed_mark": compute_digest(values["salt"], "feed:12")[:6],  # as in tools/feed.ts
     }

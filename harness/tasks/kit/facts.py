@@ -53,3 +53,16 @@ def make_output_fact(
     """
     fact = make_prompt_fact(name, kind, prior, *patterns, former_patterns=former_patterns)
     return replace(fact, said_in="output", recover=run(command) if command else None, source=source)
+
+
+def make_tool_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
+    """Make a fact printed by a Python tool of the workspace, e.g. `tools/contract.py`, which can be run again at any time.
+
+    Args:
+        name: Name of the fact.
+        kind: Kind of information.
+        command: Path of the tool, followed by its arguments.
+        prior: Value that a scripted model uses when the fact is neither visible nor recoverable.
+        patterns: Regular expressions that read the value.
+    """
+    return make_output_fact(name, kind, f"python3 {command}", prior, *patterns, source=command.split(maxsplit=1)[0])

@@ -25,7 +25,7 @@ from harness.task import Check, Task
 from harness.tasks.kit.graders import build_grader, make_check
 from harness.tasks.kit.texts import draw_prompt, fill_text
 from harness.tasks.log_forensics.facts import COMPONENTS, FACTS, draw_values
-from harness.tasks.log_forensics.logs import find_damage_offset, generate_logs
+from harness.tasks.log_forensics.logs import generate_logs
 from harness.tasks.log_forensics.steps import build_script
 from harness.tasks.log_forensics.workspace import build_papers, render_config
 
@@ -64,7 +64,7 @@ def make_log_forensics(task_seed: int) -> Task:
     values = draw_values(task_seed)
     log_files = generate_logs(values, task_seed)
     text_by_path = dict(log_files)
-    values["damage_offset"] = str(find_damage_offset(text_by_path))
+    values["damage_offset"] = str(text_by_path["logs/queue.log"].index("segment damaged beyond repair"))
     config = render_config({values["setting"]: f"{values['former_value']}  # {values['ticket']}"})
     digests = {name: hashlib.sha256(text_by_path[f"logs/{name}.log"].encode()).hexdigest() for name in COMPONENTS}
     judge = fill_text(__package__, "grader/judge.py", {**values, "config": repr(config), "digests": repr(digests)})

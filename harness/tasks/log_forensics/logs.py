@@ -102,11 +102,6 @@ def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str,
     return (*log_files, *_generate_dumps(values, make_rng("log-forensics", task_seed, "dumps")))
 
 
-def find_damage_offset(texts: Mapping[str, str]) -> int:
-    """Return the position of the damaged segment, in bytes from the start of its log."""
-    return texts["logs/queue.log"].index("segment damaged beyond repair")
-
-
 def _draw_line_pool(log: _LogSpec, rng: random.Random) -> list[str]:
     parts = (_LEVELS, log.hosts, *(names.split(", ") for names in (log.things, _VERBS, _PLACES, _ENDS)))
     rows = zip(*(rng.choices(part, k=POOL_SIZE) for part in parts), strict=True)

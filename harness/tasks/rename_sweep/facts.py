@@ -4,7 +4,7 @@ from functools import partial
 
 from harness.task import Fact
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
-from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 
 PROPOSED_PATTERN = r"plan proposed the name `(\w+)`"
 PLAN_PAGE, LEDGER_PAGE = "docs/plan.md", "docs/ledger.md"
@@ -22,11 +22,7 @@ FACTS: tuple[Fact, ...] = (
     make_file_fact("old_name", "value", PLAN_PAGE, "lookup", r"function to be renamed is `(\w+)`"),
     make_file_fact("proposed_name", "superseded", PLAN_PAGE, "lookup_berth", PROPOSED_PATTERN),
     make_file_fact("ledger_book", "artifact", LEDGER_PAGE, "default", r"sweep is kept in the book `([a-z]+-\d+)`"),
-    make_output_fact(
-        *("registry_key", "error", "python3 tools/check_registry.py", "berths"),
-        *(r"entry has to be called `([a-z-]+)`",),
-        source="tools/check_registry.py",
-    ),
+    make_tool_fact("registry_key", "error", "tools/check_registry.py", "berths", r"entry has to be called `([a-z-]+)`"),
     make_output_fact("voucher", "progress", "", "none", r"voucher of this sweep is ([0-9a-f]{6})\b"),
     make_output_fact("collision_name", "decision", "", "helper", r"helpers in its way are called `(\w+)`"),
     make_output_fact("receipt", "artifact", "", "Q-0000", r"closed under the receipt (Q-\d{4})"),

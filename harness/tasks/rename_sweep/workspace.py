@@ -72,12 +72,9 @@ def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int) -> 
 
 
 def _draw_figures(rng: random.Random, old: str, helper: str) -> list[Figure]:
-    figures = []
-    for number, verb in enumerate(rng.sample(VERBS, len(VERBS))):
-        noun = rng.choice(NOUNS)
-        asks = helper if helper and number % 2 else old
-        figures.append(Figure(f"{verb}_{noun}", rng.randint(2, 40), rng.randint(1, 900), asks))
-    return figures
+    asked = [helper if helper and number % 2 else old for number in range(len(VERBS))]
+    verbs = zip(rng.sample(VERBS, len(VERBS)), asked, strict=True)
+    return [Figure(f"{verb}_{rng.choice(NOUNS)}", rng.randint(2, 40), rng.randint(1, 900), callee) for verb, callee in verbs]
 
 
 def _render_module(title: str, figures: list[Figure], old: str, core_module: str, writer: Writer, helper: str = "") -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from harness.task import Fact, FactKind
 from harness.tasks.kit.draws import compute_digest, draw_choices
-from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
 """Shell command that shows the end of a page that is too long for one output."""
@@ -62,20 +62,16 @@ FACTS: tuple[Fact, ...] = (
         r"^[-* ]*\| `(\w+)` \|[^|\n]*\| weight of the parcel with its wrapping \|",
         command=READ_END_COMMAND,
     ),
-    make_output_fact(
-        *("revision", "value", "python3 tools/contract.py", "r0"),
-        *(r"^\W*revision of the contract: (r\d+)$",),
-        source="tools/contract.py",
+    make_tool_fact("revision", "value", "tools/contract.py", "r0", r"^\W*revision of the contract: (r\d+)$"),
+    make_tool_fact(
+        "rounding", "error", "tools/check_money.py", "ROUND_HALF_UP", r"amounts .{0,30}the depot rounds by (ROUND_\w+)"
     ),
-    make_output_fact(
-        *("rounding", "error", "python3 tools/check_money.py", "ROUND_HALF_UP"),
-        *(r"amounts .{0,30}the depot rounds by (ROUND_\w+)",),
-        source="tools/check_money.py",
-    ),
-    make_output_fact(
-        *("next_profile", "next-step", "python3 tools/conform.py basic", "full"),
-        *(r"[Nn]ext profile that this client has to pass: ([a-z]+-\d)\b",),
-        source="tools/conform.py",
+    make_tool_fact(
+        "next_profile",
+        "next-step",
+        "tools/conform.py basic",
+        "full",
+        r"[Nn]ext profile that this client has to pass: ([a-z]+-\d)\b",
     ),
     make_output_fact("client_key", "artifact", "", "K-000000", r"enrolled with the key (K-[0-9a-f]{6})\b"),
     make_output_fact("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
@@ -117,6 +113,6 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values = draw_choices("spec-api", task_seed, _CHOICES, ("PD", "LG", "QX", "TR"))
     return {
         **values,
-        "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # same computation as in tools/enroll.py
-        "push_mark": compute_digest(values["salt"], "push:25")[:6],  # same computation as in tools/push.py
+        "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # as in tools/enroll.py
+        "push_mark": compute_digest(values["salt"], "push:25")[:6],  # as in tools/push.py
     }
