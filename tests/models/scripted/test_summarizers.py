@@ -2,8 +2,10 @@
 
 import re
 
+import bm25s
+import bm25s.stopwords
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.compaction.summary_formats import SixSections
@@ -17,6 +19,8 @@ from harness.models.scripted.summarizers import (
     build_oracle_summarize,
     build_summarize,
     extract_material,
+    score_lines,
+    split_words,
     summarize_extractively,
 )
 from harness.models.tokenizer import count_text_tokens
@@ -147,3 +151,30 @@ def test_what_one_summary_loses_another_may_keep() -> None:
     both = set(kept(0.0)) & set(kept(0.0, request=later))
     assert len(both) > 20
     assert set(kept(0.5)) & both != set(kept(0.5, request=later)) & both
+
+
+LINES = st.lists(st.text("ab c.\n\tÄßIİ_1'", max_size=12) | st.text(max_size=20), max_size=12)
+WORDS = st.lists(st.sampled_from(["deck", "card", "due", "ease", "port"]), max_size=6).map(tuple)
+
+
+def known_words(lines: list[tuple[str, ...]]) -> list[str]:
+    return sorted({word for line in lines for word in line})
+
+
+@given(LINES)
+@example([" ".join(bm25s.stopwords.STOPWORDS_EN), "The port will be 4711 in_the end."])
+def test_a_line_has_the_words_that_the_library_finds(lines: list[str]) -> None:
+    found = bm25s.tokenize(lines, stopwords="en", return_ids=False, show_progress=False)
+    assert [list(split_words(line)) for line in lines] == found
+
+
+@given(st.lists(WORDS, min_size=1, max_size=30), st.data())
+@example([("deck", "deck", "card"), (), ("card",), ("deck", "due") * 3], None)
+def test_scores_are_those_of_the_library_to_the_last_bit(lines: list[tuple[str, ...]], data: st.DataObject | None) -> None:
+    known = known_words(lines)
+    if not known:
+        return
+    asked = data.draw(st.lists(st.sampled_from(known), min_size=1, unique=True)) if data else known
+    index = bm25s.BM25()
+    index.index([list(line) for line in lines], show_progress=False)
+    assert score_lines(lines, asked) == index.get_scores(sorted(asked)).tolist()
