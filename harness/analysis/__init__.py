@@ -1,6 +1,6 @@
-"""What came out: tables by arm, paired comparisons, figures and the report, all drawn from the stored results.
+"""Analysis of stored results: tables by arm, paired comparisons, figures and the report.
 
-Knows the store and values only, never agent or models, so that results are readable wherever the files are.
+The package depends on the store and on plain values only, not on agent or models, so results can be analysed without any model.
 """
 
 from harness.analysis.comparison import Comparison, compare

@@ -1,20 +1,21 @@
-"""The three alerts of a running service (S3.17), asked of an experiment: in which trials would each have gone off?
+"""Three alerts of a production service, applied to an experiment: in which trials would each alert fire?
 
-A trial is watched on its own clock: the time of its model calls, tools and summaries, which of a scripted model is virtual. So an
-arm does not alarm more because many of its trials ran at once, or because simulated time flies.
+Each trial has its own clock: the time of its model calls, tools and summaries, which is virtual for a scripted model. Therefore
+running many trials at once, or simulating time, does not cause alerts.
 
-- *overflow rate*: summaries per model call within 5 minutes, above 10 %. The 5 minutes end with a model call; a session that is
-  shorter is one window.
-- *cache hit rate*: share of the prompts that was read from the provider's cache, over the session, below 70 %. Where the provider
-  reports no cache at all, the share of each request that stood in the one before it: what a cache that forgets nothing would
-  have read, so an upper bound. It is marked as simulated.
-- *summarization cost*: US dollars for summaries within an hour, above 10.
+- *overflow rate*: summaries per model call within 5 minutes, above 10 %. Each window ends with a model call; a session shorter
+  than 5 minutes is one window.
+- *cache hit rate*: share of the prompt tokens of a session that the provider read from its cache, below 70 %. If the provider
+  reports no cache, the value is the share of each request that was part of the previous request. That is an upper bound, reached
+  by a cache that never evicts, and is marked as simulated.
+- *summarization cost*: US dollars for summaries within one hour, above 10.
 
-At the threshold itself none goes off.
+A value equal to the threshold does not fire an alert.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -28,54 +29,49 @@ from harness.errors import format_count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A condition on a session, and what to do where it holds."""
+    """Condition on a session, and advice for sessions that meet the condition."""
 
     name: str
     label: str
-    """Heading of its column in the report."""
-    severity: Literal["warning", "critical"]
+    """Heading of the column in the report."""
+    severity: Literal["warning", "critical"] = "warning"
     threshold: float
-    fires_above: bool
-    """Goes off above the threshold; else below it."""
-    window_seconds: float | None
-    """None = over the whole session."""
+    fires_above: bool = True
+    """Whether values above the threshold fire the alert, rather than values below."""
+    window_seconds: float = inf
+    """Length of the window in seconds; infinity is the whole session."""
     condition_text: str
     advice: str
 
     def should_fire(self, value: float) -> bool:
-        """Whether it goes off at a value; never at one that is not known."""
+        """Return whether a value fires the alert; NaN, an unknown value, does not."""
         return value > self.threshold if self.fires_above else value < self.threshold
 
 
 OVERFLOW_RATE = Alert(
     name="overflow rate",
     label="overflow rate > 10 %",
-    severity="warning",
     threshold=0.1,
-    fires_above=True,
     window_seconds=300.0,
-    condition_text="a summary before more than 10 % of the model calls of 5 minutes",
-    advice="look at the thresholds of pruning, and at what fills the context",
+    condition_text="a summary before more than 10 % of the model calls within 5 minutes",
+    advice="check the thresholds of pruning and what fills the context",
 )
 CACHE_HIT_RATE = Alert(
     name="cache hit rate",
     label="cache hits < 70 %",
-    severity="warning",
     threshold=0.7,
     fires_above=False,
-    window_seconds=None,
-    condition_text="less than 70 % of the prompts read from a cache",
-    advice="look at what changes early in the requests: the system prompt, masking at every step",
+    condition_text="less than 70 % of the prompt tokens read from a cache",
+    advice="check what changes early in the requests, such as the system prompt or masking at every step",
 )
 SUMMARIZATION_COST = Alert(
     name="summarization cost",
     label="summaries > $10/h",
     severity="critical",
     threshold=10.0,
-    fires_above=True,
     window_seconds=3600.0,
-    condition_text="more than $10 for summaries in an hour",
-    advice="look at how often it is summarized, and by which model",
+    condition_text="more than $10 for summaries within one hour",
+    advice="check how often summaries are written, and by which model",
 )
 ALERTS = (OVERFLOW_RATE, CACHE_HIT_RATE, SUMMARIZATION_COST)
 _STEP_COLUMNS = (
@@ -85,18 +81,19 @@ _STEP_COLUMNS = (
 _COMPACTION_COLUMNS = (
     *("trial_id", "event", "step", "status", "inserted", "summarizer", "summarizer_seconds", "summarizer_cost_usd"),
 )
-"""Columns that the alerts look at: tables are parted by trial, which costs by the column."""
+"""Columns used by the alerts; splitting a table by trial takes time for every column."""
 
-
-_SIMULATED_NOTE = "Cache hits are simulated, where the provider reports no cache: what requests share."
+_SIMULATED_NOTE = (
+    "Cache hits are simulated where the provider reports no cache: share of each request repeated from the one before."
+)
 _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "step", "simulated")
 
 
 def evaluate_alerts(results: Tables) -> pd.DataFrame:
-    """One row for each trial and alert.
+    """Return one row per trial and alert.
 
-    Columns: `trial_id`, `arm`, `alert`, `value` (the worst of the session; NaN: not known), `threshold`, `fired`, `step` (the
-    model call at which the worst window ends; missing: none) and `simulated`.
+    Columns: `trial_id`, `arm`, `alert`, `value` (worst value of the session; NaN if unknown), `threshold`, `fired`, `step` (model
+    call at which the worst window ends; missing if there is none) and `simulated`.
     """
     steps_by_trial = dict(tuple(results.steps[[*_STEP_COLUMNS]].groupby("trial_id")))
     compactions = results.compactions[[*_COMPACTION_COLUMNS]]
@@ -119,7 +116,7 @@ def _evaluate_trial(steps: pd.DataFrame, compactions: pd.DataFrame) -> Iterator[
     step_seconds = (steps["model_seconds"] + steps["tool_seconds"]).to_numpy(dtype=float)
     wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
     compactions = compactions[wrote_summary]
-    before = np.searchsorted(numbers, compactions["step"].to_numpy())  # the place of the model call that follows each summary
+    before = np.searchsorted(numbers, compactions["step"].to_numpy())  # index of the model call after each summary
     summary_seconds = np.zeros(len(numbers) + 1)
     np.add.at(summary_seconds, before, compactions["summarizer_seconds"].to_numpy(dtype=float))
     ends = np.cumsum(step_seconds + summary_seconds[:-1])
@@ -130,8 +127,13 @@ def _evaluate_trial(steps: pd.DataFrame, compactions: pd.DataFrame) -> Iterator[
 
 
 def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.ndarray) -> tuple[float, int | None]:
-    """Of calls that end at `ends`; a summary counts when the call ends before which it was written."""
-    assert OVERFLOW_RATE.window_seconds is not None
+    """Return the highest overflow rate of any window, and the step at which that window ends.
+
+    Args:
+        numbers: step numbers of the model calls.
+        ends: seconds at which the calls end.
+        when: for each summary, the end of the call that follows it.
+    """
     whole = ends >= OVERFLOW_RATE.window_seconds
     whole[-1] |= not whole.any()
     last = np.flatnonzero(whole)
@@ -153,7 +155,6 @@ def _compute_cache_hit_rate(steps: pd.DataFrame) -> tuple[float, int | None, boo
 def _find_worst_summary_cost(
     numbers: np.ndarray, compactions: pd.DataFrame, before: np.ndarray, when: np.ndarray
 ) -> tuple[float, int | None]:
-    assert SUMMARIZATION_COST.window_seconds is not None
     if compactions.empty:
         return 0.0, None
     paid = np.concatenate([[0.0], np.cumsum(compactions["summarizer_cost_usd"].to_numpy(dtype=float))])
@@ -166,14 +167,14 @@ def _find_worst_summary_cost(
 
 
 def build_alert_sections(results: Tables) -> Iterator[Section]:
-    """The alerts by arm, beside what caches and prunings came to; nothing where no step was made."""
+    """Yield a section with the alerts, cache savings and pruning times by arm; nothing if there are no steps."""
     alert_table = evaluate_alerts(results)
     if alert_table.empty:
         return
     trials = results.trials
     shown_arms = set(alert_table["arm"])
     yield make_arm_section(
-        "What monitoring would say: trials in which an alert goes off, and the worst value",
+        "Monitoring: number of trials in which an alert fires, and the worst value",
         ("n", *(alert.label for alert in ALERTS), "cache saved USD", "could save", "pruning ms"),
         {
             arm: _format_row(alert_table[alert_table["arm"] == arm], trials[trials["arm"] == arm])
@@ -181,9 +182,9 @@ def build_alert_sections(results: Tables) -> Iterator[Section]:
             if arm in shown_arms
         },
         (
-            "On each trial's own clock: summaries per model call in 5 minutes, cache hits of the session, dollars of an hour.",
+            "By the clock of each trial: summaries per model call in 5 minutes, cache hits of the session, US dollars per hour.",
             *([_SIMULATED_NOTE] if alert_table["simulated"].any() else []),
-            "Cache saved: reported by the provider; could save: simulated, a cache that forgets nothing. Pruning: mean of one.",
+            "Cache saved: reported by the provider. Could save: simulated cache without eviction. Pruning: mean time.",
             *_describe_fired_alerts(alert_table),
         ),
     )
@@ -210,5 +211,5 @@ def _describe_fired_alerts(alert_table: pd.DataFrame) -> Iterator[str]:
         off = alert_table[(alert_table["alert"] == alert.name) & alert_table["fired"]]
         if len(off):
             worst = ", ".join(f"{arm} ({count})" for arm, count in off["arm"].value_counts().head(3).items())
-            where = f"in {format_count(len(off), 'trial')}, most of {worst}"
+            where = f"in {format_count(len(off), 'trial')}, mostly of {worst}"
             yield f"{alert.severity}, {alert.name}: {alert.condition_text} {where}; {alert.advice}."

@@ -1,13 +1,12 @@
-"""Two arms on the same tasks and seeds: the comparison that everything else of the analysis leads to."""
+"""Paired comparison of two arms on the same tasks and seeds: success, score, tokens, steps and cost."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from harness.analysis.arms import add_total_cost, find_arm, select_arm, select_valid
-from harness.analysis.arms import estimate_success as success_of
 from harness.analysis.formatting import describe_level, format_interval, format_points, format_short_number
 from harness.analysis.paired_estimates import PairedDifference, PairedRatio, compute_paired_difference, compute_paired_ratio
 from harness.analysis.statistics import (
@@ -18,41 +17,45 @@ from harness.analysis.statistics import (
     compute_newcombe_interval,
     describe_detectable_effect,
     describe_evidence,
+    estimate_rate,
 )
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
 from harness.errors import format_count
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
-"""What is compared beside success; `total_cost_usd` is the agent's cost and the summarizer's."""
-
-_OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success")
+"""Columns compared in addition to success and score; `total_cost_usd` is the cost of agent and summarizer."""
 INERT_ACTIVITIES = ("never fired", "no effect")
-"""In the column `activity`: the trial is one of a control, whatever its arm is called."""
-_EFFORT_COLUMNS = ("score", "activity", "prompt_tokens", "steps")
-_REQUIRED_COLUMNS = (*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *_EFFORT_COLUMNS)
+"""Values of the column `activity` for a policy without effect: the trial is a control, whatever its arm is called."""
+_OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success", "score", "activity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Arm a against arm b on the tasks and seeds that both ran; print it for the whole story in words.
+    """Comparison of arm a with arm b on the tasks and seeds that both ran; print it to read all results as text.
 
     Attributes:
-        a: Required.
-        b: Required.
-        level: Required.
-        counts: Required.
-        success_a: Over the pairs, as is `success_b`. Required.
-        success_b: Required.
-        interval: 95 % interval of the difference of the success rates, a less b (Newcombe, method 10). Required.
-        p_value: Exact McNemar test, two-sided; not adjusted for other comparisons. Required.
-        score_difference: Share of checks passed, a less b. Required.
-        ratios: Tokens, steps and money of a for each one of b. Required.
-        placebo_check: Required.
-        inert_pairs_a: Pairs in which the policy of a was never due or changed nothing, though it has rules. Required.
-        inert_pairs_b: Required.
-        unpaired_trials: Trials of either arm that have no partner. Required.
-        excluded_trials: Trials of either arm that the machinery lost; in nothing above. Required.
+        a: Name of the first arm. Required.
+        b: Name of the second arm. Required.
+        level: Fidelity level of all trials. Required.
+        counts: Number of pairs by the outcomes of both arms. Required.
+        success_a: Success rate of arm a over the pairs, with a 95 % Wilson interval. Required.
+        success_b: Success rate of arm b over the pairs, with a 95 % Wilson interval. Required.
+        interval: 95 % interval for the difference of the success rates, a minus b (Newcombe, method 10). Required.
+        p_value: Two-sided p of the exact McNemar test, not adjusted for other comparisons. Required.
+        score_difference: Difference of the share of checks passed, a minus b. Required.
+        ratios: Ratios of prompt tokens, steps and total cost, a divided by b. Required.
+        placebo_check: Comparison of the requests before the first compaction. Required.
+        inert_pairs_a: Number of pairs in which the policy of a was never triggered or changed nothing. Required.
+        inert_pairs_b: Number of pairs in which the policy of b was never triggered or changed nothing. Required.
+        unpaired_trials: Number of trials of either arm without a partner. Required.
+        excluded_trials: Number of trials of either arm excluded from all other numbers because of infrastructure failures.
+            Required.
+
+    Example:
+        >>> comparison = compare(results, {"threshold": 0.5}, {"threshold": 0.8})  # doctest: +SKIP
+        >>> print(comparison)  # doctest: +SKIP
+        >>> comparison.difference, comparison.interval, comparison.p_value  # doctest: +SKIP
     """
 
     a: str
@@ -73,11 +76,11 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """Success rate of a less that of b, −1 to 1."""
+        """Success rate of a minus that of b, −1 to 1."""
         return self.counts.difference
 
     def table(self) -> pd.DataFrame:
-        """The four counts of the pairs, as a table of a's outcome by b's."""
+        """Return the numbers of pairs as a 2 × 2 table: outcomes of a in rows, outcomes of b in columns."""
         counts = self.counts
         return pd.DataFrame(
             [[counts.both, counts.only_a], [counts.only_b, counts.neither]],
@@ -89,57 +92,43 @@ class Comparison:
         printer.text(str(self))
 
     def __str__(self) -> str:
+        counts = self.counts
         return "\n".join(
             [
-                *self._list_rate_lines(),
+                f"a = {self.a}",
+                f"b = {self.b}",
+                f"{format_count(counts.pairs, 'pair')} of the same task and seed, {describe_level(self.level)}",
+                f"success: a {self.success_a}, b {self.success_b} (95 % Wilson)",
+                f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
+                f"difference a − b: {100 * self.difference:+.0f} points {format_points(self.interval)} (95 % Newcombe, paired)",
+                f"exact McNemar p = {self.p_value:.3g}, for this comparison alone",
                 _describe_score_difference(self.score_difference),
                 *map(describe_ratio, self.ratios),
+                str(self.placebo_check),
                 *self._list_caveats(),
+                f"{describe_detectable_effect(counts.pairs)} {describe_evidence(counts)}",
             ]
         )
 
-    def _list_rate_lines(self) -> list[str]:
-        counts = self.counts
-        return [
-            f"a = {self.a}",
-            f"b = {self.b}",
-            f"{format_count(counts.pairs, 'pair')} of the same task and seed, {describe_level(self.level)}",
-            f"success: a {self.success_a}, b {self.success_b} (95 % Wilson)",
-            f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
-            f"difference a − b: {100 * self.difference:+.0f} points {format_points(self.interval)} (95 % Newcombe, paired)",
-            f"exact McNemar p = {self.p_value:.3g}, for this one comparison",
-        ]
-
-    def _list_caveats(self) -> list[str]:
-        lost = (
-            [f"{format_count(self.excluded_trials, 'trial')} lost by the machinery, in no number"] if self.excluded_trials else []
-        )
-        alone = [f"{format_count(self.unpaired_trials, 'trial')} without a partner, in no number"] if self.unpaired_trials else []
-        idle = {"a": self.inert_pairs_a, "b": self.inert_pairs_b}
-        inert = [
-            f"{name} is inert in {count} of {format_count(self.counts.pairs, 'pair')}: its policy was "
-            "never due or changed nothing"
-            for name, count in idle.items()
-            if count
-        ]
-        return [
-            str(self.placebo_check),
-            *inert,
-            *lost,
-            *alone,
-            f"{describe_detectable_effect(self.counts.pairs)} {describe_evidence(self.counts)}",
-        ]
+    def _list_caveats(self) -> Iterator[str]:
+        pairs = format_count(self.counts.pairs, "pair")
+        for name, count in (("a", self.inert_pairs_a), ("b", self.inert_pairs_b)):
+            if count:
+                yield f"{name} is inert in {count} of {pairs}: its policy was never triggered or changed nothing"
+        if self.excluded_trials:
+            yield f"{format_count(self.excluded_trials, 'trial')} excluded because of infrastructure failures"
+        if self.unpaired_trials:
+            yield f"{format_count(self.unpaired_trials, 'trial')} excluded for lack of a partner"
 
 
 def _describe_score_difference(difference: PairedDifference) -> str:
-    """The difference of scores in one line."""
-    of = f"over {format_count(difference.unit_count, difference.unit)}"
-    said = f"{difference.mean:+.3f}{format_interval(difference.interval, signed=True)}"
-    return f"score (share of checks passed) a − b: {said} (95 % Student's t, {of})"
+    units = format_count(difference.unit_count, difference.unit)
+    estimate = f"{difference.mean:+.3f}{format_interval(difference.interval, signed=True)}"
+    return f"score (share of checks passed) a − b: {estimate} (95 % Student's t, over {units})"
 
 
 def describe_ratio(ratio: PairedRatio) -> str:
-    """A ratio of two arms in one line."""
+    """Return a ratio of two arms as one line of text."""
     name = {"prompt_tokens": "prompt tokens", "total_cost_usd": "cost"}.get(ratio.metric, ratio.metric)
     if not ratio.pairs:
         return f"{name}: {ratio.warning}"
@@ -147,21 +136,21 @@ def describe_ratio(ratio: PairedRatio) -> str:
     medians = f"medians {format_short_number(ratio.median_a)} and {format_short_number(ratio.median_b)}"
     line = (
         f"{name} a ÷ b: totals {ratio.ratio_of_totals:.2f}{totals}, typical pair {ratio.geometric_mean:.2f}{typical}, "
-        f"less in {100 * ratio.lower_share:.0f} % of {format_count(ratio.pairs, 'pair')}; {medians}"
+        f"lower in {100 * ratio.lower_share:.0f} % of {format_count(ratio.pairs, 'pair')}; {medians}"
     )
     return f"{line} ({ratio.warning})" if ratio.warning else line
 
 
 class ArmComparer:
-    """The arms of an experiment. What all comparisons of them rest on is gathered once."""
+    """Paired comparisons between the arms of one experiment, which share the prepared tables."""
 
     def __init__(self, results: Tables) -> None:
-        """Gather it."""
-        self._trials = add_total_cost(results.trials)[[*_REQUIRED_COLUMNS, "total_cost_usd"]]
+        """Prepare the trials and the request digests."""
+        self._trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *METRICS]]
         self._requests = RequestDigests.from_results(results)
 
     def compare(self, a: str, b: str) -> Comparison:
-        """See `compare`."""
+        """Compare two arms given by name; see `harness.compare`."""
         sides = select_arm(self._trials, a), select_arm(self._trials, b)
         level = require_single_level(pd.concat(sides))
         valid = select_valid(sides[0]), select_valid(sides[1])
@@ -172,8 +161,8 @@ class ArmComparer:
             b=b,
             level=level,
             counts=counts,
-            success_a=success_of(pairs.rename(columns={"success_a": "success"})),
-            success_b=success_of(pairs.rename(columns={"success_b": "success"})),
+            success_a=estimate_rate(counts.both + counts.only_a, counts.pairs),
+            success_b=estimate_rate(counts.both + counts.only_b, counts.pairs),
             interval=compute_newcombe_interval(counts),
             p_value=compute_mcnemar_p(counts),
             score_difference=compute_paired_difference(pairs, "score"),
@@ -190,17 +179,17 @@ def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str
     """Compare two arms on the tasks and seeds that both ran.
 
     Args:
-        results: tables of one experiment.
-        a: name of an arm as in the column `arm`, or values that leave one arm, e.g. `{"threshold": 0.5}`: by dotted path into a
-            trial, or by the last part of that path where it is unambiguous.
-        b: the arm to compare with, in the same way.
+        results: results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
+        a: name of an arm as in the column `arm`, or values that select one arm, e.g. `{"threshold": 0.5}`. Values are given by
+            dotted path into a trial, or by the last part of the path if it is unambiguous. Required.
+        b: arm to compare with, selected like `a`. Required.
 
     Example:
         >>> compare(results, {"threshold": 0.5, "keep_last": 10}, {"threshold": 0.8, "keep_last": 10})  # doctest: +SKIP
 
     Raises:
-        UnknownName: no such arm or path; the nearest names are offered.
-        UsageError: the values leave no arm or several (names them), the arms are of different fidelity levels, or one has two
-            trials of a task, seed and replicate.
+        UnknownName: an arm or a path does not exist; the message suggests similar names.
+        UsageError: the values select no arm or several arms, the arms have different fidelity levels, or an arm has two trials of
+            the same task, seed and replicate.
     """
     return ArmComparer(results).compare(find_arm(results.trials, a), find_arm(results.trials, b))

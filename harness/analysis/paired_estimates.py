@@ -1,4 +1,4 @@
-"""The paired difference of scores: what is left to see where every trial succeeds, or none does."""
+"""Paired differences and ratios of numeric columns, such as scores, tokens and costs, with intervals over tasks."""
 
 from dataclasses import dataclass
 from math import nan
@@ -11,7 +11,7 @@ from scipy.stats import bootstrap, ttest_1samp
 from harness.analysis.statistics import Interval
 
 MIN_UNITS = 60
-"""Below this many resampled units a bootstrap interval is too narrow, and the text says so."""
+"""Minimum number of resampled units for a reliable bootstrap interval; with fewer units the interval is too narrow."""
 
 Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -20,25 +20,25 @@ _UNKNOWN_INTERVAL = Interval(nan, nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Mean of a less b over tasks, or over seeds when there is only one task."""
+    """Mean of a minus b over tasks, or over seeds if there is only one task."""
 
     metric: str
     pairs: int
     unit_count: int
-    """Tasks (or seeds) that were averaged."""
+    """Number of tasks (or seeds) averaged."""
     unit: str
     """`task` or `seed`."""
     mean: float
     interval: Interval
-    """95 % Student's t over the units; NaN with fewer than two. Of no width where all units differ by the same."""
+    """95 % Student's t interval over the units; NaN with fewer than two units, and zero width if all differences are equal."""
 
 
 def compute_paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDifference:
-    """Compare one column between the two sides of paired trials.
+    """Return the paired difference of a column, a minus b.
 
     Args:
-        pairs: one row per pair with `task`, `seed`, and the metric as `<metric>_a` and `<metric>_b`.
-        metric: name of a column of the trials.
+        pairs: one row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
+        metric: name of a column of the trials table.
     """
     unit = "seed" if pairs["task"].nunique() == 1 else "task"
     differences = pairs[f"{metric}_a"].astype(float) - pairs[f"{metric}_b"].astype(float)
@@ -64,18 +64,19 @@ def _compute_student_interval(means: pd.Series) -> Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """How much of something arm a takes for each unit that arm b takes, on the same tasks and seeds."""
+    """Ratio of a metric between arm a and arm b on the same tasks and seeds."""
 
     metric: str
     pairs: int = 0
-    """Pairs in which both values are known and above 0; the others are left out. Without any, all estimates are NaN."""
+    """Number of pairs in which both values are known and above 0. If there are none, all estimates are NaN."""
     excluded_pairs: int
+    """Number of the other pairs, which are left out."""
     unit_count: int = 0
-    """Units that were resampled."""
+    """Number of tasks (or seeds) resampled."""
     unit: str
-    """`task`, or `seed` when there is only one task."""
+    """`task`, or `seed` if there is only one task."""
     ratio_of_totals: float = nan
-    """Sum over a divided by the sum over b."""
+    """Sum of the values of a divided by the sum of the values of b."""
     ratio_of_totals_interval: Interval = _UNKNOWN_INTERVAL
     geometric_mean: float = nan
     """Geometric mean of the ratios of the pairs."""
@@ -83,29 +84,28 @@ class PairedRatio:
     median_a: float = nan
     median_b: float = nan
     lower_share: float = nan
-    """Share of pairs in which a takes less than b, 0–1."""
+    """Share of pairs in which the value of a is lower than that of b, 0 to 1."""
 
     @property
     def warning(self) -> str:
-        """Why the interval must not be trusted; empty when it may."""
+        """Reason why the interval is unreliable; empty if it is reliable."""
         if self.pairs == 0:
             return "no pair has both values"
         if self.unit_count < 2:
             return f"one {self.unit}, so there is no interval"
         if self.unit_count < MIN_UNITS:
-            only = "; one task, so it says nothing about other tasks" if self.unit == "seed" else ""
+            only = "; one task, so the interval does not apply to other tasks" if self.unit == "seed" else ""
             return f"interval from {self.unit_count} {self.unit}s is too narrow, {MIN_UNITS} are needed{only}"
         return ""
 
 
-def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000, seed: int = 0) -> PairedRatio:
-    """Compare one column between the two sides of paired trials.
+def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000) -> PairedRatio:
+    """Return the paired ratio of a column, a divided by b; the same table always gives the same interval.
 
     Args:
-        pairs: one row per pair with `task`, `seed`, and the metric as `<metric>_a` and `<metric>_b`.
-        metric: name of a column of the trials.
-        resamples: draws of the bootstrap.
-        seed: of those draws, so that the same table gives the same interval.
+        pairs: one row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
+        metric: name of a column of the trials table.
+        resamples: number of bootstrap samples.
     """
     unit = "seed" if pairs["task"].nunique() == 1 else "task"
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
@@ -122,30 +122,26 @@ def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2
         unit_count=len(names),
         unit=unit,
         ratio_of_totals=float(a.sum() / b.sum()),
-        ratio_of_totals_interval=_bootstrap_interval(sums[0], sums[1], resamples=resamples, seed=seed),
+        ratio_of_totals_interval=_bootstrap_interval(sums[0], sums[1], resamples),
         geometric_mean=float(np.exp(logs.mean())),
-        geometric_mean_interval=_exponentiate_bounds(_bootstrap_interval(sums[2], sums[3], resamples=resamples, seed=seed)),
+        geometric_mean_interval=Interval(*map(float, np.exp(_bootstrap_interval(sums[2], sums[3], resamples)))),
         median_a=float(np.median(a)),
         median_b=float(np.median(b)),
         lower_share=float((a < b).mean()),
     )
 
 
-def _bootstrap_interval(numerators: Sums, denominators: Sums, *, resamples: int, seed: int) -> Interval:
-    """Percentile interval of the ratio of two sums over resampled units."""
+def _bootstrap_interval(numerators: Sums, denominators: Sums, resamples: int) -> Interval:
+    """Return the percentile interval for the ratio of two sums over resampled units."""
     if len(numerators) < 2:
         return _UNKNOWN_INTERVAL
-    bootstrap_result = bootstrap(
+    low, high = bootstrap(
         (numerators, denominators),
         lambda top, bottom, axis: top.sum(axis=axis) / bottom.sum(axis=axis),
         paired=True,
         vectorized=True,
         n_resamples=resamples,
         method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return Interval(float(bootstrap_result.confidence_interval.low), float(bootstrap_result.confidence_interval.high))
-
-
-def _exponentiate_bounds(interval: Interval) -> Interval:
-    return Interval(float(np.exp(interval.low)), float(np.exp(interval.high)))
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return Interval(float(low), float(high))

@@ -1,11 +1,15 @@
-"""Oracle regret: what an arm takes and loses beyond the clairvoyant policy, which knows what will be needed.
+"""Oracle regret: cost and failures of an arm in excess of the oracle, a policy with access to the future of the simulation.
 
-What lies above it a better choice of messages would have saved; there may be a better one still. For the policy is no tight
-bound: it keeps whole messages and writes no summary, which may hold more in less; it takes them one by one, by when they are
-needed next, which is not the best set; it fills its `keep_share` of the threshold, by default half, whatever an arm keeps; and
-where what one step needs does not fit, it reads in circles (see `harness.compaction.presets.bounds.OracleRetention`). So regret
-may be negative: an arm that fails early takes less, and a good summary may do better. Pairs share task, seed, window and
-threshold. Only a simulation has such an arm. Source: RESEARCH 2.3 and 5.6.
+Regret shows how much a better choice of messages could save at the same window and threshold. Pairs share task, seed, window and
+threshold. Only simulated sessions have an oracle arm. The oracle is not a strict bound, so regret may be negative:
+
+- it keeps whole messages and writes no summary, which may hold more in fewer tokens;
+- it chooses messages one by one, by the next step that needs them, which is not the best set;
+- it fills a fixed share of the threshold (`keep_share`, by default half), however much the other arm keeps;
+- if one step needs more than it may keep, it reads the same content again and again;
+- an arm that fails early makes fewer steps and costs less.
+
+See `harness.compaction.presets.bounds.OracleRetention`.
 """
 
 from collections.abc import Iterator
@@ -20,42 +24,42 @@ from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import pair_trials
 
 ORACLE_KIND = "oracle"
-"""Kind of the clairvoyant policy."""
+"""Kind of the oracle policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
-    """One arm above the oracle at the same budget."""
+    """Differences of one arm from the oracle at the same budget."""
 
     arm: str
     oracle_arm: str
-    """The arm that it is held against."""
+    """Name of the oracle arm used for the comparison."""
     has_same_budget: bool
-    """Every pair had the same window and threshold."""
+    """Whether the trials of every pair have the same window and threshold."""
     counts: PairedCounts
-    """a = the arm, b = the oracle."""
+    """Number of pairs by outcome; a is the arm, b the oracle."""
     failure_difference: float
-    """Failure rate of the arm less that of the oracle, -1 to 1."""
+    """Failure rate of the arm minus that of the oracle, -1 to 1."""
     failure_difference_interval: Interval
-    """95 %, Newcombe's method 10."""
+    """95 % interval of that difference by Newcombe's method 10."""
     cost_difference_usd: PairedDifference
-    """Agent and summarizer, per trial."""
+    """Difference of the cost of agent and summarizer per trial."""
     step_difference: PairedDifference
 
     @property
     def is_negative(self) -> bool:
-        """The arm failed less, made fewer steps or cost less: the oracle is no bound of it."""
+        """Whether the arm failed less often, made fewer steps or cost less than the oracle."""
         return self.failure_difference < 0 or self.step_difference.mean < 0 or self.cost_difference_usd.mean < 0
 
 
 def compute_regrets(results: Tables) -> list[Regret]:
-    """Every arm against the oracle arm of its budget, in the order in which arms are shown; empty when there is no such arm.
+    """Return the regret of every arm, in the order in which arms are shown; empty if there is no oracle arm.
 
-    With oracles at several thresholds an arm is held against that of its own threshold; an arm that shares a budget with
-    none of them, such as one without compaction, against the first with which it has a pair.
+    With oracle arms at several thresholds, an arm is compared with the oracle arm at its own threshold. An arm whose budget
+    differs from all oracle arms, such as an arm without compaction, is compared with the first oracle arm that shares a pair.
 
     Raises:
-        UsageError: trials of several levels.
+        UsageError: the trials have several fidelity levels.
     """
     trials = select_valid(results.trials)
     oracle_arms = [arm for arm in order_arms(trials) if (trials.loc[trials["arm"] == arm, "policy"] == ORACLE_KIND).all()]

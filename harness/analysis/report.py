@@ -1,8 +1,7 @@
-"""What an experiment came to, as a text: tables by arm, comparisons on the same seeds, and what may be believed of them.
+"""Report on an experiment: tables by arm, paired comparisons and validity checks as text, Markdown and charts.
 
-A report is a value made of sections; it prints on a terminal, and `write` lays it down as text, Markdown and charts. No
-estimate stands in it without its interval or range and its n. Names and errors come from models and plans, so they are never
-read as markup.
+A report is a value made of sections. It prints on a terminal, and `Report.write` writes text, Markdown and charts. Every estimate
+has an interval or a range and an n. Names and error messages come from models and plans, so they are never interpreted as markup.
 """
 
 import os
@@ -31,19 +30,23 @@ FIGURES = {
     "success_heatmap": success_heatmap,
     "retention": retention,
 }
-"""Modules of the figures by the names of their files."""
+"""Figure modules by the names of their files."""
 
 TEXT_WIDTH = 132
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that is said about an experiment, ready to print with rich.
+    """Report on an experiment: sections of text and tables, printable with rich.
 
     Attributes:
-        title: Required.
-        sections: Required.
-        results: What the charts are drawn from. Required.
+        title: Title with the names of the experiments and the number of trials. Required.
+        sections: Sections in order, each with heading, table and notes. Required.
+        results: Results from which the charts are drawn. Required.
+
+    Example:
+        >>> document = harness.report(results)  # doctest: +SKIP
+        >>> document.write("report/")  # doctest: +SKIP
     """
 
     title: str
@@ -51,21 +54,26 @@ class Report:
     results: Tables
 
     def render_text(self, width: int = TEXT_WIDTH) -> str:
-        """As plain text, so many characters wide."""
+        """Return the report as plain text.
+
+        Args:
+            width: maximum width of a line in characters. Default: `132`.
+        """
         file = StringIO()
-        console = Console(
-            file=file, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
-        )
-        console.print(self)
+        options: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "legacy_windows": False}
+        Console(file=file, width=width, **options).print(self)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
     def render_markdown(self) -> str:
-        """As Markdown."""
+        """Return the report as Markdown."""
         blocks = [f"# {_escape_markdown(self.title)}", *(_render_section_markdown(section) for section in self.sections)]
         return "\n\n".join(blocks) + "\n"
 
     def write(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write charts and texts (see `write_charts`, `write_texts`); gives their paths.
+        """Write `charts/*.png`, `report.txt` and `report.md` and return their paths.
+
+        Args:
+            directory: folder for the files, created if it does not exist. Required.
 
         Raises:
             StoreError: the folder cannot be written.
@@ -73,7 +81,10 @@ class Report:
         return [*write_charts(self.results, Path(directory)), *self.write_texts(directory)]
 
     def write_texts(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write `report.txt` and `report.md`, each whole or not at all; gives their paths.
+        """Write `report.txt` and `report.md` and return their paths; no partial file is left if writing fails.
+
+        Args:
+            directory: folder for the files, created if it does not exist. Required.
 
         Raises:
             StoreError: the folder cannot be written.
@@ -97,17 +108,20 @@ class Report:
 
 
 def report(results: Tables, against: str | None = None) -> Report:
-    """Say what came out.
+    """Build the report on an experiment.
 
     Args:
-        results: of one experiment; different fidelity levels are reported one after the other, never pooled. Trials of earlier
-            plans are counted and no more.
-        against: the arm that the others are compared with; None = each arm without compaction and each arm that was
-            repeated, or else the first arm.
+        results: results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
+            one after another and never pooled. Trials of earlier plans are only counted. Required.
+        against: name of the arm that all other arms are compared with; None compares with each arm without compaction and each
+            repeated arm, or else with the first arm. Default: `None`.
+
+    Example:
+        >>> print(harness.report(results).render_text())  # doctest: +SKIP
 
     Raises:
-        UsageError: there is no trial yet.
-        UnknownName: no such arm.
+        UsageError: no trial has finished yet.
+        UnknownName: the arm `against` does not exist; the message suggests similar names.
     """
     trials = results.trials
     if trials.empty:
@@ -116,8 +130,9 @@ def report(results: Tables, against: str | None = None) -> Report:
     current_results = drop_earlier_plans(results)
     all_sections = [section for part in split_by_level(current_results) for section in build_sections(part, against)]
     if earlier := len(trials) - len(current_results.trials):
-        where = "lie in the same folder and are in nothing above; the tables have them."
-        note = f"{format_count(earlier, 'trial')} of earlier plans {where}"
+        note = (
+            f"{format_count(earlier, 'trial')} of earlier plans in the same folder: part of the tables, but not of this report."
+        )
         all_sections.append(Section(heading="Earlier plans", notes=(note,)))
     return Report(
         title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
@@ -157,9 +172,9 @@ def _format_markdown_row(cells: Iterable[str]) -> str:
 
 
 def write_charts(results: Tables, directory: Path) -> list[Path]:
-    """Draw `charts/*.png`, each whole or not at all; gives their paths. One for which there is nothing to draw is left out.
+    """Draw `charts/*.png` and return the paths; a chart without data is left out, and no partial file remains on failure.
 
-    Trials of earlier plans are in none.
+    Trials of earlier plans are excluded.
 
     Raises:
         StoreError: the folder cannot be written.

@@ -1,7 +1,7 @@
-"""What is said of an experiment: its tables and sentences as sections of plain strings, before anything is laid out.
+"""Sections of a report: tables and sentences about an experiment as plain strings, without layout.
 
-No estimate stands here without its interval or range and its n. What must be known to believe a number (exposure, repeats, the
-placebo check, what so many pairs can show) is part of every report and cannot be left out.
+Every estimate is shown with its interval or range and its n. Information that decides whether a number is valid (exposure,
+repeated runs, the placebo check, the detectable effect) is part of every report and cannot be left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,17 @@ from math import isnan
 import pandas as pd
 
 from harness.analysis.alerts import build_alert_sections
-from harness.analysis.arms import ArmSummary, Spread, order_arms, select_excluded, select_valid, summarize_arms, summarize_axes
+from harness.analysis.arms import (
+    ArmSummary,
+    Spread,
+    estimate_exposure,
+    estimate_success,
+    order_arms,
+    select_excluded,
+    select_valid,
+    summarize_arms,
+    summarize_axes,
+)
 from harness.analysis.comparison import ArmComparer, Comparison
 from harness.analysis.formatting import Section, describe_level, format_interval, format_points, format_usd, make_arm_section
 from harness.analysis.paired_estimates import PairedRatio
@@ -29,18 +39,18 @@ from harness.errors import format_count
 
 
 def build_sections(results: Tables, against: str | None = None) -> Iterator[Section]:
-    """The sections of a report on results of one fidelity level.
+    """Yield the sections of a report.
 
     Args:
-        results: of one level.
-        against: the arm that the others are compared with; None = each arm without compaction and each arm that was
-            repeated, or else the first arm.
+        results: results of one fidelity level.
+        against: arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
+            or else with the first arm.
 
     Raises:
-        UnknownName: no such arm.
+        UnknownName: the arm `against` does not exist.
     """
     arms = summarize_arms(results)
-    yield _build_outcome_section(arms)
+    yield _build_outcome_section(arms, describe_level(str(results.trials["level"].iloc[0])))
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)
     baselines = [against] if against is not None else _choose_baselines(results)
@@ -56,75 +66,59 @@ def build_sections(results: Tables, against: str | None = None) -> Iterator[Sect
     yield _build_validity_section(results, [one for comparisons in contrasts.values() for one in comparisons])
 
 
-_COUNT_LABELS = {
-    "never_fired": "never fired",
-    "no_effect": "no effect",
-    "never_asked": "never asked",
-    "untreated_trials": "treatment missed",
-    "step_limit_trials": "step limit",
-    "overflow_trials": "overflow",
-    "excluded_trials": "set aside",
-}
-"""Counts of trials in an `ArmSummary` and how they are headed."""
-
-
-def _build_outcome_section(arms: Sequence[ArmSummary]) -> Section:
-    shown = [name for name in _COUNT_LABELS if any(getattr(one, name) for one in arms)]
-    absent = [label for name, label in _COUNT_LABELS.items() if name not in shown]
+def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
+    shown = [label for label in arms[0].counts if any(one.counts[label] for one in arms)]
+    absent = [label for label in arms[0].counts if label not in shown]
+    rows = {}
+    for one in arms:
+        exposure = estimate_exposure(one.trials)
+        rows[one.arm] = (
+            str(len(one.trials)),
+            str(estimate_success(one.trials)),
+            _format_mean(Spread.from_values(one.trials["score"])),
+            f"{exposure.successes}/{exposure.trials}",
+            *(str(one.counts[label]) for label in shown),
+        )
     return make_arm_section(
-        f"How the trials ended ({describe_level(arms[0].level)})",
-        ("n", "success, 95 % Wilson", "score, mean and range", "exposed", *(_COUNT_LABELS[name] for name in shown)),
-        {
-            one.arm: (
-                str(one.success.trials),
-                str(one.success),
-                _format_mean(one.score),
-                f"{one.exposure.successes}/{one.exposure.trials}",
-                *(str(getattr(one, name)) for name in shown),
-            )
-            for one in arms
-        },
+        f"How the trials ended ({level})",
+        ("n", "success, 95 % Wilson", "score, mean and range", "exposed", *shown),
+        rows,
         (
-            "Success = every check passed; score = share of checks passed; exposed = at least one compaction was applied.",
+            "Success: every check passed. Score: share of checks passed. Exposed: at least one compaction was applied.",
             *_describe_inert_arms(arms),
-            *([f"In no arm: {', '.join(absent)}."] if absent else []),
+            *([f"Zero in every arm: {', '.join(absent)}."] if absent else []),
         ),
     )
 
 
 INERT_TEXTS = {
-    "never_fired": "the policy was never due, so this is a control under another name",
-    "no_effect": "the policy was due and never changed the view, so this is a control under another name",
-    "never_asked": "its summarizer was never asked, so this says nothing about summaries",
+    "never fired": "the policy was never triggered, so the arm is a control",
+    "no effect": "the policy was triggered but never changed the view, so the arm is a control",
+    "never asked": "the summarizer was never called, so the arm says nothing about summaries",
 }
-"""What is said of an arm all of whose trials were like that."""
+"""Sentences about an arm in which a count covers all trials, by label of the count."""
 
 
 def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """A sentence for each way in which whole arms were not what they are called, with their names."""
-    for name, said in INERT_TEXTS.items():
-        inert_arms = [one.arm for one in arms if one.success.trials and getattr(one, name) == one.success.trials]
+    """Yield a sentence for each way in which a policy had no effect in a whole arm, with the names of those arms."""
+    for label, text in INERT_TEXTS.items():
+        inert_arms = [one.arm for one in arms if 0 < len(one.trials) == one.counts[label]]
         if inert_arms:
-            yield f"Inert in every trial: {', '.join(inert_arms)}: {said}."
+            yield f"Inert in every trial: {', '.join(inert_arms)}: {text}."
 
 
 def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
+    rows = {}
+    for one in arms:
+        spreads = [Spread.from_values(one.trials[name]) for name in ("compactions", "steps", "prompt_tokens")]
+        agent_usd, summarizer_usd = (Spread.from_values(one.trials[name]).total for name in ("cost_usd", "summarizer_cost_usd"))
+        costs = map(format_usd, (agent_usd, summarizer_usd, agent_usd + summarizer_usd))
+        rows[one.arm] = (str(len(one.trials)), *map(str, spreads), *costs)
     return make_arm_section(
-        "What the trials took: median [least–most] per trial, and total cost",
+        "Effort: median [min–max] per trial, and total cost",
         ("n", "rounds", "steps", "prompt tokens", "agent USD", "summarizer USD", "total USD"),
-        {
-            one.arm: (
-                str(one.success.trials),
-                str(one.rounds),
-                str(one.steps),
-                str(one.prompt_tokens),
-                format_usd(one.cost_usd.total),
-                format_usd(one.summarizer_cost_usd.total),
-                format_usd(one.cost_usd.total + one.summarizer_cost_usd.total),
-            )
-            for one in arms
-        },
-        ("Rounds = applied compactions; tokens by the provider's (or the scripted model's) tokenizer; ? = price not known.",),
+        rows,
+        ("Rounds: applied compactions. Tokens: counted by the provider or the scripted model's tokenizer. ?: price unknown.",),
     )
 
 
@@ -132,51 +126,46 @@ def _build_axis_sections(results: Tables) -> Iterator[Section]:
     rows = summarize_axes(results.trials)
     if rows.empty:
         return
+    blocks = len(results.trials[["task", "seed"]].drop_duplicates())
+    note = "Many of these trials share a task and seed and resemble each other, so the intervals are too narrow."
+    columns = ["axis", "value", "success", "rounds", "prompt_tokens"]
     yield Section(
-        heading="By axis, over everything else",
+        heading="By axis, pooled over all other axes",
         columns=("axis", "value", "success, 95 % Wilson", "rounds", "prompt tokens"),
-        rows=tuple(
-            (str(one.axis), str(one.value), str(one.success), str(one.rounds), str(one.prompt_tokens))
-            for one in rows.itertuples()
-        ),
-        notes=_describe_shared_blocks(results, max_trials=int(rows["trials"].max())),
+        rows=tuple(tuple(map(str, row)) for row in rows[columns].itertuples(index=False)),
+        notes=(note,) if int(rows["trials"].max()) > blocks else (),
     )
 
 
-def _describe_shared_blocks(results: Tables, max_trials: int) -> tuple[str, ...]:
-    if max_trials <= len(results.trials[["task", "seed"]].drop_duplicates()):
-        return ()
-    return ("One task and seed stands in many of these trials, which resemble each other: the intervals are too narrow.",)
-
-
 def _choose_baselines(results: Tables) -> list[str]:
-    """Arms without compaction, and arms that were run again; without any the first arm."""
+    """Return the arms without compaction and the repeated arms, or else the first arm."""
     trials = results.trials
     controls = trials[trials["policy"] == "none"]["arm"]
     return list(dict.fromkeys([*controls, *pair_repeats(trials)["arm_a"]])) or order_arms(trials)[:1]
 
 
 def _compare_arms(comparer: ArmComparer, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
-    others = [one.arm for one in arms if one.arm != against]
-    return [found for arm in others if (found := comparer.compare(arm, against)).counts.pairs]
+    comparisons = [comparer.compare(one.arm, against) for one in arms if one.arm != against]
+    return [one for one in comparisons if one.counts.pairs]
 
 
 def _build_comparison_section(baseline: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]) -> Section:
     adjusted = adjust_holm([one.p_value for one in comparisons])
-    overflow_trials = sum(one.overflow_trials for one in arms if one.arm == baseline)
+    overflow_trials = sum(one.counts["overflow"] for one in arms if one.arm == baseline)
     overflow_note = (
-        f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: differences to it say what "
-        "any compaction is worth at this window, not which one."
+        f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: differences to that arm "
+        "show the value of any compaction at this window, not the value of a particular policy."
     )
     return make_arm_section(
-        f"On the same task and seed, against: {baseline}",
+        f"Paired comparison on the same task and seed, against: {baseline}",
         ("pairs", "split", "points, 95 % Newcombe", "p", "Holm", "score", "tokens", "cost"),
         {one.a: _format_comparison(one, p) for one, p in zip(comparisons, adjusted, strict=True)},
         (
-            "Split: pairs in which both succeeded · only this arm · only that one · neither. Points: difference of rates.",
-            f"p: exact McNemar. Holm: p adjusted for {format_count(len(comparisons), 'comparison')} in this table.",
-            "Score: mean difference, 95 % Student's t over tasks (seeds, when there is one task).",
-            "Tokens, cost: ratio of totals, interval from resampled tasks; * = too few tasks for it to be trusted.",
+            f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
+            "Points: difference of the success rates in percentage points.",
+            f"p: exact McNemar test. Holm: p adjusted for {format_count(len(comparisons), 'comparison')} in this table.",
+            "Score: mean difference, 95 % Student's t interval over tasks (over seeds if there is one task).",
+            "Tokens, cost: ratio of totals with a bootstrap interval over tasks. *: too few tasks for a reliable interval.",
             *([overflow_note] if overflow_trials else []),
         ),
     )
@@ -205,27 +194,27 @@ PATHOLOGY_LABELS = {
     "wrong_uses": "wrong",
     "constraint_violations": "violations",
 }
-"""Columns of the trials and how they are headed: medians and ranges per trial."""
+"""Columns of the trials table and their headings in the report."""
 
 _RETENTION_NOTE = (
-    "Percent of facts in view before a compaction whose newest value the task's patterns read after it, with 95 % Wilson; "
-    "n = all."
+    "Facts in view before a compaction whose newest value can still be read after it by the patterns of the task: percent with "
+    "95 % Wilson interval; n: number of facts of all kinds."
 )
 _REWORDING_NOTE = (
-    "Lost, but in text: of the values that cannot be read any more, those that stand in the view in other words, which a real "
-    "agent may understand; values of fewer than 4 characters are left out. A common word may stand there for another reason."
+    "Lost, but in text: lost values that still appear in the text of the view in other words, which a real agent may understand. "
+    "Values shorter than 4 characters are left out; a common word may appear for another reason."
 )
 _PATHOLOGY_NOTE = (
-    "Only what differs from an arm without compaction. Fetched again: what a compaction had taken away; thrash, loops: trials; "
-    "each column is defined in the table of trials."
+    "Columns that equal the arm without compaction are left out. Fetched again: information that a compaction had removed. "
+    "Thrash, loops: number of trials. The documentation of the trials table defines every column."
 )
 _REGRET_NOTE = (
-    "Mean per pair of the same task and seed: failures with 95 % Newcombe, the others with 95 % Student's t over tasks (seeds, "
-    "when there is one task)."
+    "Mean per pair of the same task and seed. Failures: 95 % Newcombe interval. Other columns: 95 % Student's t interval over "
+    "tasks (over seeds if there is one task)."
 )
 _NEGATIVE_REGRET_NOTE = (
-    "Below 0 an arm did better than the oracle, or took less because it failed. The oracle chooses whole messages: it writes no "
-    "summary, fetches again what it let go, and reads in circles where what one step needs does not fit what it may keep."
+    "Below 0: the arm did better than the oracle, or cost less because it failed. The oracle keeps or removes whole messages: it "
+    "writes no summary, fetches removed content again, and reads in circles if one step needs more than it may keep."
 )
 
 
@@ -237,7 +226,7 @@ def _build_retention_section(results: Tables) -> Iterator[Section]:
     rates = {arm: rows.set_index("kind") for arm, rows in retention_table.groupby("arm", sort=False)}
     has_rewordings = any(rate.successes for rate in retention_table["unread"])
     yield make_arm_section(
-        "What compactions kept in view, by kind of fact",
+        "Facts kept in view by compactions, by kind of fact",
         ("n", *kinds, *(["lost, but in text"] if has_rewordings else [])),
         {
             arm: (
@@ -249,7 +238,7 @@ def _build_retention_section(results: Tables) -> Iterator[Section]:
         },
         (
             _RETENTION_NOTE,
-            "Facts of one session are lost together, so the intervals are too narrow. To be in view is not yet to be used.",
+            "Facts of one session are lost together, so the intervals are too narrow. A fact in view is not necessarily used.",
             *([_REWORDING_NOTE] if has_rewordings else []),
         ),
     )
@@ -275,7 +264,7 @@ def _build_pathology_section(results: Tables) -> Iterator[Section]:
     if not columns and not shown_flags:
         return
     yield make_arm_section(
-        "How the agents behaved: median [least–most] per trial",
+        "Behaviour of the agents: median [min–max] per trial",
         ("n", *(PATHOLOGY_LABELS[name] for name in columns), *shown_flags),
         {
             arm: (
@@ -302,7 +291,7 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
     if not arm_regrets:
         return
     yield make_arm_section(
-        "Above the clairvoyant policy at the same budget (oracle regret)",
+        "Oracle regret: difference to the clairvoyant policy at the same budget",
         ("oracle", "pairs", "failures, points", "steps", "USD"),
         {
             one.arm: (
@@ -316,7 +305,7 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
         },
         (
             _REGRET_NOTE,
-            *([] if all(one.has_same_budget for one in arm_regrets) else ["* The oracle had another window or threshold."]),
+            *([] if all(one.has_same_budget for one in arm_regrets) else ["*: the oracle had another window or threshold."]),
             *([_NEGATIVE_REGRET_NOTE] if any(one.is_negative for one in arm_regrets) else []),
         ),
     )
@@ -324,20 +313,20 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
 
 def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) -> Section:
     return Section(
-        heading="What may be believed",
+        heading="Validity",
         notes=(
             str(compare_repeats(results)),
             _describe_placebo_checks(comparisons),
             *_describe_power(comparisons),
             *_describe_excluded_trials(results.trials),
-            *_describe_level_limits(str(results.trials["level"].iloc[0])),
+            *(text for level, text in _LEVEL_LIMITS.items() if level == results.trials["level"].iloc[0]),
         ),
     )
 
 
 def _describe_placebo_checks(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
-        return "placebo check: no two arms ran the same task and seed"
+        return "placebo check: no two arms share a task and seed"
     return str(pool_placebo_checks([one.placebo_check for one in comparisons]))
 
 
@@ -345,7 +334,7 @@ def _describe_power(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if not comparisons:
         return
     pairs = max(one.counts.pairs for one in comparisons)
-    smallest_p = f"With {format_count(pairs, 'pair')} the least p that is possible is {compute_smallest_p(pairs):.2g}."
+    smallest_p = f"With {format_count(pairs, 'pair')} the smallest possible p is {compute_smallest_p(pairs):.2g}."
     yield f"{smallest_p} {describe_detectable_effect(pairs)}"
     effects = [
         f"{100 * effect:.0f} points if {100 * share:.0f} % of pairs differ"
@@ -353,7 +342,7 @@ def _describe_power(comparisons: Sequence[Comparison]) -> Iterator[str]:
         if (effect := compute_minimum_detectable_effect(pairs, share))
     ]
     if effects:
-        yield f"Smallest true difference found in 4 of 5 studies of this size (5 % level): {'; '.join(effects)}."
+        yield f"Smallest true difference detected with 80 % power at the 5 % level: {'; '.join(effects)}."
     yield "An interval that contains 0 is not evidence of equality."
 
 
@@ -362,19 +351,18 @@ def _describe_excluded_trials(trials: pd.DataFrame) -> Iterator[str]:
     if len(lost):
         reasons = ", ".join(f"{count} × {reason}" for reason, count in lost["reason"].value_counts().items())
         all_trials = format_count(len(trials), "trial")
-        yield f"{len(lost)} of {all_trials} were lost by the machinery and are in no number above: {reasons}."
+        yield f"{len(lost)} of {all_trials} are excluded from all numbers above because of infrastructure failures: {reasons}."
 
 
-def _describe_level_limits(level: str) -> Iterator[str]:
-    if level == "L0":
-        yield (
-            "Simulated: model and summarizer are scripted. These numbers say what a policy does to a session that depends on "
-            "what it can see; they are no success rates of a real agent."
-        )
-    elif level == "L1":
-        yield "The agent is scripted, only the summarizer is real: read what summaries keep, not how often a real agent succeeds."
-    elif level == "L2-open":
-        yield "Open-loop replay: the recorded actions assume the whole history. Read sizes and costs only, never success."
+_LEVEL_LIMITS = {
+    "L0": "Simulated: model and summarizer are scripted. The numbers show the effect of a policy on a session that depends on "
+    "its view; they are not success rates of a real agent.",
+    "L1": "The agent is scripted and only the summarizer is real: the numbers show what summaries keep, not how often a real "
+    "agent succeeds.",
+    "L2-open": "Open-loop replay: the recorded actions assume the whole history. Only sizes and costs are meaningful, not "
+    "success.",
+}
+"""Limits of the conclusions by fidelity level."""
 
 
 def _format_mean(spread: Spread) -> str:

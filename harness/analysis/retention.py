@@ -1,8 +1,8 @@
-"""What compactions kept of the facts that were in view, kind by kind; kinds are never pooled.
+"""Retention of facts: which facts in view before a compaction are still in view after it, by kind of fact.
 
-Kept means that the newest value of a fact can still be read in the view by the task's patterns, as a scripted agent reads.
-What cannot may stand there in other words all the same (retained in text). Whether it is used rightly later is another
-question, since presence is not effect. Source: RESEARCH 2.6.
+A fact is kept if the patterns of the task, which a scripted agent uses to read, find its newest value in the view. A value that
+they do not find may still appear in the text in other words. A fact in view is not necessarily used correctly later.
+Kinds of facts are never pooled.
 """
 
 import numpy as np
@@ -11,34 +11,34 @@ from scipy.stats import norm
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from harness.analysis.arms import order_arms, select_valid
-from harness.analysis.statistics import estimate_rate
+from harness.analysis.statistics import ALPHA, Rate, estimate_rate
 from harness.analysis.tables import Tables
 
 FACT_KINDS = (
     *("constraint", "goal", "decision", "artifact", "value"),
     *("error", "progress", "next-step", "preference", "superseded"),
 )
-"""In the order in which they are shown."""
+"""Kinds of facts in the order in which they are shown."""
 
 
 def measure_retention(results: Tables) -> pd.DataFrame:
-    """One row per arm and kind: arm, kind, and the Rates kept, unread, used_kept, used_lost.
+    """Return one row per arm and kind of fact with the columns `arm`, `kind` and four Rates.
 
-    `kept`: of the facts in view before a compaction those in view after it;
-    `unread`: values that still stand in the text, among those that cannot be read any more and are long enough to tell;
-    `used_kept`: right uses among the next uses of facts that the compaction kept; `used_lost`: of those that it lost.
+    `kept`: facts in view before a compaction that are in view after it. `unread`: values that still appear in the text in other
+    words, among lost values long enough to be recognized. `used_kept`: correct uses among the next uses of kept facts.
+    `used_lost`: correct uses among the next uses of lost facts.
     """
-    probes = _select_valid_probes(results)
+    probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm"]], on="trial_id")
     visible_probes = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]
     groups = dict(iter(visible_probes.groupby(["arm", "kind"])))
     rows = [
         {
             "arm": arm,
             "kind": kind,
-            "kept": estimate_rate(int(group["seen_after"].sum()), len(group)),
-            "unread": _estimate_text_rate(group.loc[~group["seen_after"], "stands_after"]),
-            "used_kept": _estimate_right_use(group["used"][group["seen_after"]]),
-            "used_lost": _estimate_right_use(group["used"][~group["seen_after"]]),
+            "kept": _estimate_share(group["seen_after"]),
+            "unread": _estimate_share(group.loc[~group["seen_after"], "stands_after"].dropna()),
+            "used_kept": _estimate_share(group.loc[group["seen_after"], "used"].dropna() == "right"),
+            "used_lost": _estimate_share(group.loc[~group["seen_after"], "used"].dropna() == "right"),
         }
         for arm in order_arms(results.trials)
         for kind in FACT_KINDS
@@ -47,25 +47,15 @@ def measure_retention(results: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["arm", "kind", "kept", "unread", "used_kept", "used_lost"])
 
 
-def _select_valid_probes(results: Tables) -> pd.DataFrame:
-    return results.probes.merge(select_valid(results.trials)[["trial_id", "arm"]], on="trial_id")
-
-
-def _estimate_text_rate(values: pd.Series) -> object:
-    known = values.dropna()
-    return estimate_rate(int(known.sum()), len(known))
-
-
-def _estimate_right_use(uses: pd.Series) -> object:
-    used = uses.dropna()
-    return estimate_rate(int((used == "right").sum()), len(used))
+def _estimate_share(flags: pd.Series) -> Rate:
+    return estimate_rate(int(flags.sum()), len(flags))
 
 
 def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
-    """One row per value of a fact in a session: how many compactions it outlived since it was told.
+    """Return one row per value of a fact in a session with the number of compactions since the value was introduced.
 
-    Columns: trial_id, fact, kind, version, rounds (the compaction that lost it, or the last that it was seen at; counted from
-    its telling, from 1), lost (False = censored: the session ended or a newer value was told).
+    Columns: `trial_id`, `fact`, `kind`, `version`, `rounds` (compaction that lost the value, or else the last compaction at which
+    it was in view; counted from 1) and `lost` (False if censored: the session ended or a newer value was introduced).
     """
     keys = ["trial_id", "session_id", "fact", "version"]
     rows = probes.sort_values([*keys, "event"])
@@ -77,19 +67,18 @@ def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
     return ends[["trial_id", "fact", "kind", "version", "rounds", "lost"]]
 
 
-def estimate_survival(lifetime_rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Kaplan-Meier curve of values of one kind, from round 0 to the last at which one was seen.
+def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the Kaplan-Meier curve of values of one kind, from round 0 to the last round observed.
 
-    Columns: rounds, alive (0-1), low, high, at_risk, lost. The bounds are Greenwood's on the log(-log) scale. Facts of one
-    session are lost together, so they are too narrow.
+    Columns: `rounds`, `alive` (0 to 1), `low`, `high`, `at_risk`, `lost`. The bounds are pointwise 95 % bounds by Greenwood's
+    formula on the log(-log) scale. They are too narrow, since facts of one session are lost together.
 
     Args:
         lifetime_rows: rows of `measure_lifetimes`, at least one.
-        confidence: level of the bounds, for each round by itself.
     """
     estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))
     alive, error = np.asarray(estimate.surv_prob, dtype=float), np.asarray(estimate.surv_prob_se, dtype=float)
-    low, high = _compute_bounds(alive, error, float(norm.ppf(0.5 + confidence / 2)))
+    low, high = _compute_bounds(alive, error, float(norm.ppf(1 - ALPHA / 2)))
     whole = pd.DataFrame(
         {
             "rounds": np.append(0, estimate.surv_times).astype(int),
@@ -108,7 +97,7 @@ def estimate_survival(lifetime_rows: pd.DataFrame, confidence: float = 0.95) -> 
 
 
 def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nothing is known beyond the estimate where all or none survive."""
+    """Return the lower and upper bounds; where all or no values survive, both equal the estimate."""
     inside = (alive > 0) & (alive < 1)
     safe = np.where(inside, alive, 0.5)
     spread = z * np.where(inside, error, 0.0) / (safe * np.abs(np.log(safe)))
@@ -116,6 +105,6 @@ def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.
 
 
 def find_cliff_round(curve: pd.DataFrame) -> int | None:
-    """The first round after which fewer than half are alive; None = never seen."""
+    """Return the first round after which fewer than half of the values are in view, or None if there is none."""
     below = curve[curve["alive"] < 0.5]
     return None if below.empty else int(below["rounds"].iloc[0])

@@ -1,4 +1,4 @@
-"""What the analysis reads: four tables, whoever holds them. The store's results are such a thing; so is a selection of them."""
+"""Input of the analysis: four tables of results, read from the store or selected from other results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from harness.errors import UsageError
 
 
 class Tables(Protocol):
-    """Results of an experiment; every table has the columns that the store documents and is only read."""
+    """Results of an experiment, with the columns documented by the store. The analysis does not modify the tables."""
 
     @property
     def trials(self) -> pd.DataFrame:
@@ -24,12 +24,12 @@ class Tables(Protocol):
 
     @property
     def compactions(self) -> pd.DataFrame:
-        """One row per attempt to compact."""
+        """One row per attempted compaction."""
         ...
 
     @property
     def probes(self) -> pd.DataFrame:
-        """One row per fact at an applied compaction."""
+        """One row per fact and applied compaction."""
         ...
 
 
@@ -44,29 +44,27 @@ class Selection:
 
 
 def select(tables: Tables, trials: pd.DataFrame) -> Selection:
-    """Only these trials, with all that belongs to them."""
+    """Return the given trials with their steps, compactions and probes."""
     ids = set(trials["trial_id"])
     steps, compactions, probes = (rows[rows["trial_id"].isin(ids)] for rows in (tables.steps, tables.compactions, tables.probes))
     return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes)
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:
-    """The tables of each fidelity level, L0 first."""
+    """Return separate tables for each fidelity level, in the order of the levels' names."""
     trials = tables.trials
     levels = sorted(trials["level"].unique())
     return [tables] if len(levels) == 1 else [select(tables, trials[trials["level"] == level]) for level in levels]
 
 
 def require_single_level(rows: pd.DataFrame) -> str:
-    """The fidelity level of a table.
+    """Return the fidelity level of a table.
 
     Raises:
-        UsageError: an empty table, or rows of several levels, which are never pooled.
+        UsageError: the table is empty, or its rows have several levels, which are never pooled.
     """
     levels = sorted(rows["level"].unique())
     if len(levels) != 1:
-        level_names = " and ".join(repr(level) for level in levels) or "no row at all"
-        raise UsageError(
-            f"results of one fidelity level are needed and there is {level_names}; select one, levels are never pooled"
-        )
+        level_names = " and ".join(repr(level) for level in levels) or "no rows"
+        raise UsageError(f"expected results of one fidelity level, got {level_names}; select one level, levels are never pooled")
     return str(levels[0])

@@ -1,8 +1,8 @@
-"""Is the instrument sane? Two checks that stand beside every result.
+"""Validity checks that accompany every result: the placebo check and the A/A comparison.
 
-*Placebo*: until one of two paired arms compacts, nothing tells them apart, so their requests must be the same to the byte;
-whatever differs earlier is no effect of the policy. *A/A*: one configuration run twice gives the differences that chance
-alone makes, below which no difference between arms means anything.
+*Placebo check*: until one of two paired arms compacts, their requests must be identical to the byte. An earlier difference is not
+an effect of the policy. *A/A comparison*: one configuration that runs twice shows the differences caused by chance alone; smaller
+differences between arms mean nothing.
 """
 
 import json
@@ -19,58 +19,58 @@ from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 
 PAIR_COLUMNS = ("task", "seed", "replicate")
-"""What two trials must share to be a pair."""
+"""Columns in which the two trials of a pair agree."""
 
 CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
-"""What two trials share that are one configuration run twice, beside the configuration itself where it is recorded."""
+"""Columns in which repeated runs of one configuration agree, in addition to the recorded configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceboCheck:
-    """Whether paired requests were equal until the first compaction of either trial."""
+    """Number of pairs whose requests were equal until the first compaction of either trial."""
 
     pairs: int
     equal_pairs: int
-    """Pairs with equal requests at every step that was compared."""
+    """Pairs with equal requests at every compared step."""
     compared_steps: int
-    """Steps compared, over all pairs."""
+    """Number of compared steps of all pairs."""
     different_first_requests: int
-    """Pairs whose very first requests differ: these were not the same task."""
+    """Pairs whose first requests differ, which means that the tasks were not the same."""
     earliest_difference: int | None
-    """The least step at which a pair differs, from 1; None when all are equal."""
+    """First step at which any pair differs, from 1; None if all pairs are equal."""
 
     @property
     def has_passed(self) -> bool:
-        """Every pair was equal, and there was something to compare."""
+        """Whether at least one step was compared and all pairs were equal."""
         return self.compared_steps > 0 and self.equal_pairs == self.pairs
 
     def __str__(self) -> str:
         if self.compared_steps == 0:
-            return "placebo check: nothing to compare"
+            return "placebo check: no steps to compare"
         pairs = format_count(self.pairs, "pair")
-        head = f"placebo check: {self.equal_pairs} of {pairs} sent equal requests until the first compaction"
+        head = f"placebo check: {self.equal_pairs} of {pairs} sent identical requests until the first compaction"
         if self.has_passed:
             return f"{head} ({format_count(self.compared_steps, 'step')} compared)"
         if self.different_first_requests:
-            return f"{head}; {self.different_first_requests} differ from the first request on, so they were not the same task"
+            return f"{head}; {self.different_first_requests} differ from the first request on, so their tasks were not the same"
         return (
-            f"{head}; the earliest difference is at step {self.earliest_difference}: something other than the policy "
-            "told these arms apart (a model that does not repeat itself does this)"
+            f"{head}; the earliest difference is at step {self.earliest_difference} and is not an effect of the policy: for "
+            "example, the model may be nondeterministic"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestDigests:
-    """What the trials of an experiment sent, step by step, and how long nothing had been done to it."""
+    """Digests of the requests of all trials, and the step of each trial's first compaction."""
 
     digests: Mapping[str, Sequence[str]]
-    """Of each request of a trial, in order; nothing of a trial without steps."""
+    """Digests of the requests of a trial in order, by trial id; trials without steps are missing."""
     first_compaction_steps: Mapping[str, int]
-    """The step of a trial's first applied compaction; nothing of a trial without one."""
+    """Step of the first applied compaction by trial id; trials without a compaction are missing."""
 
     @classmethod
     def from_results(cls, results: Tables) -> Self:
-        """Those of all trials."""
+        """Collect the digests of all trials."""
         steps = results.steps[["trial_id", "step", "request_digest"]].sort_values(["trial_id", "step"])
         applied = results.compactions[results.compactions["status"] == "applied"]
         return cls(
@@ -79,11 +79,11 @@ class RequestDigests:
         )
 
     def list_digests(self, trial_id: str) -> Sequence[str]:
-        """The digests of one trial."""
+        """Return the digests of one trial in order, or an empty sequence."""
         return self.digests.get(trial_id, ())
 
     def check_placebo(self, pairs: pd.DataFrame) -> PlaceboCheck:
-        """Compare the requests of paired trials up to the first compaction of either; pairs are as `pair_trials` gives them."""
+        """Compare the requests of paired trials, a result of `pair_trials`, up to the first compaction of either trial."""
         differences = [self._find_first_difference(a, b) for a, b in _list_trial_id_pairs(pairs)]
         differ = [step for step, _ in differences if step is not None]
         return PlaceboCheck(
@@ -95,7 +95,7 @@ class RequestDigests:
         )
 
     def _find_first_difference(self, a: str, b: str) -> tuple[int | None, int]:
-        """The first step that differs (None = none does) and how many steps were compared."""
+        """Return the first step that differs, or None, and the number of compared steps."""
         until = min(self.first_compaction_steps.get(a, inf), self.first_compaction_steps.get(b, inf))
         sent_a, sent_b = self.list_digests(a), self.list_digests(b)
         length = int(min(len(sent_a), len(sent_b), until - 1))
@@ -107,29 +107,29 @@ class RequestDigests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatComparison:
-    """One configuration run again with another seed of the model: the A/A comparison."""
+    """A/A comparison: outcomes of one configuration that ran again with another seed of the model."""
 
     counts: PairedCounts
     equal_request_pairs: int
-    """Pairs whose requests are equal from beginning to end."""
+    """Pairs in which all requests are equal."""
 
     def __str__(self) -> str:
         n = self.counts.pairs
         if n == 0:
-            return "A/A: no configuration ran twice, so the differences that chance makes are not known"
+            return "A/A: no configuration ran twice, so the differences caused by chance are unknown"
         return (
-            f"A/A: the same configuration run again came out differently in {self.counts.discordant_pairs} of {n} "
+            f"A/A: running the same configuration again changed the outcome in {self.counts.discordant_pairs} of {n} "
             f"pairs; {self.equal_request_pairs} of {n} repeated every request"
         )
 
 
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """Trials of two arms side by side: one row per task, seed and replicate that both have.
+    """Return the trials of two arms side by side: one row per task, seed and replicate that both arms have.
 
-    Its columns are those three, and `trial_id`, `success` and what else is asked for with `_a` and `_b`.
+    The columns are `task`, `seed` and `replicate`, and `trial_id`, `success` and the requested columns, each with `_a` and `_b`.
 
     Raises:
-        UsageError: an arm has several trials of one task, seed and replicate, so it is more than one configuration.
+        UsageError: an arm has several trials of one task, seed and replicate, so it contains several configurations.
     """
     for side in (a, b):
         _refuse_duplicates(side)
@@ -144,22 +144,24 @@ def _refuse_duplicates(trials: pd.DataFrame) -> None:
         first = duplicates.iloc[0]
         raise UsageError(
             f"arm {first['arm']!r} has several trials of task {first['task']!r}, seed {first['seed']}, replicate "
-            f"{first['replicate']}: different configurations stand under one name; keep one of them"
+            f"{first['replicate']}: several configurations share this name; keep one of them"
         )
 
 
 def compare_repeats(results: Tables) -> RepeatComparison:
-    """Compare every trial that is a repeat with the first run of its configuration."""
+    """Compare every repeated run with the first run of its configuration."""
     pairs = pair_repeats(select_valid(results.trials))
     requests = RequestDigests.from_results(results)
     same = sum(requests.list_digests(a) == requests.list_digests(b) for a, b in _list_trial_id_pairs(pairs))
-    return RepeatComparison(
-        counts=PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"])), equal_request_pairs=same
-    )
+    counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
+    return RepeatComparison(counts=counts, equal_request_pairs=same)
 
 
 def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row per repeat, beside the first run of its configuration: their `trial_id`, `arm` and `success` with `_a` and `_b`."""
+    """Return one row per repeated run, paired with the first run of its configuration.
+
+    The columns include `trial_id`, `arm` and `success`, each with `_a` for the first run and `_b` for the repeat.
+    """
     trials = trials.assign(configuration=trials["config_json"].map(_drop_replicate))
     repeat_columns = [*CONFIGURATION_COLUMNS, "configuration", "trial_id", "arm", "success"]
     first, again = trials.loc[trials["replicate"] == 0, repeat_columns], trials.loc[trials["replicate"] > 0, repeat_columns]
@@ -173,7 +175,7 @@ def _drop_replicate(config_json: str) -> str:
 
 
 def pool_placebo_checks(checks: Sequence[PlaceboCheck]) -> PlaceboCheck:
-    """Several checks as one."""
+    """Return one check with the pairs of all given checks."""
     return PlaceboCheck(
         pairs=sum(one.pairs for one in checks),
         equal_pairs=sum(one.equal_pairs for one in checks),

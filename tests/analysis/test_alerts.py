@@ -1,6 +1,7 @@
 """The three alerts of S3.17: what they measure, and on which side of their thresholds they go off."""
 
 import itertools
+from math import inf
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_a_value_at_the_threshold_does_not_go_off_and_the_next_one_does():
         assert not alert.should_fire(float("nan"))
     assert [(alert.threshold, alert.window_seconds, alert.severity) for alert in ALERTS] == [
         (0.1, 300.0, "warning"),
-        (0.7, None, "warning"),
+        (0.7, inf, "warning"),
         (10.0, 3600.0, "critical"),
     ]
 

@@ -2,11 +2,14 @@
 
 import json
 import re
+from math import isnan
 
 import pytest
 
 from harness.analysis.arms import (
+    Spread,
     estimate_exposure,
+    estimate_success,
     find_arm,
     order_arms,
     read_policy_field,
@@ -24,7 +27,7 @@ from tests.analysis.made import grid, results
 def test_a_trial_that_the_machinery_lost_is_in_no_number_but_is_counted(reason):
     found = results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": reason, "success": False}])
     (arm,) = summarize_arms(found)
-    assert (arm.success.successes, arm.success.trials, arm.excluded_trials) == (1, 1, 1)
+    assert (estimate_success(arm.trials).successes, len(arm.trials), arm.counts["set aside"]) == (1, 1, 1)
     assert list(select_excluded(found.trials)["reason"]) == [reason]
 
 
@@ -33,27 +36,27 @@ def test_a_crashed_trial_is_set_aside_whatever_reason_it_gives():
     assert select_valid(found.trials).empty
 
 
-@pytest.mark.parametrize(("reason", "field"), [("max_steps", "step_limit_trials"), ("overflow", "overflow_trials")])
-def test_what_an_arm_led_to_counts_against_it(reason, field):
+@pytest.mark.parametrize(("reason", "label"), [("max_steps", "step limit"), ("overflow", "overflow")])
+def test_what_an_arm_led_to_counts_against_it(reason, label):
     (arm,) = summarize_arms(results([{"status": "failed", "reason": reason, "success": False, "score": 0.0}]))
-    assert getattr(arm, field) == 1
-    assert (arm.success.successes, arm.success.trials) == (0, 1)
+    assert arm.counts[label] == 1
+    assert (estimate_success(arm.trials).successes, len(arm.trials)) == (0, 1)
 
 
 def test_a_missed_treatment_is_counted():
     (arm,) = summarize_arms(results([{"seed": 0, "treatment": "partly"}, {"seed": 1, "treatment": "not at all"}, {"seed": 2}]))
-    assert arm.untreated_trials == 2
+    assert arm.counts["treatment missed"] == 2
 
 
 @pytest.mark.parametrize(
-    ("activity", "field"),
-    [("never fired", "never_fired"), ("no effect", "no_effect"), ("summarizer never asked", "never_asked")],
+    ("activity", "label"),
+    [("never fired", "never fired"), ("no effect", "no effect"), ("summarizer never asked", "never asked")],
 )
-def test_an_inert_policy_is_counted_by_how_it_is_inert(activity, field):
+def test_an_inert_policy_is_counted_by_how_it_is_inert(activity, label):
     others = [{"seed": 1, "activity": "active"}, {"seed": 2, "activity": "control"}, {"seed": 3, "activity": None}]
     lost = {"seed": 4, "activity": activity, "status": "failed", "reason": "sandbox_error"}
     (arm,) = summarize_arms(results([{"seed": 0, "activity": activity}, *others, lost]))
-    assert getattr(arm, field) == arm.never_fired + arm.no_effect + arm.never_asked == 1
+    assert arm.counts[label] == sum(arm.counts[name] for name in ("never fired", "no effect", "never asked")) == 1
 
 
 def test_exposure_is_the_share_with_a_compaction():
@@ -63,12 +66,13 @@ def test_exposure_is_the_share_with_a_compaction():
 
 def test_spreads_are_of_single_trials_and_costs_are_summed():
     (arm,) = summarize_arms(results([{"seed": i, "steps": steps, "cost_usd": 2.0} for i, steps in enumerate((10, 40, 20))]))
-    assert (arm.steps.median, arm.steps.low, arm.steps.high, arm.cost_usd.total) == (20, 10, 40, 6)
+    steps = Spread.from_values(arm.trials["steps"])
+    assert (steps.median, steps.low, steps.high, Spread.from_values(arm.trials["cost_usd"]).total) == (20, 10, 40, 6)
 
 
 def test_an_unknown_price_is_unknown_and_not_nothing():
     (arm,) = summarize_arms(results([{"cost_usd": None}]))
-    assert arm.cost_usd.total != arm.cost_usd.total
+    assert isnan(Spread.from_values(arm.trials["cost_usd"]).total)
 
 
 def test_levels_are_never_pooled():
@@ -144,7 +148,7 @@ def test_an_arm_is_found_by_its_name_or_its_values(selection, arm):
 @pytest.mark.parametrize(
     ("selection", "error", "words"),
     [
-        ({"threshold": 0.5}, UsageError, "leaves 2 arms: '0.5, 4', '0.5, 10'; give more values"),
+        ({"threshold": 0.5}, UsageError, "matches 2 arms: '0.5, 4', '0.5, 10'; give more values"),
         ({"threshold": 0.6}, UsageError, "no arm has {'threshold': 0.6}; the arms are 'control', '0.5, 4'"),
         ({"treshold": 0.5}, UnknownName, "policy.threshold"),
         ({"seed": 0}, UnknownName, "path of a trial: 'seed'"),
@@ -158,5 +162,5 @@ def test_values_that_leave_no_arm_or_several_are_refused_with_the_candidates(sel
 
 def test_an_ambiguous_end_of_a_path_is_refused():
     rows = [{"config_json": json.dumps({"policy": {"size": 1}, "sandbox": {"size": 1}})}]
-    with pytest.raises(UsageError, match=r"'size' may be any of policy.size, sandbox.size; write the whole path"):
+    with pytest.raises(UsageError, match=r"'size' is ambiguous: policy.size, sandbox.size; give the whole path"):
         find_arm(results(rows).trials, {"size": 1})

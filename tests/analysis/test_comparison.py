@@ -53,7 +53,7 @@ def test_lost_and_lonely_trials_are_counted_and_in_no_number():
     rows += [{"arm": "b", "seed": 2, "status": "crashed", "reason": "crashed"}]
     found = compare(results(rows), "a", "b")
     assert (found.counts.pairs, found.unpaired_trials, found.excluded_trials) == (2, 2, 1)
-    assert "1 trial lost by the machinery, in no number" in str(found)
+    assert "1 trial excluded because of infrastructure failures" in str(found)
 
 
 def test_pairs_in_which_a_policy_did_nothing_are_told_of():

@@ -63,7 +63,7 @@ def test_one_task_is_resampled_by_seed_and_says_so():
     found = compute_paired_ratio(ratio_pairs([1.0, 3.0, 2.0], [2.0, 2.0, 2.0]), "x")
     assert (found.unit, found.unit_count) == ("seed", 3)
     assert "3 seeds" in found.warning
-    assert "nothing about other tasks" in found.warning
+    assert "does not apply to other tasks" in found.warning
 
 
 def test_a_single_unit_has_no_interval():

@@ -11,7 +11,7 @@ from tests.analysis.test_regret import arm
 from tests.analysis.test_retention import probe
 
 WATCHED = dict.fromkeys(("execution_calls", *PATHOLOGY_LABELS), 0) | {"thrash": False}
-BEHAVIOUR = ("What compactions kept", "How the agents behaved", "Above the clairvoyant policy")
+BEHAVIOUR = ("Facts kept in view", "Behaviour of the agents", "Oracle regret")
 """Beginnings of the headings of sections about behaviour."""
 
 
@@ -41,7 +41,7 @@ def test_rows_are_as_wide_as_their_table():
 
 def test_what_must_be_known_to_believe_a_number_is_always_there():
     text = said(small())
-    for part in ("A/A: ", "placebo check: ", "the least p that is possible", "not evidence of equality", "Simulated", "Holm"):
+    for part in ("A/A: ", "placebo check: ", "the smallest possible p", "not evidence of equality", "Simulated", "Holm"):
         assert part in text
 
 
@@ -63,7 +63,7 @@ def test_an_arm_that_differs_in_what_no_column_tells_was_not_run_again():
 def test_another_arm_can_be_asked_for():
     arm = "keep_last=4 summarizer=scripted/oracle threshold=0.5"
     headings = [one.heading for one in build_sections(grid(), arm) if "against" in one.heading]
-    assert headings == [f"On the same task and seed, against: {arm}"]
+    assert headings == [f"Paired comparison on the same task and seed, against: {arm}"]
     with pytest.raises(UnknownName):
         said(small(), "no such arm")
 
@@ -75,9 +75,9 @@ def test_a_control_that_overflowed_is_named_for_what_it_is():
 @pytest.mark.parametrize(
     ("activity", "column", "said_of_it"),
     [
-        ("never fired", "never fired", "never due, so this is a control"),
-        ("no effect", "no effect", "never changed the view, so this is a control"),
-        ("summarizer never asked", "never asked", "its summarizer was never asked"),
+        ("never fired", "never fired", "never triggered, so the arm is a control"),
+        ("no effect", "no effect", "never changed the view, so the arm is a control"),
+        ("summarizer never asked", "never asked", "the summarizer was never called"),
     ],
 )
 def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is_counted(activity, column, said_of_it):
@@ -85,7 +85,7 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
     some = [{"arm": "some", "seed": seed, "activity": kind} for seed, kind in enumerate((activity, "active"))]
     tables = results([*idle, *some])
     text = said(tables)
-    assert f"Inert in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace("due and ", "")
+    assert f"Inert in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace("triggered but ", "")
     outcomes = next(iter(build_sections(tables)))
     at = outcomes.columns.index(column)
     assert [row[at] for row in outcomes.rows] == ["2", "1"]
@@ -97,19 +97,21 @@ def test_where_every_policy_acted_nothing_is_said_of_inert_ones():
 
 def test_lost_trials_are_listed_with_their_reasons():
     text = said(results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": "sandbox_error"}]))
-    assert "1 of 2 trials were lost by the machinery" in text
+    assert "1 of 2 trials are excluded" in text
     assert "1 × sandbox_error" in text
 
 
 def test_without_control_and_repeats_the_first_arm_is_what_others_are_compared_with():
     found = list(build_sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
-    assert [one.heading for one in found if "against" in one.heading] == ["On the same task and seed, against: a"]
+    assert [one.heading for one in found if "against" in one.heading] == [
+        "Paired comparison on the same task and seed, against: a"
+    ]
 
 
 def test_an_experiment_of_one_arm_is_reported_without_comparisons():
     text = said(results([{"seed": s} for s in range(3)]))
     assert "3/3, 100 % [44, 100]" in text
-    assert "no two arms ran the same task and seed" in text
+    assert "no two arms share a task and seed" in text
     assert "against" not in text
 
 
@@ -117,9 +119,7 @@ def test_an_experiment_whose_trials_were_all_lost_is_reported():
     assert "0/0" in said(results([{"status": "crashed", "reason": "crashed"}]))
 
 
-@pytest.mark.parametrize(
-    ("level", "warned"), [("L0", "Simulated"), ("L1", "scripted"), ("L2-open", "never success"), ("L3", None)]
-)
+@pytest.mark.parametrize(("level", "warned"), [("L0", "Simulated"), ("L1", "scripted"), ("L2-open", "not success"), ("L3", None)])
 def test_each_level_says_what_it_is_no_evidence_of(level, warned):
     text = said(results([{"level": level}]))
     assert warned in text if warned else "Simulated" not in text
@@ -138,7 +138,7 @@ def test_retention_has_a_column_for_each_kind_and_a_row_for_each_arm_with_probes
     section = behaviour_of(
         [*arm("a", "keep-last", [True]), *arm("none", "none", [True])],
         [probe(), probe(fact="b", seen_after=False), probe(fact="c", kind="value")],
-    )["What compactions kept in view"]
+    )["Facts kept in view by compactions"]
     assert section.columns == ("arm", "n", "constraint", "value")
     assert section.rows == (("a", "3", "50 [9, 91]", "100 [21, 100]"),)
 
@@ -148,7 +148,9 @@ def test_values_in_other_words_have_a_column_where_there_are_any():
         probe(fact="b", seen_after=False, stands_after=True),
         probe(fact="c", kind="value", seen_after=False, stands_after=False),
     ]
-    section = behaviour_of([*arm("a", "keep-last", [True]), *arm("none", "none", [True])], rows)["What compactions kept in view"]
+    section = behaviour_of([*arm("a", "keep-last", [True]), *arm("none", "none", [True])], rows)[
+        "Facts kept in view by compactions"
+    ]
     assert section.columns[-1] == "lost, but in text"
     assert section.rows[0][-1] == "1 of 2"
     assert section.notes[-1].startswith("Lost, but in text")
@@ -159,7 +161,7 @@ def test_only_pathologies_that_tell_an_arm_from_the_control_are_shown():
         *arm("a", "keep-last", [True, True], **WATCHED | {"reacquisitions": 3, "thrash": True, "retrieval_calls": 7}),
         *arm("none", "none", [True, True], **WATCHED | {"retrieval_calls": 7}),
     ]
-    section = behaviour_of(trials)["How the agents behaved"]
+    section = behaviour_of(trials)["Behaviour of the agents"]
     assert section.columns == ("arm", "n", "fetched again", "thrash")
     assert section.rows == (("none", "2", "0 [0–0]", "0"), ("a", "2", "3 [3–3]", "2"))
 
@@ -174,7 +176,7 @@ def test_regret_names_the_oracle_and_marks_another_budget():
         *arm("none", "none", [True], threshold_tokens=None),
         *arm("best", "oracle", [True]),
     ]
-    section = behaviour_of(trials)["Above the clairvoyant policy at the same budget (oracle regret)"]
+    section = behaviour_of(trials)["Oracle regret"]
     assert [row[:4] for row in section.rows] == [
         ("none", "best *", "1", "+0 [-79, +79]"),
         ("a", "best", "1", "+100 [-12, +100]"),
@@ -184,8 +186,8 @@ def test_regret_names_the_oracle_and_marks_another_budget():
 
 def test_that_the_oracle_is_no_bound_of_every_policy_is_said_where_an_arm_did_better():
     best = arm("best", "oracle", [True, False], steps=90)
-    heading = "Above the clairvoyant policy at the same budget (oracle regret)"
+    heading = "Oracle regret"
     worse, better = ({"steps": steps} for steps in (90, 89))
     assert len(behaviour_of([*best, *arm("a", "keep-last", [True, False], **worse)])[heading].notes) == 1
     for done in (arm("a", "keep-last", [True, True], **worse), arm("a", "keep-last", [True, False], **better)):
-        assert "an arm did better than the oracle" in behaviour_of([*best, *done])[heading].notes[-1]
+        assert "the arm did better than the oracle" in behaviour_of([*best, *done])[heading].notes[-1]

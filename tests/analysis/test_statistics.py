@@ -1,23 +1,22 @@
 """Intervals, tests and power against published numbers, exact enumeration and laws."""
 
 from itertools import product
-from math import comb, isnan
+from math import comb, isnan, sqrt
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 from harness.analysis.statistics import (
+    REQUIRED_DISCORDANT_PAIRS,
     PairedCounts,
     adjust_holm,
     compute_best_case_detectable_effect,
     compute_mcnemar_p,
     compute_minimum_detectable_effect,
     compute_newcombe_interval,
-    compute_required_pairs,
     compute_smallest_p,
-    count_required_discordant_pairs,
     describe_detectable_effect,
     describe_evidence,
     estimate_rate,
@@ -170,15 +169,25 @@ def test_holm_never_lowers_a_p_value(values):
     ("discordance", "difference", "pairs"),
     [(0.10, 0.05, 312), (0.16, 0.02, 3138), (0.16, 0.05, 500), (0.20, 0.08, 243), (0.26, 0.15, 89)],
 )
-def test_pairs_needed_follow_the_known_formula(discordance, difference, pairs):
-    assert compute_required_pairs(discordance, difference) == pytest.approx(pairs, abs=1)
+def test_the_smallest_effect_follows_the_known_formula_for_the_number_of_pairs(discordance, difference, pairs):
+    assert compute_minimum_detectable_effect(pairs, discordance) == pytest.approx(difference, rel=0.01)
 
 
-@given(st.integers(30, 5000), st.floats(0.05, 1))
-def test_the_smallest_effect_is_the_one_that_needs_exactly_these_pairs(pairs, discordance):
+@given(st.integers(4, 5000), st.floats(0.05, 1))
+def test_the_smallest_effect_needs_exactly_these_pairs(pairs, discordance):
     effect = compute_minimum_detectable_effect(pairs, discordance)
-    if effect is not None:
-        assert compute_required_pairs(discordance, effect) == pytest.approx(pairs, rel=1e-6)
+    largest = required_pairs(discordance, discordance)
+    if effect is None:
+        assert largest > pairs * (1 - 1e-9)
+    else:
+        assert required_pairs(discordance, effect) == pytest.approx(pairs, rel=1e-6)
+        assert largest <= pairs * (1 + 1e-9)
+
+
+def required_pairs(discordance, difference):
+    """Pairs that detect a difference, by the usual formula."""
+    z_alpha, z_power = norm.ppf(0.975), norm.ppf(0.8)
+    return ((z_alpha * sqrt(discordance) + z_power * sqrt(discordance - difference**2)) / difference) ** 2
 
 
 @pytest.mark.parametrize(("pairs", "points"), [(50, 15.5), (100, 11.1), (500, 5.0)])
@@ -198,14 +207,12 @@ def test_too_few_pairs_detect_nothing():
 def test_the_best_case_has_the_power_that_it_promises(pairs):
     effect = compute_best_case_detectable_effect(pairs)
     assert effect is not None
-    chance = sum(
-        comb(pairs, k) * effect**k * (1 - effect) ** (pairs - k) for k in range(count_required_discordant_pairs(), pairs + 1)
-    )
+    chance = sum(comb(pairs, k) * effect**k * (1 - effect) ** (pairs - k) for k in range(REQUIRED_DISCORDANT_PAIRS, pairs + 1))
     assert chance == pytest.approx(0.8, abs=1e-6)
 
 
 def test_six_pairs_in_one_direction_are_the_least_that_the_exact_test_accepts():
-    assert count_required_discordant_pairs() == 6
+    assert REQUIRED_DISCORDANT_PAIRS == 6
     assert compute_mcnemar_p(PairedCounts(only_a=6)) <= 0.05 < compute_mcnemar_p(PairedCounts(only_a=5))
     assert compute_best_case_detectable_effect(5) is None
     assert compute_smallest_p(8) == compute_mcnemar_p(PairedCounts(only_a=8))
@@ -215,7 +222,7 @@ def test_few_pairs_are_called_examples_whatever_their_interval_says():
     pairs = PairedCounts(only_a=2)
     assert compute_newcombe_interval(pairs).low > 0
     assert "examples, not as evidence" in describe_detectable_effect(2)
-    assert describe_evidence(pairs) == "Nothing is shown."
+    assert describe_evidence(pairs) == "No difference is shown."
 
 
 @pytest.mark.parametrize(
@@ -223,7 +230,7 @@ def test_few_pairs_are_called_examples_whatever_their_interval_says():
     [
         (PairedCounts(both=5, only_b=3), "not evidence of equality"),
         (PairedCounts(only_a=5, neither=3), "a hint"),
-        (PairedCounts(only_a=8), "both the interval and the exact test leave out 0"),
+        (PairedCounts(only_a=8), "Both the interval and the exact test exclude 0"),
     ],
 )
 def test_words_follow_the_interval_and_the_test(pairs, said):

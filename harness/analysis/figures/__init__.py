@@ -1,5 +1,5 @@
-"""One figure a module: `table(results)` computes what is drawn, `draw(table)` draws it; tests look at the table.
+"""Figures, one per module: `table(results)` computes the data, and `draw(table)` draws them; tests check the table.
 
-Every chart says its fidelity level, what each axis counts and in which unit, how many trials it rests on, and the interval of
-every estimate. Colours can be told apart by colour-blind readers, and a chart of the same table is the same file, byte for byte.
+Every chart shows its fidelity level, the unit of each axis, the number of trials and the interval of every estimate. The colours
+are distinguishable for colour-blind readers. Equal tables give identical files.
 """

@@ -1,8 +1,8 @@
-"""How long do facts outlive compactions? Kaplan-Meier curves by round, one panel for each kind of fact.
+"""Survival of facts over compactions: Kaplan-Meier curves by round, one panel per kind of fact.
 
-A value lives from its telling to the first compaction after which it cannot be read in the view; what is never lost, or is
-replaced by a newer value, is censored. Each line is an arm, or a value of the grid's first named axis where there are many
-arms: facts of all its arms together, never of several kinds.
+A value lives from its introduction to the first compaction after which it cannot be read in the view. A value that is never lost,
+or that is replaced by a newer value, is censored. Each line is an arm. If there are many arms, each line is a value of one axis
+of the grid and combines the facts of all arms with that value. Kinds of facts are never combined.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.analysis.arms import order_arms, select_valid, tabulate_axes
-from harness.analysis.figures.style import MUTED_COLOUR, PALETTE, TEXT_COLOUR, add_header, add_legend, draw_chart, make_figure
+from harness.analysis.figures.style import MUTED_COLOUR, PALETTE, add_header, add_legend, draw_chart, make_figure
 from harness.analysis.formatting import format_label
 from harness.analysis.retention import FACT_KINDS, estimate_survival, find_cliff_round, measure_lifetimes
 from harness.analysis.tables import Tables, require_single_level
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 COLUMNS = ("kind", "group", "place", "rounds", "alive", "low", "high", "at_risk", "lost", "cliff_round", "sessions", "level")
 MAX_GROUPS = len(PALETTE)
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (7, 2)), "-")
-"""Lines differ in more than colour."""
+"""Line styles, so that lines differ in more than colour."""
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """One row per kind of fact, group and round at which one was lost or last seen; round 0 is the telling.
+    """Return one row per kind of fact, group and round in which a value was lost or last seen; round 0 is the introduction.
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | kind | str | of the facts |
+    | kind | str | kind of the facts |
     | group | str | arm, or value of an axis |
-    | place | int | of the group in the legend, from 0 |
-    | rounds | int | compactions since the telling |
+    | place | int | position of the group in the legend, from 0 |
+    | rounds | int | compactions since the value was introduced |
     | alive, low, high | float | share of values still in view, 0 to 1, with pointwise 95 % bounds (Greenwood) |
-    | at_risk, lost | int | values |
-    | cliff_round | Int64 | of the whole curve: first round after which fewer than half are in view; missing = none was seen |
-    | sessions | int | that the group's curve of this kind rests on |
-    | level | str | fidelity |
+    | at_risk, lost | int | number of values |
+    | cliff_round | Int64 | first round of the curve after which fewer than half are in view; missing if there is none |
+    | sessions | int | number of sessions behind the curve |
+    | level | str | fidelity level |
     """
     trials = select_valid(results.trials)
     trials = trials[trials["trial_id"].isin(results.probes["trial_id"])]
@@ -49,9 +49,7 @@ def table(results: Tables) -> pd.DataFrame:
     lives = lives.assign(group=lives["trial_id"].map(groups))
     order = {name: place for place, name in enumerate(dict.fromkeys(groups.values()))}
     curves = [
-        _add_cliff_round(estimate_survival(rows)).assign(
-            kind=kind, group=group, place=order[group], sessions=rows["trial_id"].nunique()
-        )
+        _estimate_curve(rows).assign(kind=kind, group=group, place=order[group], sessions=rows["trial_id"].nunique())
         for kind in FACT_KINDS
         for group in order
         if len(rows := lives[(lives["kind"] == kind) & (lives["group"] == group)])
@@ -59,12 +57,13 @@ def table(results: Tables) -> pd.DataFrame:
     return pd.concat(curves, ignore_index=True).assign(level=require_single_level(trials))[list(COLUMNS)]
 
 
-def _add_cliff_round(curve: pd.DataFrame) -> pd.DataFrame:
+def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
+    curve = estimate_survival(lifetime_rows)
     return curve.assign(cliff_round=pd.Series(find_cliff_round(curve), index=curve.index, dtype="Int64"))
 
 
 def _group_trials(trials: pd.DataFrame) -> dict[str, str]:
-    """The group of each trial by its id, groups in the order in which they are shown."""
+    """Return the group of each trial by trial id, in the order in which groups are shown."""
     arms = order_arms(trials)
     rows = sorted(zip(trials["arm"], trials["trial_id"], strict=True), key=lambda row: arms.index(row[0]))
     if len(arms) <= MAX_GROUPS:
@@ -80,10 +79,10 @@ def _group_trials(trials: pd.DataFrame) -> dict[str, str]:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the table of this figure; with `ax` its first kind is drawn there, by itself.
+    """Draw the chart; if `ax` is given, draw only the panel of the first kind of fact on it.
 
     Raises:
-        UsageError: an empty table, or several levels.
+        UsageError: the table is empty, or it has several fidelity levels.
     """
     message = "no fact was probed at a compaction, so there is no retention to draw"
     return draw_chart(table, ax, _draw_figure, _draw_first_kind, empty_message=message)
@@ -91,8 +90,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
 
 def _draw_first_kind(ax: "Axes", table: pd.DataFrame) -> None:
     _draw_panel(ax, table, _list_kinds(table)[0])
-    ax.set_xlabel("compactions since told (count)", color=TEXT_COLOUR)
-    ax.set_ylabel("in view (share of values)")
+    ax.set(xlabel="compactions since introduced (count)", ylabel="in view (share of values)")
 
 
 def _list_kinds(table: pd.DataFrame) -> list[str]:
@@ -114,10 +112,10 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     for row in axes:
         row[0].set_ylabel("in view (share of values)")
     for place in range(max(0, len(kinds) - across), len(kinds)):
-        axes.flat[place].set_xlabel("compactions since told (count)")
+        axes.flat[place].set_xlabel("compactions since introduced (count)")
     _add_legend(figure, table)
     values = int(table.loc[table["rounds"] == 0, "at_risk"].sum())
-    about = f"{values} told values, by kind; band: pointwise 95 %, too narrow, since facts of one session are lost together"
+    about = f"{values} values of facts, by kind; band: pointwise 95 %, too narrow because facts of one session are lost together"
     add_header(figure, "How long facts stay in view", about, level)
     return figure
 
@@ -130,9 +128,8 @@ def _draw_panel(ax: "Axes", table: pd.DataFrame, kind: str) -> None:
         ax.step(x, ordered["alive"], where="post", linewidth=1.5, zorder=3, **line)
         ax.fill_between(x, ordered["low"], ordered["high"], step="post", color=line["color"], alpha=0.13, linewidth=0, zorder=1)
     ax.axhline(0.5, color=MUTED_COLOUR, linewidth=0.7, linestyle=(0, (1, 2)), zorder=0.5)
-    ax.set_title(f"{kind} (n = {int(rows.loc[rows['rounds'] == 0, 'at_risk'].sum())})")
-    ax.set_xlim(0, max(1, max_rounds))
-    ax.set_ylim(-0.03, 1.04)
+    values = int(rows.loc[rows["rounds"] == 0, "at_risk"].sum())
+    ax.set(title=f"{kind} (n = {values})", xlim=(0, max(1, max_rounds)), ylim=(-0.03, 1.04))
     ax.grid(axis="y")
 
 

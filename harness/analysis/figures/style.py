@@ -1,13 +1,12 @@
-"""The look of every chart, in one place: colours, sizes, the fidelity label, and files that repeat byte for byte.
+"""Style of all charts: colours, sizes, the badge with the fidelity level, and reproducible image files.
 
-Figures are made without pyplot, so drawing leaves no global state behind, works in threads, and a figure shows itself in a
-notebook exactly once.
+Figures are made without pyplot. Therefore drawing leaves no global state, works in threads, and a notebook shows each figure
+exactly once.
 """
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Okabe and Ito's colours, the strong ones first; their yellow is too pale for a line on white."""
+"""Colours of Okabe and Ito, strongest first, without yellow, which is too pale for a line on white."""
 
 SUCCESS_COLOUR, FAILURE_COLOUR = "#0072B2", "#E69F00"
 TEXT_COLOUR, MUTED_COLOUR, FAINT_COLOUR = "#1a1a1a", "#5f6570", "#d9dce1"
@@ -69,24 +68,11 @@ RC_PARAMS: Mapping[str, Any] = {
 
 @contextmanager
 def apply_style() -> Iterator[None]:
-    """Draw in the house's style; settings outside are left as they were."""
+    """Apply the style of all charts within the context; matplotlib's global settings are restored afterwards."""
     from matplotlib import rc_context
 
     with rc_context(dict(RC_PARAMS)):  # type: ignore[arg-type]  # a literal of all known names
         yield
-
-
-@cache
-def _load_figure_class() -> type[Any]:
-    from matplotlib.figure import Figure
-
-    class NotebookFigure(Figure):
-        """A figure that a notebook can show without pyplot."""
-
-        def _repr_png_(self) -> bytes:
-            return render_png(self)
-
-    return NotebookFigure
 
 
 def draw_chart(
@@ -101,13 +87,13 @@ def draw_chart(
 
     Args:
         table: rows of one fidelity level.
-        ax: where to draw; None = a figure of its own.
-        draw_figure: makes the figure from the table and the level in words.
-        draw_axes: draws the table, or its single panel, on given axes.
-        empty_message: error for an empty table.
+        ax: axes to draw on; None creates a figure.
+        draw_figure: function that creates the figure from the table and the label of the fidelity level.
+        draw_axes: function that draws the table, or its single panel, on given axes.
+        empty_message: message of the error for an empty table.
 
     Raises:
-        UsageError: an empty table, or several levels.
+        UsageError: the table is empty, or it has several fidelity levels.
     """
     if table.empty:
         raise UsageError(empty_message)
@@ -121,16 +107,18 @@ def draw_chart(
 
 
 def make_figure(width_inches: float, height_inches: float) -> "Figure":
-    """An empty figure that belongs to nobody else."""
+    """Return an empty figure that is independent of pyplot and that notebooks show as PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
-    figure: Figure = _load_figure_class()(figsize=(width_inches, height_inches), dpi=DOTS_PER_INCH)
+    figure = Figure(figsize=(width_inches, height_inches), dpi=DOTS_PER_INCH)
+    figure._repr_png_ = lambda: render_png(figure)  # type: ignore[attr-defined]
     FigureCanvasAgg(figure)
     return figure
 
 
 def render_png(figure: "Figure") -> bytes:
-    """The figure as a PNG that is the same, byte for byte, for the same figure."""
+    """Return the figure as PNG; equal figures give identical bytes."""
     file = BytesIO()
     with apply_style():
         figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
@@ -138,7 +126,7 @@ def render_png(figure: "Figure") -> bytes:
 
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
-    """Write the figure as PNG, whole or not at all."""
+    """Write the figure as a PNG file and return its path; no partial file is left if writing fails."""
     path = Path(path)
     part = path.with_suffix(".part")
     part.write_bytes(render_png(figure))
@@ -147,44 +135,28 @@ def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
 
 
 def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
-    """Title on the left, what it rests on below, and the fidelity level as a badge on the right."""
-    width = float(figure.get_figwidth())
-    figure.suptitle(f"{title}\n ", x=0.1 / width, ha="left", fontsize=10.5, fontweight="bold", color=TEXT_COLOUR, linespacing=1.5)
-    height = float(figure.get_figheight())
-    figure.text(0.1 / width, 1 - 0.33 / height, about, ha="left", va="top", fontsize=8, color=MUTED_COLOUR)
-    add_level_badge(figure, level)
-
-
-def add_level_badge(figure: "Figure", level: str) -> None:
-    """Say on the chart itself how real its data are."""
+    """Add the title, a line about the underlying data, and a badge with the fidelity level at the right."""
     width, height = float(figure.get_figwidth()), float(figure.get_figheight())
+    figure.suptitle(f"{title}\n ", x=0.1 / width, ha="left", fontsize=10.5, fontweight="bold", color=TEXT_COLOUR, linespacing=1.5)
+    figure.text(0.1 / width, 1 - 0.33 / height, about, ha="left", va="top", fontsize=8, color=MUTED_COLOUR)
     box = {"boxstyle": "round,pad=0.35", "facecolor": "#f2f3f5", "edgecolor": FAINT_COLOUR, "linewidth": 0.8}
-    figure.text(
-        1 - 0.12 / width,
-        1 - 0.09 / height,
-        level,
-        ha="right",
-        va="top",
-        fontsize=8,
-        fontweight="bold",
-        color=MUTED_COLOUR,
-        bbox=box,
-    )
+    font: dict[str, Any] = {"fontsize": 8, "fontweight": "bold", "color": MUTED_COLOUR}
+    figure.text(1 - 0.12 / width, 1 - 0.09 / height, level, ha="right", va="top", bbox=box, **font)
 
 
 def describe_excluded_repeats(table: pd.DataFrame) -> str:
-    """What to say behind the number of sessions where repeats of an arm (A/A) are not among them; empty = nothing."""
+    """Return a remark on excluded A/A repeats, to follow a number of sessions; empty if there are none."""
     repeats = table.attrs.get("repeats", 0)
     return f" (without {repeats} A/A repeats)" if repeats else ""
 
 
 def add_footer(figure: "Figure", text: str) -> None:
-    """A quiet line below the axes: how to read marks and intervals."""
+    """Add a small line below the axes that explains marks and intervals."""
     figure.supxlabel(text, x=0.1 / float(figure.get_figwidth()), ha="left", fontsize=7.5, color=MUTED_COLOUR)
 
 
 def add_legend(figure: "Figure", handles: "Sequence[Artist]", handle_ems: float) -> None:
-    """Add a legend below the axes, in as many columns as fit; `handle_ems` is the length of a line in it."""
+    """Add a legend below the axes in as many columns as fit; `handle_ems` is the length of its line samples in ems."""
     widest = max(len(str(handle.get_label())) for handle in handles)
     column_inches = 0.058 * widest + (handle_ems + 2.6) * LEGEND_POINTS / 72
     columns = max(1, min(len(handles), int(float(figure.get_figwidth()) / column_inches)))

@@ -1,7 +1,7 @@
-"""Does an early threshold or a short memory cost success? Success over threshold × kept messages, a panel per summarizer.
+"""Success rate by threshold and number of kept messages, with one panel per summarizer.
 
-A cell shows what it rests on: successes and trials, their share, and Wilson's interval, so that a colour made of two trials
-cannot pass for a result.
+Each cell shows successes and trials, their share and Wilson's interval, so that a colour based on two trials is not mistaken for
+a result.
 """
 
 from math import nan
@@ -32,19 +32,19 @@ CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """One row per cell of the grid; `attrs["repeats"]` says how many repeats (A/A) of its cells are left out.
+    """Return one row per cell of the grid; `attrs["repeats"]` is the number of excluded repeats (A/A) of its cells.
 
-    A cell is a policy over everything else: all other axes, and an arm beside the grid that has the same. Trials of earlier plans
-    are in none.
+    A cell pools all trials with the same summarizer, threshold and `keep_last`, over all other axes and including arms beside the
+    grid. Trials of earlier plans are excluded.
 
     | column | dtype | unit |
     | --- | --- | --- |
     | summarizer | str | model that writes the summaries |
-    | threshold | object | share of the available window, 0–1 (float); or tokens (int), as a quantile where it was told so (str) |
-    | keep_last | int | messages left whole |
-    | successes, trials | int | trials; repeats (A/A) are left out |
-    | share, low, high | float | rate of success and its 95 % Wilson interval, 0–1 |
-    | level | str | fidelity |
+    | threshold | object | share of the available window, 0 to 1 (float), tokens (int), or a quantile of tokens (str) |
+    | keep_last | int | number of recent messages kept unchanged |
+    | successes, trials | int | number of trials, without repeats (A/A) |
+    | share, low, high | float | success rate and its 95 % Wilson interval, 0 to 1 |
+    | level | str | fidelity level |
     """
     trials = select_valid(drop_earlier_plans(results).trials)
     share, tokens = read_policy_field(trials, "threshold"), read_specified_field(trials, "trigger_tokens")
@@ -53,37 +53,31 @@ def table(results: Tables) -> pd.DataFrame:
     grid_trials = cells.dropna(subset=list(KEY_COLUMNS))
     first_runs = grid_trials.query("replicate == 0")
     groups = first_runs.groupby(list(KEY_COLUMNS), sort=False)
-    rows = [
-        (
-            *key,
-            (rate := estimate_success(group)).successes,
-            rate.trials,
-            rate.share,
-            rate.low,
-            rate.high,
-            require_single_level(group),
-        )
-        for key, group in sorted(groups, key=lambda one: [build_sort_key(value) for value in one[0]])
-    ]
-    thresholds = pd.Series([row[1] for row in rows], dtype=object)  # else a number of tokens beside a share becomes a share
+    rows = []
+    for key, group in sorted(groups, key=lambda one: [build_sort_key(value) for value in one[0]]):
+        rate = estimate_success(group)
+        rows.append((*key, rate.successes, rate.trials, rate.share, rate.low, rate.high, require_single_level(group)))
+    thresholds = pd.Series(
+        [row[1] for row in rows], dtype=object
+    )  # object, so that a number of tokens beside a share stays an integer
     cell_table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(threshold=thresholds)
     cell_table.attrs["repeats"] = len(grid_trials) - len(first_runs)
     return cell_table
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the table of this figure; with `ax` its single panel is drawn there.
+    """Draw the chart; if `ax` is given, draw the panel of the only summarizer on it.
 
     Raises:
-        UsageError: an empty table, several levels, or several summarizers for one `ax`.
+        UsageError: the table is empty, it has several fidelity levels, or `ax` is given and there are several summarizers.
     """
-    message = "no trial has a policy with threshold, keep_last and summarizer, so there is no such grid to draw"
+    message = "no trial has a policy with threshold, keep_last and summarizer, so there is no heat map to draw"
     return draw_chart(table, ax, _draw_figure, _draw_single_panel, empty_message=message)
 
 
 def _draw_single_panel(ax: "Axes", table: pd.DataFrame) -> None:
     if (panels := table["summarizer"].nunique()) > 1:
-        raise UsageError(f"one ax holds one panel and there are {panels} summarizers; select one or leave ax out")
+        raise UsageError(f"ax holds one panel, but there are {panels} summarizers; select one of them or omit ax")
     _draw_panel(ax, table, _list_axis_values(table))
 
 
@@ -115,7 +109,7 @@ def _format_tick(value: object) -> str:
 
 
 def _describe_threshold_axis(thresholds: list[Any]) -> str:
-    """Of the thresholds on an axis; a chart may have those of several policies."""
+    """Return the label of the threshold axis, which may mix shares and tokens of several policies."""
     tokens = "tokens; q = quantile of uncompressed contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
     shares = [isinstance(one, float) for one in thresholds]
     if all(shares):
@@ -138,8 +132,7 @@ def _draw_panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]]) ->
     ax.grid(which="minor", color="white", linewidth=2.0)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
-    ax.set_xlabel("keep-last (messages)")
-    ax.set_ylabel(_describe_threshold_axis(rows))
+    ax.set(xlabel="keep-last (messages)", ylabel=_describe_threshold_axis(rows))
     return image
 
 

@@ -1,14 +1,15 @@
-"""How full was the context at each step? Saw-teeth of every session, with threshold, window and compaction marks.
+"""Tokens in view at each step of every session, with threshold, window and compactions.
 
-A grid becomes small multiples: one axis down, one across, a third as colour; each line is one session. A session grows from
-step to step, falls where it is compacted (triangle), and ends in a dot (success) or a cross (failure).
+A grid of arms becomes a grid of panels: one axis is shown in rows, one in columns and a third by colour. Each line is one
+session. The line rises from step to step and falls at each compaction (triangle). It ends in a dot (success) or a cross
+(failure).
 """
 
 import json
-from collections.abc import Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import select_valid, tabulate_axes
@@ -26,11 +27,11 @@ COLUMNS = ("trial_id", "row", "column", "line", "reference", "seed", "step", *TO
 MAX_PANELS = 24
 MAX_COLUMNS = 4
 CROWDED_SESSIONS = 6
-"""More sessions in a panel than this are drawn lighter."""
+"""Number of sessions in a panel above which lines are drawn lighter."""
 
 
 class _PanelPosition(NamedTuple):
-    """Where a session is drawn."""
+    """Panel and colour of a session."""
 
     row: str = ""
     column: str = ""
@@ -39,19 +40,19 @@ class _PanelPosition(NamedTuple):
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """One row per step of every trial that counts; repeats (A/A) are left out, `attrs["repeats"]` says how many.
+    """Return one row per step of every trial that counts, without repeats (A/A); `attrs["repeats"]` is their number.
 
     | column | dtype | unit |
     | --- | --- | --- |
     | trial_id | str | |
-    | row, column, line | str | panel and colour: values of the grid's axes, or the arm |
-    | reference | bool | an arm beside the grid, drawn faintly in every panel |
-    | seed, step | int | steps count from 1 |
-    | view_tokens | float | tokens sent at this step, estimated |
-    | tokens_before | float | tokens just before the compaction that this step began with, estimated; NaN = none |
-    | threshold_tokens, window_tokens | float | tokens; NaN = none, unknown |
-    | success | bool | of the trial |
-    | level | str | fidelity |
+    | row, column, line | str | panel and colour: values of axes of the grid, or the arm |
+    | reference | bool | whether the arm is outside the grid; it is drawn faintly in every panel |
+    | seed, step | int | seed of the trial; number of the step, from 1 |
+    | view_tokens | float | estimated tokens sent at this step |
+    | tokens_before | float | estimated tokens before the compaction at this step; NaN if there was none |
+    | threshold_tokens, window_tokens | float | tokens; NaN if the policy has no threshold or the window is unknown |
+    | success | bool | whether every check of the trial passed |
+    | level | str | fidelity level |
     """
     valid_trials = select_valid(results.trials)
     trials = valid_trials.query("replicate == 0")
@@ -59,9 +60,8 @@ def table(results: Tables) -> pd.DataFrame:
     positions = pd.DataFrame(list(assigned.values()), columns=list(_PanelPosition._fields), index=pd.Index(assigned, dtype="str"))
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
-    shown_trials = trials[["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]].join(
-        positions, on="trial_id"
-    )
+    trial_columns = ["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]
+    shown_trials = trials[trial_columns].join(positions, on="trial_id")
     steps = results.steps[["trial_id", "step", "view_tokens"]].merge(shown_trials, on="trial_id").merge(drops, how="left")
     steps[list(TOKEN_COLUMNS)] = steps[list(TOKEN_COLUMNS)].astype(float)
     steps["window_tokens"] = steps["window_tokens"].where(steps["window_tokens"] > 0)
@@ -72,23 +72,18 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
-    """Threshold down, a named choice across, the rest into the colour; without a grid every arm has a panel of its own."""
+    """Return panel and colour by trial id: threshold in rows, a named choice in columns, other axes by colour.
+
+    Without a grid every arm has its own panel.
+    """
     long = tabulate_axes(trials)
     varied_axes = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
     if not varied_axes:
         return {one.trial_id: _PanelPosition(column=str(one.arm)) for one in trials.itertuples()}
-    order = sorted(
-        varied_axes, key=lambda axis: (axis != _THRESHOLD_AXIS, _is_numeric(long[long["axis"] == axis]["value"]), axis)
-    )
+    numeric = {axis: all(isinstance(value, int | float) for value in rows["value"]) for axis, rows in long.groupby("axis")}
+    order = sorted(varied_axes, key=lambda axis: (axis != "policy.threshold", numeric[axis], axis))
     values = {trial_id: dict(zip(rows["axis"], rows["value"], strict=True)) for trial_id, rows in long.groupby("trial_id")}
     return {one.trial_id: _build_position(values.get(one.trial_id, {}), order, str(one.arm)) for one in trials.itertuples()}
-
-
-_THRESHOLD_AXIS = "policy.threshold"
-
-
-def _is_numeric(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) for value in values)
 
 
 def _build_position(values: dict[str, Any], order: list[str], arm: str) -> _PanelPosition:
@@ -105,12 +100,12 @@ def _format_axis_value(name: str, value: Any) -> str:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the table of this figure; with `ax` all of its sessions are drawn there, whatever panel they belong to.
+    """Draw the chart; if `ax` is given, draw the sessions of all panels on it.
 
     Raises:
-        UsageError: an empty table, or several levels.
+        UsageError: the table is empty, or it has several fidelity levels.
     """
-    message = "no step of a trial that counts was stored, so there is no token curve to draw"
+    message = "no trial that counts has stored steps, so there is no token curve to draw"
     return style.draw_chart(table, ax, _draw_figure, _draw_all_sessions, empty_message=message)
 
 
@@ -124,14 +119,14 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     panels = _arrange_panels(grid)
     rows, columns = max(place[0] for place in panels.values()) + 1, max(place[1] for place in panels.values()) + 1
     figure = style.make_figure(max(5.6, 2.55 * columns + 0.9), 1.62 * rows + 1.55)
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    axes: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     colours, beside = _assign_colours(grid), table[table["reference"]]
     for (row, column), (y, x) in panels.items():
         inside = grid[(grid["row"] == row) & (grid["column"] == column)]
         _draw_panel(axes[y][x], pd.concat([beside, inside]), colours)
         axes[y][x].set_title(", ".join(format_label(one, 44) for one in (row, column) if one), fontsize=8)
-    for ax in [ax for y, line in enumerate(axes) for x, ax in enumerate(line) if (y, x) not in set(panels.values())]:
-        ax.set_visible(False)
+    for y, x in np.ndindex(rows, columns):
+        axes[y][x].set_visible((y, x) in panels.values())
     _finish_axes(axes[rows - 1][0], table)
     _add_legend(figure, table, colours)
     trials = format_count(table["trial_id"].nunique(), "session")
@@ -141,7 +136,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def _arrange_panels(grid: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
-    """(row, column) of the table -> (row, column) of the figure."""
+    """Return the place of each panel: labels of row and column in the table -> row and column in the figure."""
     keys = grid[["row", "column"]].drop_duplicates()
     rows, columns = sorted(keys["row"].unique(), key=_build_number_key), sorted(keys["column"].unique(), key=_build_number_key)
     pairs = [(row, column) for row in rows for column in columns if ((keys["row"] == row) & (keys["column"] == column)).any()]
@@ -160,12 +155,12 @@ def _build_number_key(label: str) -> tuple[float, str]:
 
 
 def _describe_omitted_panels(grid: pd.DataFrame, panels: dict[tuple[str, str], tuple[int, int]]) -> str:
-    there = len(grid[["row", "column"]].drop_duplicates())
-    return f"; {len(panels)} of {there} panels" if there > len(panels) else ""
+    panel_count = len(grid[["row", "column"]].drop_duplicates())
+    return f"; {len(panels)} of {panel_count} panels" if panel_count > len(panels) else ""
 
 
 def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
-    """A colour for each value of the third axis; without one for each seed, while there are colours enough."""
+    """Return a colour for each value of the third axis, or else for each seed if there are enough colours."""
     lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
     if len(lines) > 1:
         return {name: style.PALETTE[place % len(style.PALETTE)] for place, name in enumerate(lines)}
@@ -216,7 +211,7 @@ def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
 
 
 def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
-    """Name a line at its left end, where sessions are still short."""
+    """Label a horizontal line at its left end, where sessions are still short."""
     ax.annotate(
         text,
         (0, tokens),
@@ -233,10 +228,8 @@ def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
 
 def _finish_axes(ax: "Axes", table: pd.DataFrame) -> None:
     tops = [table["view_tokens"].max(), table["tokens_before"].max(), 1.12 * table["window_tokens"].max()]
-    ax.set_ylim(0, 1.02 * float(pd.Series(tops).max()))
-    ax.set_xlim(0, 1.03 * table["step"].max())
-    ax.set_xlabel("step (count)")
-    ax.set_ylabel("view (tokens)")
+    ax.set(xlim=(0, 1.03 * table["step"].max()), ylim=(0, 1.02 * float(pd.Series(tops).max())))
+    ax.set(xlabel="step (number)", ylabel="view (tokens)")
 
 
 def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str]) -> None:

@@ -56,7 +56,7 @@ def test_every_panel_names_its_kind_its_n_and_its_units():
     assert [ax.get_title(loc="left") for ax in shown] == [
         f"{kind} (n = 6)" for kind in ("constraint", "artifact", "value", "error", "progress")
     ]
-    assert {ax.get_xlabel() for ax in shown} <= {"", "compactions since told (count)"}
+    assert {ax.get_xlabel() for ax in shown} <= {"", "compactions since introduced (count)"}
     assert {ax.get_ylabel() for ax in shown} == {"", "in view (share of values)"}
     assert style.render_png(figure) == style.render_png(figure)
 

@@ -76,7 +76,7 @@ def test_a_cell_that_was_not_run_stays_empty():
 def test_other_policies_have_no_such_map():
     table = success_heatmap.table(results([{"policy_json": '{"kind":"none"}'}]))
     assert table.empty
-    with pytest.raises(UsageError, match="no such grid"):
+    with pytest.raises(UsageError, match="no heat map"):
         success_heatmap.draw(table)
 
 

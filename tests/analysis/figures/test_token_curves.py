@@ -65,7 +65,7 @@ def test_what_is_not_known_is_not_drawn(missing):
 
 def test_axes_have_units_and_the_chart_its_level():
     figure = token_curves.draw(token_curves.table(grid(seeds=(0,))))
-    assert "step (count)" in {ax.get_xlabel() for ax in figure.axes}
+    assert "step (number)" in {ax.get_xlabel() for ax in figure.axes}
     assert "view (tokens)" in {ax.get_ylabel() for ax in figure.axes}
     assert "L0 simulated" in {text.get_text() for text in figure.texts}
 
