@@ -1,4 +1,4 @@
-"""Finding tasks by name, or in a file."""
+"""Loading of tasks by name or from a file."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The hunt is real: the tests fail before and pass after, the first fix is refused, and forgetting costs what it should."""
+"""The task `bug-hunt`: tests fail before the fix and pass after it, the first fix is refused, and forgotten facts fail checks."""
 
 import re
 import shutil
@@ -15,13 +15,13 @@ EFFECTS = (
     *("note_01", "note_03", "first_patch", "first_try", "second_patch", "second_try", "regression_test"),
     *("changelog", "announce", "report", "handover"),
 )
-"""The steps that the checks look at."""
+"""Names of the steps whose effects the checks examine."""
 TESTS = "python3 tools/run_tests.py"
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The case as it is closed under seed 1."""
+    """Return the workspace of seed 1 after the whole script."""
     task = make_bug_hunt(1)
     return carried_out(task, tmp_path_factory.mktemp("closed"), task.values, EFFECTS)
 

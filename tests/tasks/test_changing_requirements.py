@@ -1,4 +1,4 @@
-"""The newest rule counts, and who loses it is confidently wrong."""
+"""The task `changing-requirements`: only the newest rule is right, and an agent that loses it writes the outdated one."""
 
 import functools
 import re
@@ -65,7 +65,7 @@ def test_sheets_of_the_old_rules_are_set_anew() -> None:
 
 @pytest.mark.bubblewrap
 def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -> None:
-    """Extractive summaries keep the prompt, which tells the old rules, and lose a message that says it in other words."""
+    """Extractive summaries keep the prompt with the old rules and lose a later message in other words."""
     values = draw_values(1)
     run = simulate(task(), KeepLast(summarizer="scripted/extractive"))
     assert {"interval", "first_bus"} <= run.failed_checks

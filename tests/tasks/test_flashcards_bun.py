@@ -1,4 +1,4 @@
-"""The task `flashcards-bun`: its pages, its program on Bun, its grader."""
+"""The task `flashcards-bun`: pages, program on Bun, and grader."""
 
 import contextlib
 import re
@@ -20,7 +20,7 @@ bun = pytest.mark.bun
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The program of seed 1, as the script builds it."""
+    """Return the workspace of seed 1 with the program that the script builds."""
     return built(make_flashcards_bun(1), tmp_path_factory.mktemp("program"), make_flashcards_bun(1).values, EFFECTS)
 
 
@@ -133,7 +133,7 @@ def test_the_runner_of_tests_repeats_to_the_byte_and_tells_of_a_failure(program,
 @bun
 @pytest.mark.bubblewrap
 def test_in_a_sandbox_bun_leaves_nothing_outside_of_the_workspace(program):
-    """Otherwise the action cache would remember no command after the first one."""
+    """Check that tests leave no files behind, since such files would make every later command miss the action cache."""
     with contextlib.closing(open_sandbox("bubblewrap", session_id="bun-leaves", runtime="bun")) as sandbox:
         sandbox.start()
         for path in program.rglob("*.*"):

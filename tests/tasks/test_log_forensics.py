@@ -1,4 +1,4 @@
-"""The task `log-forensics`: its logs, its needles, its grader."""
+"""The task `log-forensics`: logs, messages to be found, and grader."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(open_case|seal)|sed -i|> report/people"
 CLIP = 10_000
-"""What one output shows, in characters."""
+"""Maximum number of characters of one output."""
 RESTING = {
     fact.name: {check.name for check in make_log_forensics(1).checks if fact.name in check.required_facts} for fact in FACTS
 }
@@ -21,7 +21,7 @@ NEEDLES = [fact for fact in FACTS if fact.said_in == "output" and fact.recover]
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory):
-    """The workspace of seed 1, as the script leaves it."""
+    """Return the workspace of seed 1 after the whole script."""
     return built(make_log_forensics(1), tmp_path_factory.mktemp("answered"), make_log_forensics(1).values, EFFECTS)
 
 

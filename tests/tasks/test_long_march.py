@@ -1,4 +1,4 @@
-"""Each knob of `long-march` does what it says, in the sessions that are marched and not in the plan alone."""
+"""Each setting of `long-march` has its effect in simulated sessions, not only in the schedule."""
 
 import functools
 import itertools
@@ -47,7 +47,7 @@ def marched(world: World) -> Run:
 
 
 def tellings(fact: Fact, world: World) -> list[tuple[int, str]]:
-    """Step and value of each telling of a fact by prompt, page or report; the prompt is step 0."""
+    """Return step and value of each statement of a fact by prompt, page or report; the prompt is step 0."""
     told = []
     for event in marched(world).list_events(MessageAdded):
         text = "\n".join(result.output for result in event.message.results) or event.message.text
@@ -57,7 +57,7 @@ def tellings(fact: Fact, world: World) -> list[tuple[int, str]]:
 
 
 def used(fact: Fact, world: World) -> int:
-    """The step whose reply writes the note of a fact."""
+    """Return the step whose message writes the note of a fact."""
     path = f"notes/{fact.name.replace('_', '')}.md"
     events = marched(world).list_events(MessageAdded)
     return next(event.step - 1 for event in events for call in event.message.calls if path in call.arguments_json)
@@ -139,14 +139,14 @@ def test_what_is_said_once_is_not_said_again_and_asking_does_harm() -> None:
 
 
 def outputs(run: Run) -> list[tuple[str, str]]:
-    """Key argument and output of each call."""
+    """Return key argument and output of each call."""
     results = [result.output for event in run.list_events(MessageAdded) for result in event.message.results]
     return [(key, output) for (_, key), output in zip(run.call_keys, results, strict=True)]
 
 
 @pytest.mark.bubblewrap
 def test_when_nothing_of_the_march_is_in_view_the_log_tells_where_it_stands() -> None:
-    """Nothing but the newest reply is kept, and summaries are empty: no post is walked twice."""
+    """No post is walked twice even if only the newest message is kept and summaries are empty."""
     policy = KeepLast(threshold=0.2, keep_last=1, summarizer="scripted/empty")
     run = simulate(march(replace(BASE, update_rate=0.0, recoverable_share=1.0)), policy, window_tokens=24_000)
     assert run.compactions
@@ -171,7 +171,7 @@ def test_a_correction_that_is_forgotten_leaves_the_old_number_in_use() -> None:
     ("world", "named"),
     [
         (World(steps=30), "world.steps"),
-        (World(steps=10_001), r"world.steps: .* at most 10000 \(got 10001\)"),
+        (World(steps=10_001), r"world.steps: .* at most 10000 steps \(got 10001\)"),
         (World(tokens_per_step=20), "world.tokens_per_step"),
         (World(use_lag_steps=1), "world.use_lag_steps"),
         (World(use_lag_steps=4, redundancy=5), "world.redundancy"),

@@ -1,4 +1,4 @@
-"""The sweep is real: the tests pass before and after, the old name is gone or kept as demanded, and forgetting costs."""
+"""The task `rename-sweep`: tests pass throughout, the old name remains only where it must, and forgotten facts fail checks."""
 
 import re
 import shutil
@@ -12,18 +12,18 @@ from harness.tasks.rename_sweep.facts import draw_values
 from tests.tasks.workshop import carried_out, do, failed, grade, lay, shell
 
 LOOKS = ("orient", "state", "suite_", "read_", "lines_", "test_", "half_way", "strays_known", "what_is_left")
-"""How the names of steps begin that change nothing."""
+"""Prefixes of the names of steps that change nothing."""
 TESTS = "python3 tools/run_tests.py"
 
 
 def deeds(task: Task) -> list[str]:
-    """The steps that the checks look at."""
+    """Names of the steps whose effects the checks examine."""
     return [step.name for step in task.script.steps if not step.name.startswith(LOOKS)]
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of seed 1 when the sweep is through."""
+    """Return the workspace of seed 1 after the whole script."""
     task = make_rename_sweep(1)
     return carried_out(task, tmp_path_factory.mktemp("swept"), task.values, deeds(task))
 
@@ -34,7 +34,7 @@ def copied(swept: Path, tmp_path: Path) -> Path:
 
 
 def holding(root: Path, name: str) -> set[str]:
-    """Modules of the package in which a name stands."""
+    """Return the modules of the package that contain a name."""
     texts = {path.relative_to(root).as_posix(): path.read_text() for path in (root / "quay").rglob("*.py")}
     return {path for path, text in texts.items() if re.search(rf"\b{name}\b", text)}
 

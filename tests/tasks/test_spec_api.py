@@ -1,4 +1,4 @@
-"""The task `spec-api`: its pages, its client, its grader."""
+"""The task `spec-api`: pages, client, and grader."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(enroll|push|conform|changelog)"
 CLIP = 10_000
-"""What one output shows, in characters."""
+"""Maximum number of characters of one output."""
 RESTING = {fact.name: {check.name for check in make_spec_api(1).checks if fact.name in check.required_facts} for fact in FACTS}
 
 
@@ -21,7 +21,7 @@ def pages(seed):
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    """The client of seed 1, as the script builds it."""
+    """Return the workspace of seed 1 with the client that the script builds."""
     return built(make_spec_api(1), tmp_path_factory.mktemp("client"), make_spec_api(1).values, EFFECTS)
 
 

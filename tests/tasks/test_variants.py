@@ -1,4 +1,4 @@
-"""Each knob that every task has does what it says, in the sessions that are run and not in the texts alone."""
+"""Each setting that every task supports has its effect in simulated sessions, not only in the texts."""
 
 import functools
 import re
@@ -20,7 +20,7 @@ TASKS = sorted(set(SUITE) - {"long-march"})
 LAG = 12
 ALL = World(use_lag_steps=LAG, redundancy=3, update_rate=0.5, recoverable_share=0.5)
 NAME = "rename-sweep"
-"""Of the task whose sessions are looked at."""
+"""Name of the task whose sessions are simulated."""
 
 
 def turned(world: World, seed: int = 1, name: str = NAME) -> Task:
@@ -33,7 +33,7 @@ def session(world: World) -> Run:
 
 
 def told(fact: Fact, world: World) -> list[tuple[int, str]]:
-    """Request and value of each telling of a fact by the user; 1 = the first request."""
+    """Return request number and value of each statement of a fact by the user; 1 is the first request."""
     found = []
     for event in session(world).list_events(MessageAdded):
         if event.message.role == "user":
@@ -42,14 +42,14 @@ def told(fact: Fact, world: World) -> list[tuple[int, str]]:
 
 
 def needed(fact: Fact) -> list[int]:
-    """The steps of the script whose words or calls hold a fact."""
+    """Return the steps of the script that use a fact."""
     steps = enumerate(turned(World()).script.steps, start=1)
     return [number for number, step in steps if f"${{{fact.name}}}" in str((step.text, step.calls, step.repairs))]
 
 
 @functools.cache
 def first_uses(world: World) -> dict[str, int]:
-    """The request at which each fact was used first."""
+    """Return the number of the request that first used each fact."""
     task = turned(world)
     needs = {step.name: step.required_facts for step in task.script.steps}
     used: dict[str, int] = {}
@@ -60,7 +60,7 @@ def first_uses(world: World) -> dict[str, int]:
 
 
 def asked(task: Task) -> list[Fact]:
-    """The facts that stand in the request as the task has it."""
+    """Return the facts that the unchanged request states."""
     return [fact for fact in task.facts if fact.said_in == "prompt"]
 
 

@@ -1,4 +1,4 @@
-"""A script carried out with known values, without a model and without a sandbox: what an agent that forgets nothing leaves."""
+"""Execution of scripts with known values, without a model and without a sandbox, as by an agent that forgets nothing."""
 
 import re
 import subprocess
@@ -22,14 +22,14 @@ ENVIRONMENT = {
 
 @dataclass
 class Result:
-    """A tool result as the model sees it."""
+    """Tool result as the model sees it."""
 
     output: str
     well: bool
 
 
 def lay(task: Task, root: Path) -> Path:
-    """The workspace as the agent finds it."""
+    """Write the initial workspace of a task to a folder."""
     for path, text in task.workspace:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
@@ -50,20 +50,20 @@ def _ran(root: Path, command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def run(root: Path, command: str) -> Result:
-    """A command in the workspace."""
+    """Run a command in the workspace and return its result."""
     done = _ran(root, command)
     output = f"exit code {done.returncode}\n{done.stdout}" + (f"\n[stderr]\n{done.stderr}" if done.stderr else "")
     return Result(output, done.returncode == 0)
 
 
 def shell(root: Path, command: str) -> tuple[int, str]:
-    """Exit status and output of a command in the workspace."""
+    """Run a command in the workspace and return exit status and output."""
     done = _ran(root, command)
     return done.returncode, done.stdout + done.stderr
 
 
 def act(root: Path, tool: str, arguments: Mapping[str, str]) -> Result:
-    """The four tools, as far as the script uses them."""
+    """Carry out a call of one of the four standard tools."""
     if tool == "execute_command":
         return run(root, arguments["command"])
     path = root / arguments["path"]
@@ -80,17 +80,17 @@ def act(root: Path, tool: str, arguments: Mapping[str, str]) -> Result:
 
 
 def do(root: Path, call: CallTemplate, values: Mapping[str, str]) -> Result:
-    """A call of the script with known values."""
+    """Carry out a call of the script with known values."""
     return act(root, call.tool, {name: Template(text).substitute(values) for name, text in call.arguments})
 
 
 def final(step: Step) -> tuple[CallTemplate, ...]:
-    """The calls that count in the end: those of the repair, if the first cut has to be mended."""
+    """Return the calls of the repair, if a step has one, followed by the calls of the step."""
     return (*(call for repair in step.repairs for call in repair.calls), *step.calls)
 
 
 def carried_out(task: Task, root: Path, values: Mapping[str, str], steps: Iterable[str]) -> Path:
-    """The workspace after these steps of the script, in the order of the script; what mends a step is done before it."""
+    """Carry out the named steps in the order of the script, each after its repair, and return the workspace."""
     lay(task, root)
     wanted = set(steps)
     for step in task.script.steps:
@@ -101,7 +101,7 @@ def carried_out(task: Task, root: Path, values: Mapping[str, str], steps: Iterab
 
 
 def built(task: Task, root: Path, values: Mapping[str, str], effects: str) -> Path:
-    """Carry out every write, and every command in which the regular expression `effects` is found; all must end well."""
+    """Carry out every write and every command that matches the regular expression `effects`; all must succeed."""
     lay(task, root)
     for step in task.script.steps:
         for call in final(step):
@@ -113,7 +113,7 @@ def built(task: Task, root: Path, values: Mapping[str, str], effects: str) -> Pa
 
 
 def rewritten(task: Task, root: Path, fact: str, value: str) -> bool:
-    """Write the files that tell a fact once more, with another value; False if a command tells it too, which is not done."""
+    """Write the files that contain a fact again, with another value; return False if a command contains the fact as well."""
     values, told = {**task.values, fact: value}, "${" + fact + "}"
     telling = [call for step in task.script.steps for call in final(step) if any(told in text for _, text in call.arguments)]
     for call in telling:
@@ -123,7 +123,7 @@ def rewritten(task: Task, root: Path, fact: str, value: str) -> bool:
 
 
 def grade(task: Task, root: Path) -> dict[str, str]:
-    """The verdict of each check: `pass` or `fail ...`."""
+    """Run the grader and return the verdict of each check: `pass` or `fail DETAIL`."""
     for path, text in list_grader_files(task.grader, "n0nce"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
@@ -135,5 +135,5 @@ def grade(task: Task, root: Path) -> dict[str, str]:
 
 
 def failed(verdicts: Mapping[str, str]) -> set[str]:
-    """Names of the checks that did not pass."""
+    """Return the names of the checks that did not pass."""
     return {name for name, verdict in verdicts.items() if verdict != "pass"}

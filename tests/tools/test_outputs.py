@@ -1,4 +1,4 @@
-"""Searching and paging through saved outputs (S3.22)."""
+"""Search and paging in saved outputs (S3.22)."""
 
 import json
 import re

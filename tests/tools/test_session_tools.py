@@ -1,4 +1,4 @@
-"""What tools a session has under a policy, and what becomes of a long output on its way from tool to log and back."""
+"""Tools of a session under each policy, and the path of a long output from tool to log and back."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The four tools over a real sandbox (S0.1), and what of a result the model gets to see (S0.9)."""
+"""The four standard tools in a real sandbox (S0.1), and the limits on their results (S0.9)."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A finished build, made once for all tests that only look at it, or at a copy."""
+"""Finished workspace of the task, built once for all tests that read it or copy it."""
 
 import shutil
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from tests.tasks.flashcards.reference import Agent, Build
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """The whole script carried out with all its commands, under seed 1."""
+    """Carry out the whole script with all its commands under seed 1."""
     task = make_flashcards(1)
     return Agent(task, tmp_path_factory.mktemp("reference"), task.values).finish()
 
 
 @pytest.fixture
 def copied(reference: Build, tmp_path: Path) -> Callable[[], Path]:
-    """Fresh copies of the finished workspace."""
+    """Return a function that copies the finished workspace."""
     numbers = iter(range(1000))
     return lambda: Path(shutil.copytree(reference.root, tmp_path / f"copy{next(numbers)}"))

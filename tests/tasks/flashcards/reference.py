@@ -1,4 +1,4 @@
-"""The script carried out with known values, without a model: what an agent that forgets nothing sees and leaves behind."""
+"""Execution of the script with known values, without a model: messages and workspace of an agent that forgets nothing."""
 
 import json
 from collections.abc import Mapping
@@ -12,30 +12,30 @@ from harness.transcript import read_outcome
 from tests.tasks.workshop import Result, act, lay
 
 STATEFUL = ("tools/reserve.py", "tools/ingest.py", "tools/changelog.py")
-"""Commands that leave something behind that the grader looks at."""
+"""Pattern of the commands with effects that the grader examines."""
 
 
 @dataclass
 class Build:
-    """A workspace and everything that was said and seen while it was built."""
+    """Workspace, with every message sent while it was built."""
 
     root: Path
     messages: list[Message] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    """Steps that failed and had no repair for it."""
+    """Steps that failed without a repair."""
     repaired: list[str] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
-    """By step: how many messages there were when it ended well."""
+    """Number of messages after the success of each step, by step."""
 
 
 class Agent:
-    """Carries a script out; `only_effects` leaves out whatever does not change the final workspace."""
+    """Carry out a script; `only_effects` skips calls that do not change the final workspace."""
 
     def __init__(self, task: Task, root: Path, values: Mapping[str, str], *, only_effects: bool = False) -> None:
         self.task, self.values, self.only_effects = task, values, only_effects
         self.build = Build(lay(task, root), [system("You build software."), user(task.prompt)])
         self.overrides: dict[str, Mapping[str, str]] = {}
-        """Other values, by step."""
+        """Values that replace the true values, by step."""
 
     def finish(self) -> Build:
         for step in self.task.script.steps:

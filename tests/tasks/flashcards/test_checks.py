@@ -1,5 +1,5 @@
-"""The grader of the flashcard app (S0.12): the right build passes, nothing passes for nothing, and each forgotten fact fails a
-check that rests on it.
+"""Grader of the flashcard program (S0.12): the correct program passes, the empty workspace fails every check, and each forgotten
+fact fails a check that requires it.
 """
 
 import time
@@ -25,7 +25,7 @@ def final_calls(step: Step):
 
 
 def uses() -> Iterator[tuple[str, str]]:
-    """Each step that writes a fact down, with that fact."""
+    """Yield each step that writes a fact, with the name of the fact."""
     for step in STEPS:
         text = "".join(text for call in final_calls(step) for _, text in call.arguments)
         yield from ((step.name, name) for name in sorted(set(Template(text).get_identifiers())))
@@ -36,7 +36,7 @@ def failed(verdicts: Mapping[str, str]) -> set[str]:
 
 
 def with_priors(step: Step, names: set[str], root) -> None:
-    """Write the files of a step once more, some facts replaced by their priors."""
+    """Write the files of a step again, with some facts replaced by their priors."""
     values = {**make_flashcards(1).values, **{name: PRIORS[name] for name in names}}
     for call in final_calls(step):
         if call.tool == "write_file":
@@ -91,7 +91,7 @@ def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "fact"), [(name, fact) for name, fact in uses()])
 def test_a_single_use_of_a_prior_fails_a_check(name, fact, copied, tmp_path):
-    """One that rests on the fact, or, in a test of the agent's own, its own suite."""
+    """A check that requires the fact fails or, for a test written by the agent, the suite of the agent."""
     (step,) = [step for step in STEPS if step.name == name]
     if is_stateful(step):
         task = make_flashcards(1)
@@ -151,8 +151,9 @@ LEECH_LAPSES = 999
 
 
 def test_code_that_forges_a_verdict_gets_none(copied):
-    """Even if it guesses the nonce: what it prints is read as observations, and where its rights let it write into the
-    grader's own output, two verdicts that differ are a failure."""
+    """Code of the agent cannot pass a check, even if it guesses the nonce.
+
+    Its output is read as observations, and if it can write to the output of the grader, contradicting verdicts are a failure."""
     root = copied()
     path = root / "flashcards" / "leeches.py"
     path.write_text(path.read_text().replace('LEECH_TAG = "leech"', f'LEECH_TAG = "leech"\n{FORGERY}'))
@@ -188,7 +189,7 @@ def test_code_that_misbehaves_costs_checks_and_never_the_verdicts(code, copied):
 
 
 def test_grading_is_quick(copied):
-    """Far above what it takes, so that only a hang fails here; the benchmark shows the real figure."""
+    """Limit far above the usual duration, so that only a hang fails; the benchmark measures the duration."""
     root = copied()
     start = time.perf_counter()
     grade(make_flashcards(1), root)

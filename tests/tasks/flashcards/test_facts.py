@@ -1,4 +1,4 @@
-"""Facts: read out of visible text alone, and never equal to what would be assumed."""
+"""Facts of `flashcards` are read from visible text alone and never equal their priors."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ BY_NAME = {fact.name: fact for fact in FACTS}
 
 
 def visible(message: Message) -> str:
-    """A message as a reader of facts sees it."""
+    """Return a message as a reader of facts sees it."""
     return "\n".join(
         "\n".join(map(str, parse_arguments(part).values())) if isinstance(part, ToolCall) else extract_part_text(part)
         for part in message.parts
@@ -84,7 +84,7 @@ def test_a_bullet_or_a_quotation_of_a_saying_is_read_as_well():
 
 
 def test_recovering_calls_show_their_facts(reference):
-    """They are calls of the script, and their results carry the value."""
+    """Recovering calls occur in the script, and their results contain the value."""
     outputs: dict[tuple[str, str], str] = {}
     calls = {call.call_id: call for message in reference.messages for call in message.calls}
     for message in reference.messages:

@@ -1,4 +1,4 @@
-"""The script: it holds no value, needs what it fills in, and its evidence shows what was done and nothing else."""
+"""The script of `flashcards` contains no value, and the evidence of each step shows exactly the steps that are done."""
 
 import re
 from string import Template
@@ -42,7 +42,7 @@ def test_all_placeholders_are_needed_and_all_needs_are_facts():
 
 
 def test_the_templates_are_whole():
-    """A stray dollar sign would fail only when a step is filled in."""
+    """Every text is a valid template, since a stray dollar sign would fail only when placeholders are filled."""
     for step in STEPS:
         for text in (step.text, *(text for call in step.calls for _, text in call.arguments)):
             assert Template(text).is_valid()
@@ -79,7 +79,7 @@ def test_planted_failures_match_their_repairs(reference):
 
 @pytest.fixture(scope="module")
 def told(reference):
-    """By step: the lines of the transcript from before it, and those up to its end."""
+    """Return the lines of the transcript before and up to the end of each step, by step."""
     ends = [reference.ends[step.name] for step in STEPS]
     starts = [2, *ends[:-1]]
     messages = reference.messages
@@ -153,7 +153,7 @@ def test_only_what_must_not_be_repeated_has_no_files_for_evidence():
 
 
 def test_a_session_shows_the_same_in_another_folder(reference, tmp_path):
-    """No time, no path and no order of a hash table in any output."""
+    """Outputs are reproducible: no times, absolute paths or hash-table orders."""
     from tests.tasks.flashcards.reference import Agent
 
     task = make_flashcards(1)

@@ -1,4 +1,4 @@
-"""Words that are out of date stand somewhere in the task, and tell a value that does not hold."""
+"""Former patterns match text of the task and read an outdated value."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The shared discipline of graders, with a judge of three lines."""
+"""Safety rules of graders, tested with a judge of three lines."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Generated pages follow from the seed, are as long as asked for, and hold what they must once."""
+"""Generated pages are reproducible, reach their minimum length, and contain each fact once."""
 
 import random
 

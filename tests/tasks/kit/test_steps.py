@@ -1,4 +1,4 @@
-"""Receipts that follow from the calls of rows."""
+"""Receipt patterns that are derived from calls."""
 
 import re
 from string import Template

@@ -1,4 +1,4 @@
-"""Orders tell every constraint once, dry or at the end of its story."""
+"""Prompts state every constraint once, as a bullet or at the end of its story."""
 
 import random
 
