@@ -1,6 +1,6 @@
-"""Values to JSON and back, and the hashes that name them: the only module that knows how a value is written.
+"""Conversion of values to JSON and back, and hashes of values; no other module defines how a value is serialized.
 
-Canonical JSON has sorted keys and no spaces, so equal values have equal bytes and an arm's id is the hash of its
+Canonical JSON has sorted keys and no spaces, so equal values have equal bytes, and the id of an arm is the hash of its
 configuration. Adapters are built once for each type.
 """
 
@@ -29,30 +29,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
-"""Metadata of a field added to a configuration after version 0.1: at its default it is left out of hashes, so that ids stay."""
+"""Metadata of a field added to a configuration after version 0.1. At its default value the field is left out of hashes, so that
+older ids remain valid."""
 
 VERSION_TAG = "harness-1"
-"""Part of every configuration hash; changes when the meaning of a configuration changes."""
+"""Prefix of the data of every configuration hash; it changes when the meaning of a configuration changes."""
 
 
 @lru_cache(maxsize=256)
 def build_adapter(value_type: Any) -> TypeAdapter[Any]:
-    """The one adapter of a type (a dataclass or a union of them)."""
+    """Return the cached adapter of a type, such as a dataclass or a union of dataclasses."""
     built: TypeAdapter[Any] = TypeAdapter(value_type)
     return built
 
 
 def to_plain(value: object, value_type: Any = None) -> Any:
-    """A value as JSON-ready dicts, lists, strings and numbers."""
+    """Return a value as JSON-ready dicts, lists, strings and numbers."""
     kind: Any = value_type or type(value)
     return build_adapter(kind).dump_python(value, mode="json")
 
 
 def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
-    """A value of type `of` from JSON-ready data.
+    """Return a value of a type from JSON-ready data.
+
+    Args:
+        value_type: type of the value.
+        plain: JSON-ready data.
+        where: path of the data, put before the path of an invalid field in messages.
 
     Raises:
-        UsageError: names the path inside the data, what stood there and what is allowed.
+        UsageError: the data is invalid; the message gives the path of each invalid field, its value and what is required.
     """
     kind: Any = value_type
     try:
@@ -62,15 +68,15 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
 
 
 class StrictFields:
-    """Base of what people make by naming fields: one that there is not is refused before Python does so in words of its own."""
+    """Base of classes with keyword fields. An unknown field raises `UnknownName` with similar names instead of `TypeError`."""
 
     __slots__ = ()
 
     def __new__(cls, *_: object, **given: object) -> Self:
-        """Look at the names alone.
+        """Check the names of the fields.
 
         Raises:
-            UnknownName: the nearest ones are offered.
+            UnknownName: a field is unknown; the message offers the closest names.
         """
         of: Any = cls
         allowed = _list_argument_names(of)
@@ -86,15 +92,14 @@ def _list_argument_names(kind: Any) -> tuple[str, ...]:
 
 
 def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
-    """Refuse fields of a value that is made in Python, where they are not of the types that its class says; none is converted.
+    """Check that fields have the types that their class declares, without converting any value.
 
     Args:
-        kind: a class with annotations. Those that are no data (a protocol, a name that is only there for a type checker) are
-            not looked at.
-        given: fields by name; unknown ones are left to `StrictFields`.
+        kind: class with annotations. Annotations that are no data types, such as protocols, are not checked.
+        given: values of fields by name; unknown names are ignored here, because `StrictFields` reports them.
 
     Raises:
-        UsageError: names each field, what is needed and what was given.
+        UsageError: a field has the wrong type; the message gives each such field, its value and what is required.
     """
     lines = []
     of: Any = kind
@@ -109,10 +114,10 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
 
 
 def refuse_mistyped_fields(made: "DataclassInstance") -> None:
-    """Refuse a value, just made, that has fields of other types than its class says; see `refuse_mistyped`.
+    """Check that the fields of a new value have the types that its class declares; see `refuse_mistyped`.
 
     Raises:
-        UsageError: names each field, what is needed and what was given.
+        UsageError: a field has the wrong type; the message gives each such field, its value and what is required.
     """
     refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
 
@@ -123,7 +128,7 @@ def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
 
 
 def to_path(value: "str | os.PathLike[str] | None") -> Path | None:
-    """Return a path for a text or another path-like object, and any other value, e.g. None, as it is."""
+    """Convert a string or path-like object to a path; return any other value, for example None, unchanged."""
     return Path(value) if isinstance(value, str | os.PathLike) else value
 
 
@@ -147,7 +152,7 @@ def _explain(error: ValidationError, where: str) -> str:
     for problem in error.errors(include_url=False):
         path = ".".join(str(step) for step in (*([where] if where else []), *problem["loc"]))
         inner_error = problem.get("ctx", {}).get("error")
-        is_ours = isinstance(inner_error, UsageError)  # and names its field
+        is_ours = isinstance(inner_error, UsageError)  # its message names the field
         problem_text = inner_error if is_ours else f"{_describe_requirement(problem)} (got {problem['input']!r:.80})"
         lines.append(f"{path or 'value'}: {problem_text}")
     return "; ".join(lines)
@@ -164,11 +169,11 @@ REQUIREMENT_BY_ERROR = {
     "dataclass": "must be a table",
     "missing": "must be given",
 }
-"""What would be right, by what the validator calls an error, as far as its first word goes."""
+"""Requirement that a value did not meet, by the first word of the validator's error type."""
 
 
 def _describe_requirement(problem: ErrorDetails) -> str:
-    """What a value must be, in our words."""
+    """Return the requirement that a value did not meet, as part of a message."""
     if problem["type"] == "dataclass_exact_type":
         return f"must be a {problem['ctx']['class_name']}"
     if problem["type"] == "literal_error":
@@ -192,7 +197,7 @@ def parse_event(kind: str, plain: object) -> Event:
 
 
 def to_canonical_json(value: object, value_type: Any = None) -> str:
-    """Sorted keys, no spaces, no NaN: equal values give equal text."""
+    """Return a value as canonical JSON: sorted keys, no spaces, no NaN. Equal values give equal text."""
     return json.dumps(to_plain(value, value_type), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -200,8 +205,8 @@ def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]
     """Return the part of a configuration that enters its hash: fields marked `ADDED_LATER` are left out at their default.
 
     Args:
-        value: dataclass instance, whose fields may hold further ones.
-        plain: the same as JSON-ready data.
+        value: dataclass instance; its fields may be dataclass instances, too.
+        plain: the same configuration as JSON-ready data.
     """
     identity = dict(plain)
     for one in fields(cast("DataclassInstance", value)):
@@ -220,10 +225,10 @@ def _find_default(of: "Field[Any]") -> object:
 
 
 def hash_configuration(value: object, value_type: Any = None) -> str:
-    """Twenty hex digits that name a configuration; equal exactly when the canonical JSON is."""
+    """Return the id of a configuration: 20 hex digits of a hash of its canonical JSON."""
     return hashlib.sha256(f"{VERSION_TAG}\n{to_canonical_json(value, value_type)}".encode()).hexdigest()[:20]
 
 
 def digest_message(message: Message, before: bytes = b"") -> bytes:
-    """SHA-256 over a message chained to the digest of all messages before it (32 bytes)."""
+    """Return the SHA-256 digest (32 bytes) of a message chained to the digest of all messages before it."""
     return hashlib.sha256(before + MESSAGE_ADAPTER.dump_json(message)).digest()

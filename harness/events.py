@@ -1,10 +1,10 @@
-"""One frozen class for each thing that can happen in a session; the log is a sequence of these and nothing else.
+"""Events of a session: one frozen class for each kind of event. The log of a session is a sequence of these events.
 
-Five kinds are enough for a trial, since a tool call's progress and a message's fate are read off them: a message was added, a
-step finished, the view was compacted, and the two ends of a session. A session of several turns has more: a turn ended, a
-message was queued or left the queue, a sub-agent was asked, the workspace was kept, and the session was rolled back, forked or
-taken up again. What streams by while a step runs (its start, pieces of the answer, a tool that starts or ends) is a `Signal`:
-shown, never logged.
+The log of a trial has five kinds of events: the session started, a message was added, a step finished, the view was compacted,
+the session ended. The state of a tool call and whether a message is still in view are computed from these events. A session of
+several turns has more kinds: a turn ended, a message was queued or left the queue, a sub-agent ended, the workspace was saved,
+and the session was rolled back, forked or resumed. Progress within a step (its start, pieces of the answer, a tool that starts or
+ends) is a `Signal`, which is displayed but never logged.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from harness.messages import Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
 Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
-"""When a policy is asked: before a turn, before a step, after the provider refused the prompt, when somebody wishes it."""
+"""Point at which a policy is called: before a turn, before a step, after the provider refused the prompt, or on user request."""
 
 StopReason: TypeAlias = Literal[
     "replied",
@@ -32,25 +32,27 @@ StopReason: TypeAlias = Literal[
     "broken_off",
     "crashed",
 ]
-"""`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session); `cut_short`: its
-last answer was cut off by the output limit; `doom_loop`: it made the same call again and again, and was stopped;
-`illegal_plan`: the policy proposed a view that breaks a guard, which is the policy's fault and no crash; `broken_off`: its
-process was killed while the model wrote or its calls ran, which is found when the session is opened again."""
+"""Reason why a turn or a session stopped. `replied` (an answer without tool calls) and `declared` (the model declared that it is
+done) complete a session; the other reasons are failures. `cut_short`: the output limit cut off the last answer. `doom_loop`: the
+model repeated the same call and was stopped. `illegal_plan`: the policy proposed a view that breaks a guard. `broken_off`: the
+process was killed during a step, as detected when the session is opened again."""
 
 
 class ItemId(NamedTuple):
-    """Names one message of a view: the event that brought it, and which of its inserts it is (0 for a message).
+    """Id of one message of a view.
 
-    Ids sort in the order in which they came into being and never change or repeat within a session.
+    Ids sort in order of creation. Within a session an id never changes and is never used for another message.
     """
 
     event: int
+    """Number of the event that added the message."""
     slot: int = 0
+    """Index among the messages that a compaction inserted; 0 for a message that was added to the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace:
-    """Show another message in the place of one (masking, pruning, clearing of arguments)."""
+    """Replacement of one message of a view by another message, for example a tool result by a stub."""
 
     item: ItemId
     message: Message
@@ -58,18 +60,18 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """Put a new message (a summary, a marker) into the view."""
+    """Insertion of a new message, such as a summary or a marker, into a view."""
 
     message: Message
     after: ItemId
-    """The item behind which it goes; it must stay in the view."""
+    """Item after which the message is inserted; the item must stay in the view."""
     stands_for: tuple[ItemId, ...] = ()
-    """The items whose content it carries on; empty = it is no summary, but stands beside one."""
+    """Items that the message summarizes; empty for a message that is no summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """The change of a view in three verbs, each by item id."""
+    """Change of a view: items to evict, to replace and to insert, in terms of item ids."""
 
     forget: tuple[ItemId, ...] = ()
     replace: tuple[Replace, ...] = ()
@@ -78,67 +80,67 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStarted:
-    """The first event of every log."""
+    """Start of a session; the first event of every log."""
 
     session_id: str
     task: str
-    """The user's request, verbatim (S0.7)."""
+    """User's request, verbatim."""
     model: str
     policy_json: str
-    """Kind and fields of the policy as it works here (scaled, if it is), as canonical JSON."""
+    """Kind and fields of the policy after scaling, as canonical JSON."""
     window_tokens: int
     threshold_tokens: int | None
     budget_rule: str
     sandbox: str
-    """The backend that runs the tools; it never changes within a session."""
+    """Sandbox backend that runs the tools; it never changes within a session."""
     setup_json: str = ""
-    """All that it was set up with, so that it can be gone on with, as JSON; empty = it is not told, as in a trial."""
+    """Complete configuration of the session as JSON, used to resume it; empty if the session cannot be resumed, as in a trial."""
     kind: Literal["session-started"] = "session-started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAdded:
-    """A message of any role joined the conversation."""
+    """Addition of a message of any role to the conversation."""
 
     message: Message
     step: int
-    """0 before the first model call."""
+    """Number of the step in which the message was added; 0 before the first model call."""
     kind: Literal["message-added"] = "message-added"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """One model call and the results of its tool calls are logged."""
+    """End of a step: one model call and all results of its tool calls are logged."""
 
     step: int
-    """Counts from 1."""
+    """Number of the step, from 1."""
     view_tokens: Estimated
-    """The view that was sent, by the policy's counter."""
+    """Size of the view that was sent, estimated by the policy's token counter."""
     view_messages: int
     usage: Usage
     cost_usd: float | None
-    """None = the price of this model is not known."""
+    """Cost of the model call in USD; None if the price of the model is unknown."""
     request_digest: str
-    """SHA-256 chain over the rendered messages that were sent (hex)."""
+    """SHA-256 chain over the rendered messages that were sent, as hex digits."""
     kept_prefix_messages: int
-    """Leading messages shared with the request before; equals that request's length unless a compaction came between."""
+    """Number of leading messages shared with the previous request; its full length unless a compaction came in between."""
     kept_prefix_tokens: Estimated
     calls: int
     call_errors: int
     model_seconds: float
-    """Of the scripted model: on its virtual clock."""
+    """Duration of the model call in seconds; on the virtual clock if the model is scripted."""
     tool_seconds: float
     kind: Literal["step-finished"] = "step-finished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The view was changed, or a due change came to nothing; one event for each attempt (S0.7, S2.7)."""
+    """One attempt at a compaction: it changed the view, changed nothing, or failed."""
 
     round: int
-    """Number of the applied compaction in this session, from 1; of a fruitless attempt: that of the last applied one."""
+    """Number of the applied compaction in the session, from 1. A fruitless attempt has the number of the latest applied one."""
     step: int
-    """The step before which it took place."""
+    """Step before which the compaction took place."""
     moment: Hook
     status: Literal["applied", "no-op", "failed"]
     reason: str
@@ -149,23 +151,23 @@ class Compaction:
     messages_after: int
     summary: str = ""
     summarizer: str = ""
-    """Model name; empty when nobody was asked."""
+    """Name of the model that wrote the summary; empty if no summarizer was called."""
     summarizer_usage: Usage | None = None
     summarizer_cost_usd: float | None = None
     summarizer_seconds: float = 0.0
     wall_seconds: float = field(default=0.0, compare=False)
-    """From planning to this event as the clock on the wall has it, a summarizer's answer included; no two runs share it, so it
-    is no part of what makes events equal."""
+    """Wall time in seconds from planning to this event, the summarizer's answer included. Excluded from comparisons of events,
+    because the wall time of two runs always differs."""
     failure: str = ""
-    """Why no summary came; then an applied patch is the policy's fallback, not what was planned."""
+    """Reason why the summarizer failed, in which case an applied patch is the policy's fallback; empty if it did not fail."""
     offloaded: tuple[str, ...] = ()
-    """Names of the texts that went from the view into the saved outputs, oldest first."""
+    """Names of the saved outputs that hold tool results moved out of the view, oldest first."""
     kind: Literal["compaction"] = "compaction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnded:
-    """The last event of a log whose process was not killed, unless the session is taken up again."""
+    """End of a session; the last event of a log unless the process was killed or the session is resumed."""
 
     status: Literal["completed", "failed"]
     reason: StopReason
@@ -175,10 +177,10 @@ class SessionEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
-    """The agent rests, and the session goes on. A session of a single turn, as a trial is, only has its end."""
+    """End of a turn in a session that goes on. A session of a single turn, such as a trial, has only `SessionEnded`."""
 
     turn: int
-    """Counts from 1; one that is gone on with has the same number again."""
+    """Number of the turn, from 1; a turn that is continued keeps its number."""
     status: Literal["completed", "failed"]
     reason: StopReason
     detail: str = ""
@@ -187,7 +189,7 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageQueued:
-    """A user message waits for its turn; the number of this event is its name (S1.4)."""
+    """Arrival of a user message in the queue; the number of this event identifies the message."""
 
     text: str
     kind: Literal["message-queued"] = "message-queued"
@@ -195,77 +197,86 @@ class MessageQueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnqueued:
-    """A message waits no longer: it was taken, and follows as `MessageAdded`, or withdrawn."""
+    """Removal of a message from the queue: it was taken, and `MessageAdded` follows, or it was withdrawn."""
 
     queued: int
-    """Number of the event that queued it."""
+    """Number of the event that queued the message."""
     why: Literal["taken", "withdrawn"]
     kind: Literal["message-unqueued"] = "message-unqueued"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentEnded:
-    """What a sub-agent took that was asked during a step, whatever came of it (S3.20); what it did is a session of its own."""
+    """End of a sub-agent called during a step, with its costs. The messages of the sub-agent are in a session of their own."""
 
     step: int
-    """Of the session that asked."""
+    """Step of the calling session."""
     session_id: str
-    """Of the sub-agent."""
+    """Id of the sub-agent's session."""
     steps: int
+    """Number of the sub-agent's steps."""
     prompt_tokens: int
-    """Of its calls and its summaries together, cached tokens included."""
+    """Prompt tokens of the sub-agent's calls and summaries together, cached tokens included."""
     output_tokens: int
+    """Output tokens of the sub-agent's calls and summaries together."""
     cost_usd: float | None
-    """None = a price is not known."""
+    """Cost of the sub-agent in USD; None if a price is unknown."""
     kind: Literal["sub-agent-ended"] = "sub-agent-ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSaved:
-    """The workspace was kept as it stood after a step; a step that changed nothing has none (S3.11)."""
+    """Snapshot of the workspace after a step; a step that changed no files has no such event."""
 
     step: int
-    """0 = before the first."""
+    """Number of the step; 0 before the first."""
     tree_id: str
-    """Names the snapshot."""
+    """Id of the snapshot."""
     kind: Literal["workspace-saved"] = "workspace-saved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """View and workspace are again as they were after a step. What was logged since counts no more; what waits still waits."""
+    """Return of view and workspace to their state after an earlier step.
+
+    Events between that step and this event no longer count. Queued messages stay in the queue.
+    """
 
     step: int
+    """Number of the step after which the state is restored."""
     to_event: int
-    """The last event that counts, of those before this one."""
+    """Number of the last earlier event that still counts."""
     kind: Literal["rolled-back"] = "rolled-back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionForked:
-    """All events before this one are those of another session, up to a step."""
+    """Fork of a session: all earlier events are copied from another session, up to a step."""
 
     session_id: str
-    """Of the other session."""
+    """Id of the session that was forked."""
     step: int
+    """Last step that was copied."""
     setup_json: str = ""
-    """As in `SessionStarted`, for the new session; empty = as the events before tell."""
+    """Configuration of the new session, as in `SessionStarted`; empty if it is that of the copied events."""
     kind: Literal["session-forked"] = "session-forked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResumed:
-    """The session was taken up again from its log, after it was closed or its process was killed."""
+    """Continuation of a session from its log, after the session was closed or its process was killed.
+
+    The fields mean the same as in `SessionStarted` and apply from this event on.
+    """
 
     model: str
     policy_json: str
-    """As in `SessionStarted`, and so all below; from here on."""
     window_tokens: int
     threshold_tokens: int | None
     budget_rule: str
     sandbox: str
     setup_json: str = ""
-    """Empty = as before."""
+    """Complete configuration of the session as JSON; empty if it has not changed."""
     kind: Literal["session-resumed"] = "session-resumed"
 
 
@@ -290,29 +301,29 @@ EVENT_CLASSES: dict[str, Any] = {event_class.__dataclass_fields__["kind"].defaul
 
 
 class Entry(NamedTuple):
-    """An event in its place in a log."""
+    """Event with its number in the log."""
 
     seq: int
-    """From 1, without gaps, in the order of appending."""
+    """Number of the event in the log, from 1 without gaps."""
     event: Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """The model wrote some more of its answer."""
+    """Arrival of another piece of the model's answer."""
 
     text: str
-    """Empty where something came that nobody is shown before it is whole, as of a call: who hears of it can end it."""
+    """New text. Empty for a piece of a tool call, which is displayed once complete; listeners may still cancel the answer."""
     part: Literal["text", "reasoning"] = "text"
-    """What it is a piece of."""
+    """Part of the answer that the piece belongs to."""
     anew: bool = False
-    """The provider is asked again: what was heard of this answer before counts no more."""
+    """Whether the request was repeated, so that all earlier pieces of this answer are void."""
     kind: Literal["text-delta"] = "text-delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted:
-    """The model is asked for the answer of a step (S3.9); how the step ends is logged."""
+    """Start of the model call of a step."""
 
     step: int
     kind: Literal["step-started"] = "step-started"
@@ -320,16 +331,16 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """A tool call went from pending to running (S3.7)."""
+    """Start of a tool call, whose state changes from pending to running."""
 
     call: ToolCall
-    """As the model wrote it; in the log it stands once the step is over."""
+    """Call as the model wrote it; it is logged at the end of the step."""
     kind: Literal["tool-started"] = "tool-started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEnded:
-    """A running call gave its result; others of the same answer may still run."""
+    """End of a tool call; other calls of the same answer may still be running."""
 
     result: ToolResult
     kind: Literal["tool-ended"] = "tool-ended"
@@ -337,16 +348,18 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """The next thing takes time: a retry of the provider, a summary being written."""
+    """Start of a wait, for example before a retry or while a summary is written."""
 
     what: str
+    """Reason for the wait, as displayed to the user."""
     seconds: float | None = None
+    """Expected duration of the wait; None if unknown."""
     kind: Literal["waiting"] = "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """The policy has something to say to whoever watches, e.g. that a limit is near (S4.4)."""
+    """Message from the policy to the user, for example that a limit is near."""
 
     text: str
     kind: Literal["notice"] = "notice"
@@ -354,38 +367,38 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextUsage:
-    """How full the context is when a step has ended (S2.10)."""
+    """Size of the context at the end of a step, in tokens."""
 
     tokens: int
-    """The next two together; before the first report, the estimate of the whole view."""
+    """Sum of `usage_tokens` and `trailing_tokens`; before the provider's first report, the estimate of the whole view."""
     usage_tokens: int
-    """The last call as the provider reported it, answer included."""
+    """Tokens of the last model call as the provider reported them, answer included."""
     trailing_tokens: int
-    """Estimate of what came behind that answer: the results of its calls and what the user said."""
+    """Estimated tokens of the messages after that answer: results of its tool calls and user messages."""
     kind: Literal["context-usage"] = "context-usage"
 
 
 SessionState: TypeAlias = Literal["new", "starting", "working", "compacting", "asking", "idle", "failed", "closed"]
-"""Of a session of several turns: `compacting` while a summary is written, `asking` while a repeated call waits for an answer."""
+"""State of a live session. `compacting`: a summary is being written; `asking`: a repeated call waits for the user's decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """What a session does, or what waits for it, is another."""
+    """Change of a session's state or of its message queue."""
 
     state: SessionState
     queued: tuple[str, ...]
-    """Messages that wait, the next one first."""
+    """Texts of the queued messages, the next one first."""
     kind: Literal["state-changed"] = "state-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRepeated:
-    """The agent is about to make the same call once more; somebody is asked what to do (S3.10)."""
+    """Request for the user's decision, because the agent is about to repeat the same call."""
 
     call: ToolCall
     times: int
-    """In a row, this one included."""
+    """Number of times that the call was made in a row, this one included."""
     kind: Literal["call-repeated"] = "call-repeated"
 
 

@@ -1,9 +1,8 @@
-"""A message and its parts: what a model reads and writes, as frozen values without any I/O.
+"""Messages and their parts, which models read and write, as frozen values without any I/O.
 
-The parts follow S3.6. What S3.6 stores as step-start and step-finish parts are facts about a step, not text that a model
-reads: here they are the event `StepFinished`, and the seeds' `parts` table is a SQL view over both. A tool call and
-its result are two parts in two messages, in the order in which every provider wants them (S1.1); the state machine of
-S3.7 is read off the log by `harness.view.compute_tool_states`.
+A tool call and its result are two parts in two messages, in the order that every provider requires. The start and end of a step
+are no parts of a message but the event `StepFinished`; the SQL view `parts` of a journal shows both. The state of a tool call is
+computed from the log by `harness.view.compute_tool_states`.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoning:
-    """Thinking that a provider returned apart from the answer: logged and shown, never sent back."""
+    """Reasoning that a provider returned separately from the answer. It is logged and displayed, but never sent back."""
 
     text: str
     kind: Literal["reasoning"] = "reasoning"
@@ -32,31 +31,31 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """The model asks for a tool."""
+    """Call of a tool by the model."""
 
     call_id: str
     name: str
     arguments_json: str
-    """The arguments as the model wrote them: a JSON object, or broken text that the tool will refuse."""
+    """Arguments as the model wrote them: a JSON object, or invalid text that the tool will refuse."""
     kind: Literal["tool-call"] = "tool-call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """The answer to one call. `error` and `interrupted` results are text that the model may act on."""
+    """Result of one tool call. The output of a result with status `error` or `interrupted` is sent to the model, too."""
 
     call_id: str
     name: str
     output: str
     status: Literal["completed", "error", "interrupted"] = "completed"
     clipped_characters: int = 0
-    """Characters cut from the middle or the end before the output was logged; 0 = whole."""
+    """Number of characters cut from the middle or the end before the output was logged; 0 if the output is complete."""
     kind: Literal["tool-result"] = "tool-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file that the user attached; the model reads its path and content."""
+    """File attached by the user; the model reads path and content."""
 
     path: str
     content: str
@@ -65,7 +64,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subtask:
-    """A question given to a sub-agent with a context of its own, and its short answer (S3.20)."""
+    """Prompt for a sub-agent, which has a context of its own, and the sub-agent's short answer."""
 
     prompt: str
     answer: str
@@ -74,7 +73,7 @@ class Subtask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionMarker:
-    """Stands where a compaction took place; the parent of a summary in S3.3."""
+    """Marker at the place in the conversation where a compaction took place."""
 
     text: str
     round: int
@@ -93,50 +92,53 @@ class Message:
 
     @property
     def text(self) -> str:
-        """All plain text parts, one after the other on lines of their own."""
+        """Plain text parts, joined by newlines."""
         return "\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def reasoning(self) -> str:
-        """All reasoning parts, one right after the other."""
+        """Reasoning parts, joined without a separator."""
         return "".join([part.text for part in self.parts if isinstance(part, Reasoning)])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls, in the order in which they were written."""
+        """Tool calls of the message, in the order in which the model wrote them."""
         return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """The tool results of a tool message."""
+        """Tool results of the message."""
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
 def system(text: str, session_text: str = "") -> Message:
-    """A system message of a text that is the same in every session and, behind it, what is particular to this one (S3.5)."""
+    """Return a system message: a text that is the same in every session, followed by an optional text for this session."""
     return Message(role="system", parts=(Text(text=text), *((Text(text=session_text),) if session_text else ())))
 
 
 def user(text: str) -> Message:
-    """A user message of one text."""
+    """Return a user message with one text."""
     return Message(role="user", parts=(Text(text=text),))
 
 
 def assistant(text: str = "", *calls: ToolCall, reasoning: str = "") -> Message:
-    """An assistant message of reasoning and a text (both left out when empty) and calls; at least an empty text."""
+    """Return an assistant message with reasoning, text and tool calls.
+
+    Empty reasoning is left out, and so is an empty text if there are calls.
+    """
     thought = (Reasoning(text=reasoning),) if reasoning else ()
     return Message(role="assistant", parts=(*thought, *((Text(text=text),) if text or not calls else ()), *calls))
 
 
 def tool(result: ToolResult) -> Message:
-    """The tool message that answers one call."""
+    """Return the tool message with the result of one call."""
     return Message(role="tool", parts=(result,))
 
 
 def sanitize_message(message: Message) -> Message:
-    """The message with every lone surrogate replaced by `?`: text that no provider, file or hash could take.
+    """Return a message with every lone surrogate replaced by `?`, or the same message if it has none.
 
-    A model or a tool may write such text; it is mended where it enters a session. Other messages are returned as they are.
+    Models and tools may write lone surrogates, but UTF-8 cannot encode them, so no provider, file or hash accepts them.
     """
     parts = tuple(_sanitize_part(part) for part in message.parts)
     return message if parts == message.parts else replace(message, parts=parts)
@@ -157,11 +159,11 @@ PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {
     "file": (("path", "content"), "\n"),
     "subtask": (("prompt", "answer"), "\n"),
 }
-"""By kind of part: the fields that a model reads, and the text between them."""
+"""Fields that a model reads, and the separator between them, by the kind of the part."""
 
 
 def extract_part_text(part: Part) -> str:
-    """Return everything of a part that a model reads, as one string: what is counted, matched and searched."""
+    """Return all text of a part that a model reads, as one string; used to count tokens, to match and to search."""
     names, separator = PART_TEXTS[part.kind]
     if not separator:
         return getattr(part, names[0])  # type: ignore[no-any-return]

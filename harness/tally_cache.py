@@ -1,8 +1,8 @@
-"""What is tallied over a list while it only grows, so that a question about all of it costs what came since the last one.
+"""Cache of sums and counts over a growing list, so that updating them costs only as much as the items added since.
 
-A policy is a pure function of a view, and a view of ten thousand messages is asked before every step. Most of those questions
-are sums and counts, oldest first: a tally is fed every item once and read at every asking. It is a memory and nothing else:
-whoever reads it gets what a tally fed from the beginning would tell.
+A policy is a pure function of a view and is called before every step, also for views of ten thousand messages. Most of what a
+policy computes are sums and counts over all messages. A tally adds each item once and is read at every call. The result always
+equals that of a tally computed from the first item.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeVar
 
 
 class Tally(Protocol):
-    """What is known of the items so far."""
+    """Running total over the items of a list."""
 
     def add(self, item: Any, /) -> None:
-        """Take in the next one."""
+        """Add the next item."""
         ...
 
 
@@ -22,32 +22,32 @@ R = TypeVar("R")
 
 
 class TallyCache:
-    """The tallies of lists that grew out of one another by plain appends, and of nothing else.
+    """Tallies of lists that were derived from one another by appending items.
 
-    Two lists may have grown out of the same one in different ways; a tally goes on only where the last item that it took in
-    still stands in its place, and it is that very object. May be read in several threads; copies and pickles begin anew.
+    A tally is continued only if the last item that it counted is still at the same index and is the same object; otherwise the
+    tally starts again, as for a list that was derived in another way. Thread-safe. Copies and pickles start empty.
     """
 
     __slots__ = ("_tallies",)
 
     def __init__(self) -> None:
-        """Nothing is tallied yet."""
+        """Create an empty cache."""
         self._tallies: dict[Hashable, tuple[int, object, Any]] = {}
 
     def __reduce__(self) -> "tuple[type[TallyCache], tuple[()]]":
-        """Identity of items is all that it rests on, and a copy has others."""
+        """Pickle as an empty cache, because tallies depend on the identity of items, which a copy does not preserve."""
         return TallyCache, ()
 
     def read(self, items: Sequence[object], key: Hashable, make_tally: Callable[[], T], read_tally: Callable[[T], R]) -> R:
-        """What a tally of all items tells; the cost is that of what came since it was last read.
+        """Return the result of a tally over all items, adding only the items since the last call.
 
         Args:
-            items: of this growth.
-            key: of the tally: who asks, as a value.
-            make_tally: makes the tally of no items.
-            read_tally: reads the tally; it must not keep it.
+            items: the list.
+            key: identifies the tally within the cache.
+            make_tally: function that creates a tally of no items.
+            read_tally: function that computes the result from a tally; it must not keep the tally.
         """
-        count, last, tally = self._tallies.pop(key, (0, None, None))  # taken out, so that no other thread feeds it meanwhile
+        count, last, tally = self._tallies.pop(key, (0, None, None))  # removed, so that no other thread updates the tally
         if tally is None or count > len(items) or (count and items[count - 1] is not last):
             count, tally = 0, make_tally()
         for index in range(count, len(items)):

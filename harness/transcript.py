@@ -1,12 +1,12 @@
-"""A conversation as plain text, line by line: what a summarizer is given to read, and what the scripted model matches.
+"""Conversations as plain text. Summarizers read such transcripts, and the scripted model matches their lines.
 
-Every answered tool call becomes one *receipt*, a line that says which tool was called on what and how it ended:
+Every answered tool call becomes one *receipt*, a line with the tool, its main argument and the outcome:
 
     [write_file] src/app.py -> ok
     [execute_command] python -m unittest -> exit code 1
 
-A receipt is made from visible text alone. It is the smallest thing by which a reader knows later that something was done,
-so a summary that keeps the line keeps the knowledge.
+A receipt is built from visible text only. It is the shortest text from which a reader can tell later that something was done, so
+a summary that keeps the line keeps this information.
 """
 
 import json
@@ -22,7 +22,7 @@ RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MU
 
 
 def parse_arguments(call: ToolCall) -> Mapping[str, object]:
-    """The arguments of a call, or nothing when the model wrote no JSON object."""
+    """Return the arguments of a call; empty if the model did not write a JSON object."""
     return _parse_json_object(call.arguments_json)
 
 
@@ -36,13 +36,13 @@ def _parse_json_object(arguments_json: str) -> Mapping[str, object]:
 
 
 def find_key_argument(call: ToolCall) -> str:
-    """What a call was about in at most 200 characters: the first string among its arguments, on one line."""
+    """Return the main argument of a call: the first string among its arguments, on one line, at most 200 characters."""
     text = next((value for value in parse_arguments(call).values() if isinstance(value, str)), call.arguments_json)
     return " ".join(text.split())[:200]
 
 
 def read_outcome(result: ToolResult) -> str:
-    """`ok`, `error` or `exit code N`, read off the result as the model sees it."""
+    """Return the outcome of a call, `ok`, `error` or `exit code N`, from the result as the model sees it."""
     first = result.output.split("\n", 1)[0]
     if re.fullmatch(r"exit code -?\d+", first):
         return first
@@ -50,17 +50,17 @@ def read_outcome(result: ToolResult) -> str:
 
 
 def format_receipt(call: ToolCall, result: ToolResult) -> str:
-    """The line that says what a call was about and how it ended."""
+    """Return the receipt of a call: a line with the tool, its main argument and the outcome."""
     return f"[{call.name}] {find_key_argument(call)} -> {read_outcome(result)}"
 
 
 def extract_text(message: Message) -> str:
-    """All that a model reads of a message, its calls aside."""
+    """Return all text of a message that a model reads, except tool calls."""
     return "\n".join(extract_part_text(part) for part in message.parts if not isinstance(part, (ToolCall, Reasoning)))
 
 
 def iter_lines(messages: Sequence[Message]) -> Iterator[str]:
-    """The transcript of some messages: role headings, texts, calls with what their receipts leave out, receipts and outputs."""
+    """Yield the lines of a transcript: role headings, texts, receipts, outputs, and call arguments that receipts leave out."""
     calls = {call.call_id: call for message in messages for call in message.calls}
     answered = {result.call_id for message in messages for result in message.results}
     for message in messages:
@@ -90,5 +90,5 @@ def _iter_call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
 
 
 def render(messages: Iterable[Message]) -> str:
-    """The transcript as one string."""
+    """Return the transcript of some messages as one string."""
     return "\n".join(iter_lines(tuple(messages)))
