@@ -162,7 +162,7 @@ REQUIREMENT_BY_ERROR = {
     "int": "must be a whole number",
     "float": "must be a number",
     "bool": "must be true or false",
-    "string": "must be a text",
+    "string": "must be a string",
     "tuple": "must be a tuple (in a plan, a list)",
     "list": "must be a list",
     "dict": "must be a table",

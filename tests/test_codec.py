@@ -69,7 +69,7 @@ def test_a_wrong_value_is_named_by_its_path() -> None:
         (KeepLast, {"keep_last": "many"}, "keep_last: must be a whole number (got 'many')"),
         (KeepLast, {"keep_last": 1.5}, "keep_last: must be a whole number (got 1.5)"),
         (KeepLast, {"threshold": "high"}, "threshold: must be a number (got 'high')"),
-        (KeepLast, {"summarizer": 3}, "summarizer: must be a text (got 3)"),
+        (KeepLast, {"summarizer": 3}, "summarizer: must be a string (got 3)"),
         (ThreeTiers, {"prune": 7}, "prune: must be true or false (got 7)"),
         (ThreeTiers, {"prune_at": "noon"}, "prune_at: must be 'turn' or 'step' (got 'noon')"),
         (ThreeTiers, {"preserve": "skill"}, "preserve: must be a tuple (in a plan, a list) (got 'skill')"),

@@ -1,4 +1,5 @@
-"""Where sessions and trials are kept: a SQLite journal that is written step by step, and tables that are read from it.
+"""Storage of sessions and trials: a SQLite journal that is written step by step, and tables of results that are read from it.
 
-`journal` is the door for who runs sessions, `results` for who reads them. SQLite writes, Parquet and DuckDB read.
+Code that runs sessions uses `journal`; code that analyzes results uses `results`. Data is written to SQLite and read through
+Parquet and DuckDB.
 """

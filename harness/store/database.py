@@ -1,4 +1,4 @@
-"""One SQLite file, opened the way all of ours are, with errors that say what to do."""
+"""Access to one SQLite file with the settings of a journal, and with error messages that give advice."""
 
 import os
 import secrets
@@ -19,15 +19,15 @@ from harness.text import replace_surrogates
 SQLITE_HEADER = b"SQLite format 3\0"
 BUSY_TIMEOUT_SECONDS = 60.0
 _ADVICE = (
-    ("full", "free some space on its disk and run again"),
-    ("disk I/O error", "its disk is full or fails: free some space, or name a file on another one"),
+    ("full", "free some space on the disk and run again"),
+    ("disk I/O error", "the disk is full or failing: free some space, or use a file on another disk"),
     ("readonly", "make the file and its folder writable"),
-    ("locked", f"another process kept it busy for {BUSY_TIMEOUT_SECONDS:g} s; try again when it is done"),
-    ("unable to open", "check that its folder exists and can be written"),
-    ("not a database", "it is no journal; name another path"),
-    ("no such column", "it was written by an older version; `harness run` its experiment again to bring it to the newest form"),
-    ("malformed", "restore it from a copy; `sqlite3 FILE .recover` saves what is readable"),
-    ("UNIQUE constraint failed: event", "another process writes the same session; give each its own"),
+    ("locked", f"another process kept the file locked for {BUSY_TIMEOUT_SECONDS:g} s; try again when that process has finished"),
+    ("unable to open", "check that the folder exists and is writable"),
+    ("not a database", "the file is no journal; specify another path"),
+    ("no such column", "an older version wrote the file; run its experiment again with `harness run` to update it"),
+    ("malformed", "restore the file from a copy, or save its readable part with `sqlite3 FILE .recover`"),
+    ("UNIQUE constraint failed: event", "another process writes the same session; use one session per process"),
 )
 
 
@@ -36,9 +36,10 @@ _SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 800
 
 
 class Database:
-    """A connection to a journal file. May change threads, but only one may use it at a time; the opener closes it.
+    """Connection to a journal file, to be closed by the code that opened it.
 
-    Of two threads that write nevertheless, since work that was given up still ends in its own, one waits for the other.
+    Several threads may use a connection, but only one at a time. If two threads do write at the same time, because work that was
+    abandoned is still running in a thread of its own, one thread waits for the other.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -53,10 +54,10 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written inside is there afterwards, or nothing.
+        """Run the block as one transaction: either all of its writes take effect or none.
 
         Raises:
-            StoreError: nothing was written.
+            StoreError: the transaction failed, and nothing was written.
         """
         with self._write_lock, translate_errors(self.path):
             self.execute("BEGIN IMMEDIATE")
@@ -74,7 +75,7 @@ class Database:
             return self._connection.execute(sql, parameters).fetchall()
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """The rows of a query, over the tables or over the seeds' views with every text whole."""
+        """Return the rows of a query over the tables and views of the journal; the views show packed texts whole."""
         with translate_errors(self.path):
             if not self._shows_whole_texts:
                 self._show_whole_texts()
@@ -104,13 +105,13 @@ class Database:
         return replace_surrogates(self.packer.unpack(data))
 
     def close(self) -> None:
-        """Close the file; idempotent."""
+        """Close the connection; calling the method again has no effect."""
         with translate_errors(self.path):
             self._connection.close()
 
 
 def is_database(path: Path) -> bool:
-    """Whether a path is a readable SQLite file."""
+    """Return whether a path is a readable SQLite file."""
     try:
         with path.open("rb") as file:
             return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
@@ -120,14 +121,14 @@ def is_database(path: Path) -> bool:
 
 @cache
 def _build_empty_journal() -> bytes:
-    """A journal that holds nothing, as the bytes of its file; made once a process, since so many tables take their time."""
+    """Return the bytes of an empty journal file; built once per process, because creating the tables is slow."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)
         return connection.serialize()
 
 
 def _place_empty_journal(path: Path) -> None:
-    """Put an empty journal where no file is, if that can be done in one go; whoever opens it makes one where it cannot."""
+    """Create an empty journal file in one step; if that fails, opening the path creates the file."""
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         try:
@@ -152,9 +153,9 @@ def _open_writable(path: Path) -> sqlite3.Connection:
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
-    """Read beside a writer through the write-ahead log; where there is none, read the file without leaving a trace.
+    """Open a journal for reading: with a write-ahead log beside its writer, without one as an immutable file.
 
-    A file of an older form is read from a copy in memory, which is brought to the newest.
+    A journal of an older form is copied into memory, and the copy is migrated to the newest form.
     """
     if not path.is_file():
         raise StoreError(f"there is no journal at {str(path)!r}; run the experiment or the agent first")
@@ -183,30 +184,30 @@ def _migrate_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
+    """Raise `StoreError` with advice in place of an error of SQLite inside the block."""
     try:
         yield
     except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
         error_text = str(error)
-        advice = next((advice for sign, advice in _ADVICE if sign in error_text), "see the message of SQLite")
+        advice = next((advice for sign, advice in _ADVICE if sign in error_text), "this is an error of SQLite")
         raise StoreError(f"journal {str(path)!r}: {error_text}; {advice}") from error
 
 
 def build_insert(table: str, names: Sequence[str]) -> str:
-    """Return the statement that inserts one row, given its values in the order of the names of columns."""
+    """Return the SQL that inserts one row, whose values are given in the order of the column names."""
     columns = ", ".join(f'"{name}"' for name in names)
     return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
 
 
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
-    """Return fields of a record as values of columns."""
+    """Return some fields of a record as values of columns, with lone surrogates replaced."""
     values = [getattr(record, name) for name in names]
     return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])
 
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield a path beside the file to write to; it takes the place of the file at the end, and is removed after an error."""
+    """Yield a temporary path to write to. At the end it replaces the file in one step; after an error it is deleted."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished

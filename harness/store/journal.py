@@ -1,4 +1,4 @@
-"""The journal: one SQLite file that holds sessions, trials and checks. The door of this room for who writes."""
+"""Journal: one SQLite file with sessions, trials and checks. All writing to the store goes through this module."""
 
 import os
 import sqlite3
@@ -37,9 +37,19 @@ _PROBE_COLUMNS = tuple(field.name for field in fields(ProbeRecord))
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """An open journal file: write-ahead log, one transaction for each call, several processes may write at once.
+    """Open journal file. Every call is one transaction, and several processes may write to the same file at the same time.
 
-    The object may change threads, but only one thread may use it at a time. Use it in a `with` block, or `close` it.
+    Several threads may use the object, but only one at a time. Use the object in a `with` block or call `close`.
+
+    Args:
+        database: connection to the journal file; `Journal.open` creates both.
+
+    Example:
+        >>> from harness import Journal
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal.open(f"{folder}/journal.sqlite") as journal:
+        ...     journal.list_session_ids()
+        ()
     """
 
     def __init__(self, database: Database) -> None:
@@ -47,21 +57,23 @@ class Journal(AbstractContextManager["Journal"]):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> "Journal":
-        """Open a journal file; a new one is made with its folder.
+        """Open a journal file. A missing file is created, and so is its folder.
 
         Args:
-            path: of the file.
-            read_only: read what is there; nothing is made or changed. A file that nobody is writing is read as it stands.
+            path: path of the journal file.
+            read_only: whether to open the file for reading only; then no file is created or changed. Default: False.
 
         Raises:
-            StoreError: it cannot be written, is no journal, or was written by a newer version.
+            StoreError: the file cannot be written, is no journal, or was written by a newer version.
         """
         path = Path(path)
         if not read_only:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise StoreError(f"cannot make the folder of journal {str(path)!r}: {error.strerror}; name another") from error
+                raise StoreError(
+                    f"cannot create the folder of journal {str(path)!r}: {error.strerror}; specify another path"
+                ) from error
         return cls(Database(path, read_only=read_only))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -69,45 +81,45 @@ class Journal(AbstractContextManager["Journal"]):
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the journal file."""
         return self.database.path
 
     def close(self) -> None:
-        """Close the file; idempotent. The last one to close it folds the write-ahead log in."""
+        """Close the file; further calls have no effect. The last connection merges the write-ahead log into the file."""
         self.database.close()
 
     def open_session_log(
         self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None
     ) -> SessionLog:
-        """The log of a session, begun now or carried on where it stopped.
+        """Return the log of a session, which is created if the journal does not hold it; new events are appended to the log.
 
         Args:
-            session_id: any text without `/`, unique in this file.
-            created_at_ms: kept when the session is new.
-            clock: the time of each event.
-            counter: estimates the `token_count` of a message; by default characters / 4.
+            session_id: id of the session: any text without `/`, unique in this file.
+            created_at_ms: creation time of a new session, in milliseconds since the epoch; ignored if the session exists.
+            clock: source of the time of each event.
+            counter: token counter that estimates the size of each message; None for a quarter of the characters.
         """
         with self.database.transaction():
             self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
         return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
 
     def list_session_ids(self) -> tuple[str, ...]:
-        """All sessions, oldest first."""
+        """Return the ids of all sessions, oldest first."""
         return tuple(row[0] for row in self.query("SELECT id FROM session ORDER BY created_at_ms, key"))
 
     def read_entries(self, session_id: str) -> Iterator[Entry]:
-        """The log of a session, for reading only.
+        """Return the events of a session in the order of the log.
 
         Raises:
-            StoreError: no such session.
+            StoreError: the journal has no such session.
         """
         return read_entries(self.database, self.find_key(session_id))
 
     def read_draft(self, session_id: str) -> Draft | None:
-        """What the model had written of an answer that was not logged; None = every answer was.
+        """Return the unfinished answer that the model had written when its process stopped; None if every answer was logged.
 
         Raises:
-            StoreError: no such session.
+            StoreError: the journal has no such session.
         """
         rows = self.query("SELECT step, text, reasoning, calls FROM draft WHERE session = ?", self.find_key(session_id))
         if not rows:
@@ -116,22 +128,24 @@ class Journal(AbstractContextManager["Journal"]):
         return Draft(step, text, reasoning, CALLS_ADAPTER.validate_json(calls))
 
     def find_key(self, session_id: str) -> int:
-        """Return the key of a session in the tables of this file.
+        """Return the integer key of a session in the tables of this file.
 
         Raises:
-            StoreError: no such session.
+            StoreError: the journal has no such session.
         """
         rows = self.database.fetch("SELECT key FROM session WHERE id = ?", session_id)
         if not rows:
-            raise StoreError(f"journal {str(self.path)!r} has no session {session_id!r}; `harness sessions list` shows them")
+            raise StoreError(
+                f"journal {str(self.path)!r} has no session {session_id!r}; `harness sessions list` shows all sessions"
+            )
         return int(rows[0][0])
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """The rows of a query over the tables and views of `harness.store.schema`; packed texts are shown whole."""
+        """Return the rows of a query over the tables and views of `harness.store.schema`; the views show packed texts whole."""
         return self.database.query(sql, *parameters)
 
     def record_trial(self, trial: TrialRecord, checks: Iterable[CheckRecord] = ()) -> None:
-        """Keep a trial and its checks together; takes the place of an earlier record of the same trial."""
+        """Store a trial and its checks in one transaction; an earlier record of the same trial is replaced."""
         with self.database.transaction():
             self.database.execute('DELETE FROM "check" WHERE trial_id = ?', (trial.trial_id,))
             self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))
@@ -141,10 +155,10 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
-        """Keep how a session behaved; takes the place of what was kept of it before.
+        """Store the metrics and probes of a session; earlier metrics of the session are replaced.
 
         Raises:
-            StoreError: no such session, or nothing could be written.
+            StoreError: the journal has no such session or cannot be written.
         """
         key = self.find_key(session_id)
         tables: tuple[tuple[str, Sequence[str], Sequence[Any]], ...] = (
@@ -160,31 +174,35 @@ class Journal(AbstractContextManager["Journal"]):
                 self.database.executemany(build_insert(table, ("session", *names)), rows)
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
-        """Keep beside the log of a session how the commands of its steps came by their results."""
+        """Store, for each step of a session, how many commands were answered from the action cache and how many were run."""
         key = self.find_key(session_id)
         with self.database.transaction():
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
 
     def open_outputs(self, session_id: str, clock: Clock) -> SavedOutputs:
-        """Where a session keeps tool outputs that are too long for its log.
+        """Return the store for tool outputs of a session that are too long for its log.
+
+        Args:
+            session_id: id of the session.
+            clock: source of the time at which outputs are saved.
 
         Raises:
-            StoreError: no such session.
+            StoreError: the journal has no such session.
         """
         return SavedOutputs(self.database, self.find_key(session_id), clock)
 
     def remove_outputs(self, before_ms: int) -> int:
-        """Forget the outputs that were saved before a time (S3.1); returns how many."""
+        """Delete tool outputs saved before a time, in milliseconds since the epoch, and return the number of deleted outputs."""
         with self.database.transaction():
             return self.database.execute("DELETE FROM saved_output WHERE created_at_ms < ?", (before_ms,)).rowcount
 
     def list_trials(self) -> tuple[TrialRecord, ...]:
-        """All recorded trials, in the order of recording."""
+        """Return all recorded trials, in order of recording."""
         rows = self.query("SELECT * FROM trial ORDER BY revision")
         return tuple(TrialRecord(**{**_select_columns(row, _TRIAL_COLUMNS), "success": bool(row["success"])}) for row in rows)
 
     def list_checks(self, trial_id: str) -> tuple[CheckRecord, ...]:
-        """The checks of a trial by name."""
+        """Return the checks of a trial, sorted by name."""
         rows = self.query('SELECT * FROM "check" WHERE trial_id = ? ORDER BY "check"', trial_id)
         return tuple(CheckRecord(**{**_select_columns(row, _CHECK_COLUMNS), "passed": bool(row["passed"])}) for row in rows)
 

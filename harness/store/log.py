@@ -1,6 +1,6 @@
-"""The log of one session in a journal file: events in, one transaction a call; entries out.
+"""Log of one session, in a journal file or in memory, and storage for tool outputs that are too long for the log.
 
-Beside it, for a week, whole tool outputs that were too long for it: what is gone from them is no part of the log.
+Long outputs are stored in full for a week. The log itself holds only the clipped output.
 """
 
 import json
@@ -33,20 +33,20 @@ from harness.tokens import Counter, Usage
 from harness.truncation import name_output
 
 _INLINE_TOKENS = 128
-"""A message of at most this many estimated tokens stays whole in its event, so nothing need be looked for in it."""
+"""Maximum size of a message in estimated tokens up to which its strings are stored inside the event."""
 
 _QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
-"""Events that others log while the model writes."""
+"""Kinds of events that are logged from outside the agent while the model writes."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
-"""Both together are columns of `step`, which holds all of such an event."""
+"""Fields of `StepFinished` that are columns of the table `step`; with the fields of its usage they make up the whole event."""
 _STARTED_FIELDS = ("model", "window_tokens", "threshold_tokens", "budget_rule", "sandbox")
 _UNSTORED_FIELDS = {"patch", "summary", "summarizer_usage", "failure", "offloaded", "kind"}
 _COMPACTION_FIELDS = tuple(one.name for one in fields(Compaction) if one.name not in _UNSTORED_FIELDS)
 _COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
 _SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")
-"""These three are columns of `compaction`, which repeats what tables of results ask for."""
+"""Columns of the table `compaction` for the summarizer's usage, after `_COMPACTION_FIELDS` and `_COMPACTION_SIZES`."""
 
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
@@ -62,12 +62,12 @@ _STATEMENTS = {
     ),
     "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
 }
-"""In the order of writing."""
+"""SQL of each kind of row, in the order in which the rows of one call are written."""
 
 
 @dataclass(slots=True)
 class _PendingRows:
-    """What one call writes, by statement."""
+    """Rows that one call of `append` writes."""
 
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
@@ -75,17 +75,17 @@ class _PendingRows:
 
 
 class SessionLog:
-    """The append-only record of one session. Not thread-safe; `Journal.open_session_log` creates it."""
+    """Append-only log of one session in a journal file, created by `Journal.open_session_log`. Not thread-safe."""
 
     def __init__(self, database: Database, key: int, *, clock: Clock, counter: Counter) -> None:
         self._database, self._key, self._clock, self._counter = database, key, clock, counter
         self._load_state()
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Log events together: after a crash either all or none of them are there.
+        """Log events in one transaction and return them with their numbers.
 
         Raises:
-            StoreError: nothing was written.
+            StoreError: the journal cannot be written; no event was logged.
         """
         rows = _PendingRows(int(self._clock() * 1000))
         try:
@@ -97,19 +97,19 @@ class SessionLog:
         return entries
 
     def entries(self) -> Iterator[Entry]:
-        """All events so far, in order."""
+        """Yield all events in the order in which they were logged."""
         return read_entries(self._database, self._key)
 
     @property
     def length(self) -> int:
-        """Events so far."""
+        """Number of events in the log."""
         return self._seq
 
     def save_draft(self, draft: Draft) -> None:
-        """Keep an answer as far as it has come; what is logged next of the agent takes its place.
+        """Store an unfinished answer; the next logged event of the agent deletes it.
 
         Raises:
-            StoreError: it was not kept.
+            StoreError: the journal cannot be written.
         """
         calls = json.dumps(CALLS_ADAPTER.dump_python(draft.calls))
         row = (
@@ -125,10 +125,10 @@ class SessionLog:
         self._has_draft = True
 
     def close(self) -> None:
-        """Every append is already in the file; the journal is closed by its opener."""
+        """Do nothing: all events are in the file already, and the journal is closed by the code that opened it."""
 
     def _load_state(self) -> None:
-        """Read the state that appending needs back from the file."""
+        """Read the state that appending events requires from the file."""
         execute, key = self._database.execute, (self._key,)
         with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
@@ -143,12 +143,12 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Items as before the events between those two."""
+        """Restore the items of the view as they were before the events between `to_event` and the rollback `seq`."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
     def _is_in_view(self, item: ItemId) -> bool:
-        """Whether an item is in view."""
+        """Return whether an item is in view."""
         return item in self._places and item not in self._forgotten
 
     def _write(self, rows: _PendingRows) -> None:
@@ -232,7 +232,7 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _encode_inline(message: Message) -> str | None:
-    """The message as it is, or None when it holds what cannot be written as UTF-8."""
+    """Return the message as JSON, or None if a string in it cannot be encoded as UTF-8."""
     try:
         return MESSAGE_ADAPTER.serializer.to_json(message).decode()
     except ValueError:
@@ -240,15 +240,19 @@ def _encode_inline(message: Message) -> str | None:
 
 
 def _encode_body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
-    """The value as JSON with its long strings taken out into `texts`."""
+    """Return the value as JSON, with long strings moved to `texts` and replaced by their addresses."""
     return _to_json(detach_texts(build_adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
 def read_entries(database: Database, key: int) -> Iterator[Entry]:
-    """The events of a session, read in blocks.
+    """Yield the events of a session, read in blocks of rows.
+
+    Args:
+        database: connection to the journal.
+        key: key of the session.
 
     Raises:
-        StoreError: a row is not an event of this version.
+        StoreError: a row is no event that this version can read.
     """
     last_seq = 0
     sql = "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500"
@@ -261,7 +265,7 @@ def read_entries(database: Database, key: int) -> Iterator[Entry]:
 
 
 def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
-    """The texts whose addresses stand in some bodies."""
+    """Return the texts that some stored bodies refer to, by address."""
     addresses_json = json.dumps(sorted({address for body in stored for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
@@ -276,7 +280,7 @@ def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dic
             return MessageAdded(message=MESSAGE_ADAPTER.validate_python(plain, strict=False), step=step)
         return parse_event(kind, plain)
     except (ValueError, KeyError) as error:
-        raise StoreError(f"journal {str(database.path)!r}: event {seq} is not one of ours ({error})") from error
+        raise StoreError(f"journal {str(database.path)!r}: event {seq} cannot be read by this version ({error})") from error
 
 
 def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int, StepFinished]:
@@ -289,19 +293,19 @@ def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int
 
 
 RETENTION_MS = 7 * 24 * 60 * 60 * 1_000
-"""How long an output is kept (S3.1)."""
+"""Time for which a saved tool output is kept, in milliseconds."""
 
 
 class SavedOutputs:
-    """The outputs of one session. Thread-safe as long as nobody else uses the journal meanwhile."""
+    """Tool outputs of one session, stored in full in a journal. Thread-safe unless another object uses the journal meanwhile."""
 
     def __init__(self, database: Database, session: int, clock: Clock) -> None:
-        """See `Journal.open_outputs`."""
+        """Create the store for a session; `Journal.open_outputs` calls this."""
         self._database, self._session, self._clock = database, session, clock
         self._lock = threading.Lock()
 
     def save(self, text: str) -> str:
-        """See `harness.protocols.OutputStore`."""
+        """Store an output and return its name."""
         name = name_output(text)
         data = Packer().pack(name, text, compress=True).data
         row = (self._session, name, int(self._clock() * 1_000), len(text), data)
@@ -310,7 +314,11 @@ class SavedOutputs:
         return name
 
     def load(self, name: str) -> str:
-        """See `harness.protocols.OutputStore`."""
+        """Return the output of a name.
+
+        Raises:
+            FileMissing: no output of that name is stored.
+        """
         with self._lock:
             row: Any = self._database.execute(
                 "SELECT data FROM saved_output WHERE session = ? AND name = ?", (self._session, name)
@@ -321,20 +329,24 @@ class SavedOutputs:
 
 
 class MemoryOutputs:
-    """Tool outputs of one session as long as the object lives. Thread-safe."""
+    """Tool outputs of one session, stored in memory. Thread-safe."""
 
     def __init__(self) -> None:
-        """Nothing is kept yet."""
+        """Create an empty store."""
         self._texts: dict[str, str] = {}
 
     def save(self, text: str) -> str:
-        """See `harness.protocols.OutputStore`."""
+        """Store an output and return its name."""
         name = name_output(text)
         self._texts[name] = text
         return name
 
     def load(self, name: str) -> str:
-        """See `harness.protocols.OutputStore`."""
+        """Return the output of a name.
+
+        Raises:
+            FileMissing: no output of that name is stored.
+        """
         if name not in self._texts:
             raise FileMissing(name)
         return self._texts[name]

@@ -1,4 +1,4 @@
-"""Bring the sessions, texts and trials of one journal file into another."""
+"""Merging of the sessions, texts and trials of one journal file into another."""
 
 from pathlib import Path
 
@@ -14,23 +14,23 @@ _SESSION_TABLES = (
 
 
 def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
-    """Copy what a journal file holds into an open one, in one transaction; doing it again changes nothing.
+    """Copy the contents of a journal file into an open journal, in one transaction. Merging a second time changes nothing.
 
-    Texts are the same when their address is. A session that both hold is taken from the source if it began later there
-    (a trial that was run again) or is longer there; else the target's stays. Trials of the source replace those of the target.
+    If both journals hold a session, the source replaces the target's copy only if the session began later in the source (the
+    trial was run again) or has more events there. Trials of the source replace the same trials of the target.
 
     Args:
-        source: the file.
-        target: where it goes.
-        only: the id of a session; all others, and texts that it does not refer to, stay behind. None = all.
+        source: journal file to copy from.
+        target: journal to copy to.
+        only: id of the only session to copy, with the texts that it refers to; None copies all sessions.
 
     Raises:
-        StoreError: the source is no journal, or nothing could be written; the target is as it was.
+        StoreError: the source is no journal, or the target cannot be written; the target is unchanged.
     """
     if not source.is_file():
         raise StoreError(f"there is no journal at {str(source)!r} to merge")
     with Journal.open(source):
-        pass  # brings an older file to the newest form
+        pass  # opening the file migrates it to the newest form
     database = target.database
     database.fetch("ATTACH ? AS source", str(source))
     try:

@@ -1,6 +1,6 @@
-"""What an experiment keeps of a trial beside its log: the trial, its checks, and how its session behaved.
+"""Records that an experiment stores beside the log of a trial: the trial, its checks, and the metrics of its session.
 
-Conduct and probes are computed from a log when its session has ended; a session whose process was killed has none.
+Metrics and probes are computed from the log at the end of a session; a session whose process was killed has none.
 """
 
 from dataclasses import dataclass
@@ -9,117 +9,118 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.messages import ToolCall
 
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
-"""Whether a trial got the compactions that its policy asked for: all (also when none was due), some, or none of those due."""
+"""Share of the due compactions that took place in a trial: all of them (also if none was due), some or none."""
 
 Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "never fired", "control"]
-"""What became of a policy in a session: it changed the view; it did, but never asked for the summary that it could ask for; it
-was due and changed nothing; it was never due; or it has no rule that could ever be due."""
+"""Effect of a policy in a session. `active`: the policy changed the view. `summarizer never asked`: it changed the view, but
+never called its summarizer. `no effect`: its trigger fired, but the view never changed. `never fired`: its trigger never fired.
+`control`: the policy has no trigger."""
 
 EXTERNAL_FAILURE_REASONS = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
-"""Reasons of an end that say nothing about an arm. `overflow` and `max_steps` are none of them: they are what it led to."""
+"""Stop reasons with a cause outside the arm. `overflow` and `max_steps` are not included, because the arm can cause both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
-    """A finished trial: what was run, how it ended, what it took."""
+    """Record of a finished trial: its configuration, outcome and cost."""
 
     trial_id: str
     session_id: str
-    """Of the session in the journal; empty when the trial crashed before it began."""
+    """Id of the session in the journal; empty if the trial crashed before the session began."""
     experiment: str
     arm: str
-    """Short readable label."""
+    """Short label of the configuration without task and seed."""
     task: str
     seed: int
     replicate: int
     model: str
     policy: str
-    """Kind."""
+    """Kind of the compaction policy."""
     policy_json: str
-    """As configured, not scaled."""
+    """Kind and fields of the policy as configured, before scaling, as canonical JSON."""
     config_json: str
-    """The whole configuration; its hash is the trial id."""
+    """Whole configuration of the trial as canonical JSON; its hash is the trial id."""
     axes_json: str
-    """JSON object: dotted path of each axis -> this trial's value."""
+    """JSON object that gives the trial's value of each axis by the dotted path of the axis."""
     window_tokens: int
-    """0 = unknown."""
+    """Context window of the model; 0 if unknown."""
     threshold_tokens: int | None = None
-    """None = this policy never compacts by itself."""
+    """View size in tokens from which the policy compacts; None if the policy never compacts by itself."""
     max_steps: int
     level: str
-    """Fidelity: `L0` scripted model and summarizer, `L1` real summarizer, ..., `L3` all real."""
+    """Fidelity level, from `L0` (scripted model and summarizer) to `L3` (all real)."""
     status: Literal["completed", "failed", "crashed"]
     reason: str
     success: bool
-    """All checks passed."""
+    """Whether all checks passed."""
     score: float
     """Share of the checks that passed, 0 to 1."""
     steps: int
     compactions: int
-    """Applied ones."""
+    """Number of applied compactions."""
     prompt_tokens: int
-    """Of the agent's calls, cached tokens included, summed over the steps."""
+    """Prompt tokens of all calls of the agent, cached tokens included."""
     output_tokens: int
     cost_usd: float | None
-    """Of the agent's calls; None = a price is not known."""
+    """Cost of the agent's calls in USD; None if a price is unknown."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
-    """None = a price is not known."""
+    """Cost of the summarizer's calls in USD; None if a price is unknown."""
     peak_context_tokens: int
-    """The longest prompt as the provider measured it."""
+    """Size of the longest prompt, as the provider measured it."""
     treatment: Treatment
     sandbox: str
-    """Backend."""
+    """Sandbox backend that ran the tools."""
     started_at_ms: int
-    """Milliseconds since the epoch."""
+    """Start of the trial in milliseconds since the epoch."""
     wall_seconds: float
     error: str = ""
     traceback: str = ""
     provenance_json: str = "{}"
-    """Versions of package, Python and price table, git commit, hashes."""
+    """JSON object with the versions of package, Python and price table, the git commit, and hashes."""
     action_hits: int | None = None
-    """Commands answered from the action cache; None = it was not used."""
+    """Number of commands answered from the action cache; None if no cache was used."""
     action_misses: int | None = None
-    """Commands that were run; None = the action cache was not used."""
+    """Number of commands that were run; None if no action cache was used."""
     scale: float | None = 1.0
-    """By which the policy's constants were multiplied (1 = not scaled); None = it broke off before that was known."""
+    """Factor on the policy's constants (1 is unscaled); None if the trial broke off before the factor was known."""
     activity: Activity | None = None
-    """What became of the policy; None = it broke off before that was known."""
+    """Effect of the policy; None if the trial broke off before the effect was known."""
     cache_saved_usd: float | None = None
-    """By what the agent's calls read from the provider's cache, less the surcharge on what they wrote to it; None = a price
-    is not known."""
+    """Savings in USD by prompt tokens read from the provider's cache, less the surcharge on tokens written to it; None if a price
+    is unknown."""
     cache_could_save_usd: float | None = None
-    """The same for a cache that forgets nothing, simulated from what each request shares with the one before."""
+    """Savings in USD with a simulated cache that never evicts: each request reads the prefix shared with the previous one."""
     retries: int | None = None
-    """Calls of real models, summarizers among them, that were made again after a rate limit or a fault; None = not known."""
+    """Number of calls of real models, summarizers included, that were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
-    """Before those; None = not known."""
+    """Total waiting time before these retries in seconds; None if unknown."""
 
 
 class Draft(NamedTuple):
-    """An answer as far as it had come when it was kept, at most a second before its process ended."""
+    """Unfinished answer of a model, as last saved; an answer is saved about once a second while the model writes."""
 
     step: int
     text: str
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
-    """Those that were started, once the answer was whole."""
+    """Tool calls that were started, if the answer was complete."""
 
 
 class StepActions(NamedTuple):
-    """How the commands of one step came by their results."""
+    """Use of the action cache in one step."""
 
     step: int
     hits: int
-    """Answered from the action cache."""
+    """Number of commands answered from the action cache."""
     misses: int
-    """Run for real."""
+    """Number of commands that were run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRecord:
-    """What one check of a trial found."""
+    """Result of one check of a trial."""
 
     trial_id: str
     check: str
@@ -130,98 +131,98 @@ class CheckRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMetrics:
-    """What the calls of one step were; every count is of calls."""
+    """Counts of the tool calls of one step by their nature."""
 
     step: int
     executions: int = 0
-    """Calls that are no retrievals."""
+    """Calls that change or run something."""
     retrievals: int = 0
     """Calls that only look something up."""
     failures: int = 0
-    """Ended in an error or with an exit code other than 0."""
+    """Calls that ended in an error or with a non-zero exit code."""
     repeats: int = 0
-    """Made before in this session."""
+    """Calls that had been made before in the session."""
     redundant: int = 0
-    """Of the repeats: with the same answer, nothing having touched what they are about."""
+    """Repeated calls with the same answer, whose target had not changed since."""
     reacquisitions: int = 0
-    """Fetched again what a compaction had taken away."""
+    """Calls that fetched again what a compaction had evicted."""
     reacquired_tokens: int = 0
-    """Of their results, estimated by the policy's counter."""
+    """Tokens in the results of reacquisitions, estimated by the policy's token counter."""
     reacquired_steps: int = 0
-    """Steps since the compactions that took it away (1 = the first after it), summed over the reacquisitions."""
+    """Sum, over all reacquisitions, of the number of steps since the compaction that evicted the content (1 is the next step)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMetrics:
-    """How a session behaved as a whole; the definitions are those of RESEARCH 2.4."""
+    """Metrics of a whole session: evictions, thrashing, loops and uses of facts."""
 
     evicted_tokens: int = 0
-    """Taken out of view by compactions, estimated by the policy's counter."""
+    """Tokens evicted from the view by compactions, estimated by the policy's token counter."""
     close_compactions: int = 0
-    """Applied fewer than 3 steps after the one before."""
+    """Compactions applied fewer than 3 steps after the previous one."""
     full_compactions: int = 0
-    """Left at least 90 % of the threshold in view."""
+    """Compactions that left at least 90 % of the threshold in view."""
     evicted_again: int = 0
-    """Times that a target was taken away, fetched again and taken away again."""
+    """Number of times that a target was evicted, reacquired and evicted again."""
     repeated_dead_ends: int = 0
     loop_rule: str = ""
-    """Of the first doom loop; empty = none."""
+    """Rule that detected the first doom loop; empty if there is none."""
     loop_onset_step: int | None = None
     loop_after_steps: int | None = None
-    """Steps from the compaction before the onset (1 = the first after it); None = no loop, or no compaction before it."""
+    """Steps from the last compaction to the start of the loop (1 is the next step); None without a loop or earlier compaction."""
     fact_uses: int | None = None
-    """Facts written into calls; None, as below = no call could be recognised."""
+    """Number of times that a fact was written into a call; None, like the next three fields, if no call could be recognised."""
     wrong_uses: int | None = None
     stale_uses: int | None = None
-    """Of the wrong ones: with a value that a later one had replaced."""
+    """Wrong uses with a value that had been replaced."""
     constraint_violations: int | None = None
-    """Of the wrong ones: of a constraint."""
+    """Wrong uses of a constraint."""
     steps: tuple[StepMetrics, ...] = ()
-    """In order; steps without calls are left out."""
+    """Counts of each step in order; steps without calls are left out."""
 
 
 FactUse: TypeAlias = Literal["right", "stale", "wrong"]
-"""What value a call was written with: the newest that was told, one that had been replaced by then, or another."""
+"""Value of a fact that a call used: the newest one (`right`), one that had been replaced (`stale`), or another (`wrong`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactRecord:
-    """A fact of a session's task."""
+    """Fact of a session's task."""
 
     number: int
-    """Names it among the facts of the session."""
+    """Number of the fact within the session."""
     name: str
     kind: str
     said_in: str
     reacquisition_calls: int | None
-    """Tool calls that bring it back; None = it cannot be got again."""
+    """Number of tool calls needed to find the fact again; None if it cannot be found again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRecord:
-    """A fact at an applied compaction, by the newest value that had been told."""
+    """State of one fact at an applied compaction, in terms of the newest value that had been stated."""
 
     event: int
-    """Of the compaction in the log."""
+    """Number of the compaction's event in the log."""
     fact: int
-    """Number of the fact."""
+    """Number of the fact within the session."""
     version: int
-    """Which of the values that were told for it, from 1."""
+    """Number of the newest value among all values stated for the fact so far, from 1."""
     seen_before: bool
-    """The value could be read in the view by the task's patterns."""
+    """Whether the task's patterns find the value in the view before the compaction."""
     seen_after: bool
-    """It can be read in the view that the compaction left."""
+    """Whether the task's patterns find the value in the view after the compaction."""
     used_step: int | None = None
-    """The next step in which a call was written with the fact; None = none was recognised."""
+    """Next step with a call that contains the fact; None if no such call was recognised."""
     used: FactUse | None = None
-    """With which value; None = none was recognised."""
+    """Value that this call used; None if no such call was recognised."""
     stands_after: bool | None = None
-    """It can be read in that view, or stands there as a whole token in any words; None = too short to tell from other texts."""
+    """Whether `seen_after` holds or the value is a whole token in the view after the compaction; None if it is too short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """All probes of a session, and the facts that they are about."""
+    """All probes of a session, with the facts that they refer to."""
 
     facts: tuple[FactRecord, ...] = ()
     rows: tuple[ProbeRecord, ...] = ()

@@ -1,8 +1,8 @@
-"""What came out of an experiment, as pandas tables and SQL. Reading never writes.
+"""Results of an experiment as pandas tables and SQL. Reading never writes.
 
-An experiment's folder holds `output/`: `journal.sqlite` (the truth), `journals/` (of trials that are running or not merged
-yet) and `results/*.parquet` (the tables, written when the experiment ended). Where the Parquet is missing or older than the
-journal the tables are read from the journals, so a running or interrupted experiment loads too.
+The folder of an experiment holds `output/` with `journal.sqlite` (the source of truth), `journals/` (journals of trials that are
+running or not merged yet) and `results/*.parquet` (the tables, written at the end of the experiment). If the Parquet files are
+missing or older than the journal, the tables are read from the journals, so running and interrupted experiments can be loaded.
 """
 
 import json
@@ -30,7 +30,17 @@ RESULTS_FOLDER = "results"
 
 
 class Results:
-    """The tables of one experiment. Each is read when first asked for and then kept; load again to see newer rows."""
+    """Results of one experiment as tables. Each table is read at its first use and then cached; load again to see newer rows.
+
+    Args:
+        output: output folder of the experiment; `load` finds it.
+
+    Example::
+
+        results = harness.load("experiments/threshold")
+        results.trials.groupby("arm")["success"].mean()
+        results.sql("SELECT arm, avg(cost_usd) FROM trials GROUP BY arm")
+    """
 
     def __init__(self, output: Path) -> None:
         self.output = output
@@ -77,24 +87,27 @@ class Results:
 
     @cached_property
     def axes(self) -> pd.DataFrame:
-        """One row per trial, in the order of `trials`: `trial_id` and one column per axis, by dotted path."""
+        """One row per trial, in the order of `trials`; columns: `trial_id` and one column per axis, named by its dotted path."""
         values = [json.loads(text) for text in self.trials["axes_json"]]
         names = sorted({name for row in values for name in row})
         columns: dict[str, Any] = {name: [row.get(name) for row in values] for name in names}
         return pd.DataFrame({"trial_id": self.trials["trial_id"], **columns})
 
     def sql(self, query: str) -> pd.DataFrame:
-        """The answer of DuckDB to a query over `trials`, `steps`, `compactions`, `checks`, `messages` and `probes`.
+        """Return the result of a DuckDB query over `trials`, `steps`, `compactions`, `checks`, `messages` and `probes`.
+
+        Args:
+            query: SQL in the dialect of DuckDB.
 
         Raises:
-            UsageError: the query is wrong.
+            UsageError: the query is invalid.
         """
         import duckdb
 
         try:
             return cast("pd.DataFrame", self._connection.sql(query).df())
         except duckdb.Error as error:
-            raise UsageError(f"this query cannot be answered: {error}") from error
+            raise UsageError(f"invalid query: {error}") from error
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
@@ -132,13 +145,16 @@ class Results:
 
     @cached_property
     def _journal_paths(self) -> tuple[Path, ...]:
-        """The trials' own ones first: one that is brought in meanwhile is then read twice and counted once, never missed."""
+        """Journals of running trials, then the journal of the experiment.
+
+        In this order, a trial that is merged meanwhile is read twice and counted once, but never missed.
+        """
         whole = self.output / JOURNAL_FILE
         return (*list_trial_journals(self.output), *([whole] if whole.is_file() else []))
 
     @cached_property
     def _journal_state(self) -> bytes | None:
-        """Of the journal; empty when there are others beside it, None when only Parquet is left."""
+        """Fingerprint of the journal; empty if there are several journals, None if only Parquet files are left."""
         if not self._journal_paths:
             return None
         if len(self._journal_paths) > 1:
@@ -160,25 +176,30 @@ class Results:
             except StoreError:
                 if path.parent.name != JOURNALS_FOLDER:
                     raise
-                continue  # a trial's own journal is just being made, or was brought in since
+                continue  # the journal of a trial is being created, or was merged and deleted
             seen.update(value for table in new for value in table[by].unique().to_pylist())
             read += new
         return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
 
 
 def load(folder: str | os.PathLike[str]) -> Results:
-    """The results of an experiment, finished, running or interrupted.
+    """Return the results of an experiment, which may be finished, running or interrupted.
 
     Args:
-        folder: of the experiment (`experiments/<name>`) or its output folder.
+        folder: folder of the experiment (`experiments/<name>`) or its output folder.
 
     Raises:
-        StoreError: nothing has been run there.
+        StoreError: the folder does not exist, or no trial has been run in it.
+
+    Example::
+
+        results = harness.load("experiments/threshold")
+        results.trials.head()
     """
     folder_path = Path(folder)
     output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(results._locate_parquet(name).is_file() for name in TABLES):
-        what = "nothing was run there yet" if folder_path.is_dir() else "there is no such folder"
-        raise StoreError(f"no results in {str(folder_path)!r}: {what}; run it with `harness run {folder_path}`")
+        what = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
+        raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
     return results

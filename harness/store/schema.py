@@ -1,15 +1,14 @@
-"""The tables of a journal file, its views under the seeds' names, and the migrations that lead to them.
+"""Tables and views of a journal file, and the migrations that create them.
 
-`event` is the log and the truth; nothing in it ever changes. `step`, `compaction`, `version` and `retired` hold what the
-analysis asks for in typed columns and are written in the same transaction. Long strings of an event stand in `text` once,
-under their address; the event then holds `{"address": ...}` in their place.
+The table `event` is the log and the source of truth; its rows never change. The tables `step`, `compaction`, `version` and
+`retired` repeat data of events in typed columns for the analysis and are written in the same transaction. Each long string of an
+event is stored once in the table `text` under its address; the event then holds `{"address": ...}` in its place.
 
-`action` stands beside the log: how a command came by its result is no part of what happened. So does `draft`: an answer that
-has not come to its end is no event yet.
+The tables `action` and `draft` are no part of the log: they hold statistics of the action cache, and unfinished answers.
 
-The views `sessions`, `messages`, `parts` and `compaction_events` can be queried by any SQLite program. Such a program cannot
-unpack zstd, so of a packed text (a long tool output or argument) it sees the head and a note; `Journal.query` lays views of the
-same names over them that show every text whole.
+Any SQLite program can query the views `sessions`, `messages`, `parts` and `compaction_events`. Because such a program cannot
+unpack zstd, the views show only the beginning of a packed text (a long tool output or argument) and a note. `Journal.query`
+replaces them by views of the same names that show every text whole.
 """
 
 import sqlite3
@@ -21,7 +20,7 @@ from harness.store.columns import TABLES, list_added_columns
 from harness.store.sessions.views import build_views
 
 Migration: TypeAlias = tuple[str, ...]
-"""The SQL statements that bring a journal from one form to the next."""
+"""SQL statements that change a journal from one form to the next."""
 
 _SESSION = "session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE"
 """First column of each table whose rows belong to a session."""
@@ -78,7 +77,7 @@ _TABLES = (
       PRIMARY KEY (session, seq)
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE trial (
-      revision INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every record, also with one that replaces another
+      revision INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every record, also if a record replaces another
       trial_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, experiment TEXT NOT NULL, arm TEXT NOT NULL,
       task TEXT NOT NULL, seed INTEGER NOT NULL, replicate INTEGER NOT NULL, model TEXT NOT NULL, policy TEXT NOT NULL,
       policy_json TEXT NOT NULL, config_json TEXT NOT NULL, axes_json TEXT NOT NULL,
@@ -173,28 +172,32 @@ _STATEMENTS: dict[int, Migration] = {
     1: (*_TABLES, *build_views("CREATE VIEW", whole=False)),
     2: _CONDUCT_TABLES,
     3: _ACTION_STATEMENTS,
-    4: ("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0",),  # before there was scaling, policies were multiplied by 1
+    4: ("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0",),  # older journals: policies were not scaled, so the factor is 1
     6: (_SAVED_OUTPUT_TABLE,),
     8: _ROLLBACK_AND_WORKSPACE_STATEMENTS,
     9: (_DRAFT_TABLE,),
     11: ("ALTER TABLE probe ADD COLUMN stands_after INTEGER CHECK (stands_after IN (0, 1))",),
     12: (
         "ALTER TABLE draft ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",  # those that were started, as a JSON list
+        "ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",  # calls that were started, as a JSON list
     ),
 }
-"""By the form to which they lead. Those that have been released never change. Columns of results that are stored as they are need
-no statement here: their declaration names the form that adds them."""
+"""Statements of each migration, by the form that it leads to. Released statements never change. A column of results that is
+stored under the same name needs no statement here, because its declaration in `harness.store.columns` gives the form."""
 
 _NEWEST_FORM = max(*_STATEMENTS, *(column.form for columns in TABLES.values() for column in columns))
 MIGRATIONS: tuple[Migration, ...] = tuple(
     (*_STATEMENTS.get(form, ()), *list_added_columns(form)) for form in range(1, _NEWEST_FORM + 1)
 )
-"""In order, from an empty file to the newest form."""
+"""All migrations in order, from an empty file to the newest form."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring a journal file to the newest form; each migration is one transaction with its record.
+    """Migrate a journal file to the newest form; each migration and the new form number are written in one transaction.
+
+    Args:
+        connection: connection to the file.
+        steps: migrations to apply, from an empty file on.
 
     Raises:
         StoreError: the file was written by a newer version of this package.
@@ -216,7 +219,7 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
 
 
 def is_older(connection: sqlite3.Connection) -> bool:
-    """Whether this is a journal of a form that an older version wrote."""
+    """Return whether an older version wrote this journal, so that it must be migrated."""
     return 0 < _read_version(connection) < len(MIGRATIONS)
 
 

@@ -1,4 +1,4 @@
-"""The six tables of results, read from journal files into Arrow, a batch of sessions at a time."""
+"""The six tables of results: read from a journal into Arrow, one batch of sessions at a time, and exported to Parquet."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -31,12 +31,12 @@ _ARROW: dict[str, Any] = {
 
 
 def read_batches(journal: Journal, name: str, skip: frozenset[str] = frozenset()) -> Iterator[pa.Table]:
-    """Yield the rows of one table, at least one batch.
+    """Yield the rows of one table of results in batches; there is at least one batch.
 
     Args:
-        journal: open for reading.
-        name: one of `TABLES`.
-        skip: sessions (of `trials` and `checks`: trials) that were read from another file already.
+        journal: journal to read.
+        name: name of the table, a key of `TABLES`.
+        skip: ids of sessions to leave out, because they were read from another file; for `trials` and `checks`, ids of trials.
     """
     sql = build_select(name)
     if name in {"trials", "checks"}:
@@ -65,17 +65,17 @@ def _build_array(column: Column, values: Sequence[Any]) -> pa.Array:
         return pa.array([value if value is None else bool(value) for value in values], kind)
     try:
         return pa.array(values, kind)
-    except UnicodeEncodeError:  # lone surrogates, which Parquet cannot hold
+    except UnicodeEncodeError:  # the values have lone surrogates, which Parquet cannot hold
         return pa.array([value and replace_surrogates(value) for value in values], kind)
 
 
 def build_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Return the Arrow schema of some columns."""
+    """Return the Arrow schema of some columns of results."""
     return pa.schema([(column.name, _ARROW[column.dtype]) for column in columns])
 
 
 def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Replace references by the summaries that are stored under an address."""
+    """Return the column of summaries, with references replaced by the stored texts."""
     summaries = list(values_by_name["summary"])
     references = {
         index: json.loads(summary)
@@ -89,7 +89,7 @@ def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) 
 
 
 def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Compute what the bodies of messages say; `content` holds these bodies, which sessions of one task mostly share."""
+    """Compute the columns that depend on message bodies, given in `content`. Sessions of one task share most bodies."""
     bodies = values_by_name["content"]
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
     texts = load_texts(journal.database, [parts for body, parts in parts_by_body.items() if '"address"' in body])
@@ -105,33 +105,39 @@ def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -
 
 
 def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int]:
-    """Return the text of a message, the tool that it answers for, and how many characters of it were cut."""
+    """Return the text of a message, the name of its first tool, and the number of characters clipped from its outputs."""
     content = "\n".join([_extract_part_text(part, texts) for part in parts])
     tool = next((part["name"] for part in parts if "call_id" in part), "")
     return content, tool, sum(part.get("clipped_characters", 0) for part in parts)
 
 
 def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
-    """Return the text of a part in its stored form, as `harness.messages.extract_part_text` does of a part."""
+    """Return the text of a stored part, as `harness.messages.extract_part_text` does for a part."""
     names, separator = PART_TEXTS[part["kind"]]
     return separator.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 
 
 def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
-    """Write the tables of a journal as Parquet; each file is replaced in one go.
+    """Write the tables of a journal as Parquet files; each file is replaced in one step.
+
+    Args:
+        journal_path: journal file.
+        results_dir: folder for the Parquet files; it is created if needed.
 
     Returns:
-        The files, in the order of `TABLES`.
+        Paths of the files, in the order of `TABLES`.
 
     Raises:
-        StoreError: the journal cannot be read or the folder cannot be written.
+        StoreError: the journal cannot be read, or the folder cannot be written.
     """
     with Journal.open(journal_path, read_only=True) as journal:
         try:
             results_dir.mkdir(parents=True, exist_ok=True)
             return tuple([_write(journal, name, results_dir / f"{name}.parquet") for name in TABLES])
         except OSError as error:
-            raise StoreError(f"cannot write results in {str(results_dir)!r}: {error}; free space or name another") from error
+            raise StoreError(
+                f"cannot write results to {str(results_dir)!r}: {error}; free some space or specify another folder"
+            ) from error
 
 
 def _write(journal: Journal, name: str, path: Path) -> Path:
@@ -143,7 +149,7 @@ def _write(journal: Journal, name: str, path: Path) -> Path:
 
 
 def compute_journal_state(journal: Journal) -> bytes:
-    """What a journal holds in a few bytes: equal as long as nothing was added."""
+    """Return a short fingerprint of a journal; it stays equal as long as nothing is added."""
     rows = journal.query(
         """SELECT count(*), coalesce(max(key), 0), coalesce(sum((SELECT max(seq) FROM event WHERE session = key)), 0),
         (SELECT coalesce(max(revision), 0) FROM trial) FROM session"""
@@ -152,11 +158,14 @@ def compute_journal_state(journal: Journal) -> bytes:
 
 
 def read_exported_state(path: Path, name: str) -> bytes | None:
-    """The state of the journal that a Parquet file was written from; None when there is no such file or it is of no use.
+    """Return the fingerprint of the journal that a Parquet file was written from.
 
     Args:
-        path: of the file.
-        name: of the table; a file with other columns was written by another version.
+        path: Parquet file.
+        name: name of the table, a key of `TABLES`.
+
+    Returns:
+        The fingerprint, or None if the file is missing, unreadable or has other columns than the table.
     """
     try:
         schema = pq.read_schema(path)

@@ -1,8 +1,8 @@
-"""Long strings, kept once under their address and packed.
+"""Storage of long strings: each string is stored once under its address, packed or plain.
 
-The address is a SHA-256 over the text, cut to 168 bits, so journals that share texts can be merged without renaming. What
-people read in a SQLite shell (prompts, answers, summaries) stays plain up to 16,384 characters; tool outputs, arguments and
-files are packed (zstd).
+The address is the SHA-256 of the text, truncated to 168 bits, so journals that share texts can be merged without renaming. Texts
+that people read in a SQLite shell (prompts, answers, summaries) stay plain up to 16,384 characters; tool outputs, arguments and
+files are packed with zstd.
 """
 
 import binascii
@@ -15,24 +15,24 @@ import zstandard
 from harness.text import replace_surrogates
 
 INLINE_CHARACTERS = 256
-"""Shorter strings stay in their event."""
+"""Maximum length of a string that is stored inside its event."""
 PLAIN_CHARACTERS = 16_384
 HEAD_CHARACTERS = 60
 _PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json", "setup_json"})
 _LEVEL = 3
 
 CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
-"""Tables of contents that sessions refer to, with the column of the name that references use."""
+"""Tables with contents that sessions refer to, and the column of each table that the references use."""
 find_addresses = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])").findall
 """Return all strings in a text that look like the address of a stored text; a few of them may be none."""
 find_hashes = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])").findall
 """Return all strings in a text that look like the hash of a workspace or a file."""
 MIN_NAME_CHARACTERS = 28
-"""Characters of the shortest name of a content."""
+"""Length of the shortest reference to a content, in characters."""
 
 
 class StoredText(NamedTuple):
-    """A row of the table `text`."""
+    """Row of the table `text`."""
 
     address: str
     characters: int
@@ -45,17 +45,17 @@ def _to_bytes(text: str) -> bytes:
 
 
 def compute_address(text: str) -> str:
-    """The name of a text: 28 characters of base64."""
+    """Return the address of a text: 28 characters of base64."""
     return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
 
 
 def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "") -> Any:
-    """JSON-ready data with addresses in the place of long strings; dicts are changed in place.
+    """Return JSON-ready data with long strings replaced by addresses; dicts are changed in place.
 
     Args:
-        plain: the data.
-        texts: gets each long string and whether it is to be packed, by address.
-        name: the field that holds `plain`.
+        plain: JSON-ready data.
+        texts: dict to which each long string is added by address, with a flag that is true if the string must be packed.
+        name: name of the field that holds `plain`.
     """
     if isinstance(plain, str):
         if len(plain) <= INLINE_CHARACTERS:
@@ -74,7 +74,7 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
 
 
 def list_addresses(stored: Any) -> list[str]:
-    """Return the addresses in data from `detach_texts`."""
+    """Return the addresses in data that `detach_texts` returned."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return [stored["address"]]
@@ -85,7 +85,7 @@ def list_addresses(stored: Any) -> list[str]:
 
 
 def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
-    """Return the data that was passed to `detach_texts`, with lists for tuples."""
+    """Return the data that was passed to `detach_texts`, with lists in place of tuples."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return texts[stored["address"]]
@@ -96,19 +96,19 @@ def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
 
 
 class Packer:
-    """Packs and unpacks texts; keeps its buffers between calls, so one for each thread."""
+    """Compressor of texts. It reuses buffers between calls, so each thread needs a packer of its own."""
 
     def __init__(self) -> None:
         self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
-        """The row of a text; also packed where plain would not survive (NUL, lone surrogates)."""
+        """Return the row of a text. Texts with NUL or lone surrogates are always packed, as SQLite cannot store them as text."""
         if not compress and "\0" not in text and text == replace_surrogates(text):
             return StoredText(address, len(text), None, text)
         head = replace_surrogates(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
         return StoredText(address, len(text), head, self._compress(_to_bytes(text)))
 
     def unpack(self, data: str | bytes) -> str:
-        """The text of a row."""
+        """Return the text of a row's column `data`."""
         return data if isinstance(data, str) else self._decompress(data).decode("utf-8", "surrogatepass")

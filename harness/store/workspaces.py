@@ -1,7 +1,7 @@
-"""Workspaces that outlive their sandbox: the contents of files by address, and the trees that name them.
+"""Snapshots of workspaces that outlive their sandbox: contents of files by hash, and trees that refer to the contents.
 
-They stand in the journal beside the sessions, packed, and are shared by all of them: a fork stores only what it changes. What
-a sandbox puts in is held back until a tree is saved, so a step costs one transaction.
+The snapshots are stored in the journal, compressed, and shared by all its sessions, so a fork stores only changed files. Contents
+from a sandbox are buffered until a tree is saved, so each step takes one transaction.
 """
 
 import json
@@ -23,66 +23,66 @@ _LEVEL = 3
 
 
 class Workspaces(BlobStore, Protocol):
-    """Store of snapshots of workspaces, beside the contents of their files. Thread-safe."""
+    """Store for snapshots of workspaces and the contents of their files. Thread-safe."""
 
     def save(self, snapshot: Snapshot) -> None:
-        """Keep a state whose contents were put before; idempotent.
+        """Store a snapshot whose file contents were passed to `put` before; storing it again has no effect.
 
         Raises:
-            StoreError: nothing was kept.
+            StoreError: the snapshot could not be stored.
         """
         ...
 
     def load(self, tree_id: str) -> Snapshot:
-        """The state of that name.
+        """Return the snapshot with an id.
 
         Raises:
-            StoreError: it was not kept here.
+            StoreError: no snapshot with this id is stored.
         """
         ...
 
 
 class MemoryWorkspaces:
-    """As long as the object lives."""
+    """Store for snapshots in memory."""
 
     def __init__(self) -> None:
-        """Nothing is kept yet."""
+        """Create an empty store."""
         self._contents: dict[str, bytes] = {}
         self._snapshots: dict[str, Snapshot] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """See `harness.protocols.BlobStore`."""
+        """Store the content of a file by its SHA-256 hash."""
         self._contents.setdefault(sha256, content)
 
     def get(self, sha256: str) -> bytes:
-        """See `Workspaces`."""
+        """Return the content of a file by its SHA-256 hash."""
         if sha256 not in self._contents:
-            raise SandboxError(f"no content {sha256} was kept")
+            raise SandboxError(f"no file content with hash {sha256} is stored in memory")
         return self._contents[sha256]
 
     def save(self, snapshot: Snapshot) -> None:
-        """See `Workspaces`."""
+        """Store a snapshot whose file contents were passed to `put` before."""
         self._snapshots[snapshot.tree_id] = snapshot
 
     def load(self, tree_id: str) -> Snapshot:
-        """See `Workspaces`."""
+        """Return the snapshot with an id."""
         if tree_id not in self._snapshots:
-            raise StoreError(f"no workspace {tree_id} was kept in memory; name a journal to keep it beyond the process")
+            raise StoreError(f"no workspace {tree_id} is stored in memory; use a journal to keep workspaces beyond the process")
         return self._snapshots[tree_id]
 
 
 class JournalWorkspaces:
-    """In a journal file, by a connection of their own. The opener closes it."""
+    """Store for snapshots in a journal file, over a connection of its own, to be closed by the code that opened it."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open the file.
+        """Open the journal.
 
         Args:
-            path: of the journal.
-            read_only: nothing is made or changed.
+            path: path of the journal file.
+            read_only: whether to open the file for reading only; then no file is created or changed.
 
         Raises:
-            StoreError: it cannot be written, or is no journal.
+            StoreError: the file cannot be written or is no journal.
         """
         self._journal = Journal.open(path, read_only=read_only)
         self._database = self._journal.database
@@ -90,22 +90,22 @@ class JournalWorkspaces:
         self._lock = threading.Lock()
 
     def put(self, sha256: str, content: bytes) -> None:
-        """See `Workspaces`."""
+        """Store the content of a file by its SHA-256 hash."""
         with self._lock:
             self._new[sha256] = content
 
     def get(self, sha256: str) -> bytes:
-        """See `Workspaces`."""
+        """Return the content of a file by its SHA-256 hash."""
         with self._lock:
             if sha256 in self._new:
                 return self._new[sha256]
             data = self._fetch_data("SELECT data FROM blob WHERE sha256 = ?", sha256)
         if data is None:
-            raise SandboxError(f"no content {sha256} in journal {str(self._journal.path)!r}")
+            raise SandboxError(f"no file content with hash {sha256} in journal {str(self._journal.path)!r}")
         return zstandard.ZstdDecompressor().decompress(data)
 
     def save(self, snapshot: Snapshot) -> None:
-        """See `Workspaces`."""
+        """Store a snapshot whose file contents were passed to `put` before."""
         pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         files = {path: (state.mode, state.sha256, state.size_bytes) for path, state in snapshot.files.items()}
         tree = pack(json.dumps(files, separators=(",", ":")).encode())
@@ -117,12 +117,12 @@ class JournalWorkspaces:
             self._new.clear()
 
     def load(self, tree_id: str) -> Snapshot:
-        """See `Workspaces`."""
+        """Return the snapshot with an id."""
         with self._lock:
             data = self._fetch_data("SELECT data FROM tree WHERE tree_id = ?", tree_id)
         if data is None:
             raise StoreError(
-                f"journal {str(self._journal.path)!r} keeps no workspace {tree_id}; it was removed, or never merged in"
+                f"journal {str(self._journal.path)!r} has no workspace {tree_id}; it was deleted or never merged into the file"
             )
         files_by_path: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
         files = {
@@ -131,12 +131,12 @@ class JournalWorkspaces:
         return Snapshot(tree_id=tree_id, files=files)
 
     def has_workspace(self, tree_id: str) -> bool:
-        """Whether the state of that name is kept here."""
+        """Return whether a snapshot with an id is stored in the journal."""
         with self._lock:
             return self._fetch_data("SELECT data FROM tree WHERE tree_id = ?", tree_id) is not None
 
     def close(self) -> None:
-        """Close the file; idempotent."""
+        """Close the journal; calling the method again has no effect."""
         with self._lock:
             self._journal.close()
 
@@ -146,11 +146,16 @@ class JournalWorkspaces:
 
 
 def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces) -> None:
-    """Bring states from one place to another.
+    """Copy snapshots, with the contents of their files, from one store to another.
+
+    Args:
+        trees: ids of the snapshots.
+        source: store to copy from.
+        target: store to copy to.
 
     Raises:
-        StoreError: one was not kept, or nothing could be written.
-        SandboxError: a content is missing.
+        StoreError: a snapshot is not in the source, or the target cannot be written.
+        SandboxError: the content of a file is not in the source.
     """
     for tree_id in trees:
         snapshot = source.load(tree_id)
@@ -160,12 +165,12 @@ def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces
 
 
 def find_file_hashes(database: Database, trees: Iterable[str], *, schema: str = "main") -> set[str]:
-    """Return the hashes of the files of kept workspaces.
+    """Return the hashes of all files in stored workspaces.
 
     Args:
-        database: that holds the workspaces.
-        trees: their hashes; what is no workspace is left out.
-        schema: `main`, or the name of an attached database.
+        database: connection to the journal that holds the workspaces.
+        trees: ids of the workspaces; unknown ids are ignored.
+        schema: name of the SQLite database: `main` or the name of an attached database.
     """
     file_hashes: set[str] = set()
     for tree in trees:

@@ -48,7 +48,7 @@ def test_sessions_of_one_name_in_two_journals_are_two_and_told_apart(tmp_path):
     shown = " ".join(within("sessions", "list", "--in", tmp_path).stdout.split())
     assert shown.count("same in") == 2
     refused = within("inspect", "same", "--in", tmp_path)
-    assert (refused.exit_code, "2 sessions fit 'same'" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "2 sessions match 'same'" in refused.stderr) == (2, True)
     assert within("inspect", "same", "--in", tmp_path / "b.sqlite").exit_code == 0
 
 
@@ -101,7 +101,7 @@ def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
         (("message", "first/99"), "has no message 'first/99'"),
         (("message", "first"), "'first' names no message; write SESSION/NUMBER"),
         (("message", "first/"), "write SESSION/NUMBER"),
-        (("messages", "nobody"), "none of 2 sessions"),
+        (("messages", "nobody"), "no session id begins with 'nobody' (searched 2 sessions)"),
     ],
 )
 def test_what_is_not_there_is_refused(place, arguments, said):
@@ -210,7 +210,7 @@ def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("export", "nobody", "x.jsonl"), "none of 1 sessions is called 'nobody'"),
+        (("export", "nobody", "x.jsonl"), "no session id begins with 'nobody'"),
         (("import", "nowhere.jsonl", "--journal", "no/such/new.sqlite"), "there is no folder 'no/such' for the journal"),
         (("import", "nowhere.jsonl", "--journal", "new.sqlite"), "cannot read the recording 'nowhere.jsonl'"),
     ],

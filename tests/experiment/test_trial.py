@@ -205,7 +205,7 @@ def test_a_knob_that_there_is_not_or_that_is_out_of_range_is_refused(world, said
         ({"policy": 3.5}, "float is no policy: it has no budget"),
         ({"task": load_task("flashcards")(0)}, "a task goes by its name here, e.g. 'flashcards'"),
         ({"task": load_task("flashcards")}, "a task goes by its name here"),
-        ({"task": 5}, "task: must be a text"),
+        ({"task": 5}, "task: must be a string"),
         ({"window_tokens": "32k"}, "window_tokens: must be a whole number"),
         ({"seed": True}, "seed: must be a whole number"),
         ({"sandbox": "local"}, "sandbox: must be a SandboxChoice"),

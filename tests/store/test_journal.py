@@ -111,14 +111,14 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path) -> Non
     path = tmp_path / "notes.txt"
     path.write_text("my notes\n" * 100)
     for read_only in (False, True):
-        with pytest.raises(StoreError, match="it is no journal; name another path"):
+        with pytest.raises(StoreError, match="the file is no journal; specify another path"):
             Journal.open(path, read_only=read_only)
     assert path.read_text() == "my notes\n" * 100
 
 
 def test_a_path_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot make the folder"):
+    with pytest.raises(StoreError, match="cannot create the folder"):
         Journal.open(tmp_path / "file" / "j.sqlite")
     with pytest.raises(StoreError, match="unable to open"):
         Journal.open(tmp_path)

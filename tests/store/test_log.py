@@ -155,5 +155,5 @@ def test_an_unreadable_event_is_an_error_of_ours(journal: Journal) -> None:
     log = begun(journal)
     log.append(opening())
     journal.database.execute('UPDATE event SET body = \'{"role": "king"}\' WHERE seq = 2')
-    with pytest.raises(StoreError, match="event 2 is not one of ours"):
+    with pytest.raises(StoreError, match="event 2 cannot be read by this version"):
         list(log.entries())

@@ -285,10 +285,10 @@ def test_an_experiment_in_which_nothing_has_happened_has_empty_frames(tmp_path: 
     assert load(tmp_path).trials.empty
 
 
-@pytest.mark.parametrize(("name", "told"), [("there", "nothing was run there yet"), ("missing", "no such folder")])
+@pytest.mark.parametrize(("name", "told"), [("there", "no trial has been run yet"), ("missing", "the folder does not exist")])
 def test_where_nothing_is_one_is_told_what_to_run(tmp_path: Path, name: str, told: str) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(StoreError, match=f"{told}; run it with `harness run"):
+    with pytest.raises(StoreError, match=f"{told}; run the experiment with `harness run"):
         load(tmp_path / name)
 
 

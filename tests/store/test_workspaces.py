@@ -59,7 +59,7 @@ def test_any_files_under_any_names_come_back_from_the_file(tmp_path_factory, fil
 
 
 def test_what_was_not_kept_is_named(kept):
-    with pytest.raises(SandboxError, match="no content abc"):
+    with pytest.raises(SandboxError, match="no file content with hash abc"):
         kept.get("abc")
     with pytest.raises(StoreError, match="no workspace abc"):
         kept.load("abc")

@@ -1,1 +1,1 @@
-"""What a person does with logged sessions: find, list, search, archive and clean up."""
+"""Operations on logged sessions: find, list, search, archive and clean up."""

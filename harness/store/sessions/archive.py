@@ -1,11 +1,11 @@
-"""Sessions that are put away: each as a file of its own, compressed with zstd, and out of the journal (S3.13, S3.14).
+"""Archive of sessions: each archived session is moved from the journal to a file of its own, compressed with zstd.
 
-Such a file is a whole journal of one session, with the texts, conduct and saved outputs that belong to it. It is written, flushed
-and read back before anything is deleted; whatever breaks in between, the session is in the journal still, and putting it away
+The file is a complete journal of one session, with its texts, metrics and saved outputs. The file is written, flushed and read
+back before anything is deleted from the journal. If archiving fails midway, the session is still in the journal, and archiving it
 again replaces the file.
 
-A session that belongs to a trial takes the trial along: tables never show a trial without its steps. The experiment then has not
-run it.
+Archiving a session of a trial also moves the record of the trial, because tables never show a trial without its steps. The
+experiment then treats the trial as not run.
 """
 
 import os
@@ -24,14 +24,14 @@ from harness.store.merge import merge
 from harness.store.sessions import queries
 
 FOLDER = "archive"
-"""Beside the journal; in it each journal of the folder has its own."""
+"""Name of the archive folder beside the journal; it holds one subfolder per journal."""
 SUFFIX = ".sqlite.zst"
 _MAX_NAME_CHARACTERS = 240
 _LEVEL = 9
 
 
 class ArchivedSession(NamedTuple):
-    """A session that was put away."""
+    """Archived session."""
 
     session_id: str
     file: Path
@@ -39,35 +39,41 @@ class ArchivedSession(NamedTuple):
 
 
 class DueSessions(NamedTuple):
-    """Sessions that are old enough, and those of them that stay because they belong to trials."""
+    """Sessions that are old enough to be archived, and old sessions that are kept because they belong to trials."""
 
     sessions: tuple[queries.SessionRow, ...]
     trial_sessions: tuple[queries.SessionRow, ...]
 
 
 def locate_archive(journal: Path) -> Path:
-    """Where the sessions of a journal file are put; not where those of its neighbours are, which may have the same names."""
+    """Return the folder with the archived sessions of a journal file; every journal has a folder of its own."""
     return journal.parent / FOLDER / journal.name
 
 
 def list_archived(journal: Path) -> tuple[ArchivedSession, ...]:
-    """What was put away of a journal file, by name."""
+    """Return the archived sessions of a journal file, sorted by file name."""
     files = sorted(locate_archive(journal).glob(f"*{SUFFIX}"))
     return tuple(ArchivedSession(unquote(file.name.removesuffix(SUFFIX)), file, file.stat().st_size) for file in files)
 
 
 def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) -> DueSessions:
-    """The sessions of which nothing was logged since a time, newest first."""
+    """Return the sessions whose last event was logged before a time, newest first.
+
+    Args:
+        journal: journal to search.
+        before_ms: time in milliseconds since the epoch.
+        with_trials: whether sessions of trials are archived, too.
+    """
     old = [row for row in queries.list_sessions(journal) if row.updated_at_ms < before_ms]
     trial_sessions = [row for row in old if row.trial_id and not with_trials]
     return DueSessions(tuple([row for row in old if row not in trial_sessions]), tuple(trial_sessions))
 
 
 def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:
-    """Put sessions into files and take them out of the journal; texts that nobody else has go with `cleanup.clean`.
+    """Move sessions from the journal to files. Texts that no other session uses remain in the journal until `cleanup.clean`.
 
     Raises:
-        StoreError: a file cannot be written, or a name cannot be that of a file; sessions before it are put away.
+        StoreError: a file cannot be written, or a session id is too long for a file name; earlier sessions stay archived.
     """
     return tuple([_archive_session(journal, session_id) for session_id in session_ids])
 
@@ -75,7 +81,7 @@ def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[Arch
 def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
     file = locate_archive(journal.path) / f"{quote(session_id, safe='')}{SUFFIX}"
     if len(file.name) > _MAX_NAME_CHARACTERS:
-        raise StoreError(f"session {session_id[:40]!r}… cannot be put away: its name is too long for a file")
+        raise StoreError(f"session {session_id[:40]!r}… cannot be archived: its id is too long for a file name")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".at-work-") as work:
@@ -94,14 +100,14 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Write a compressed file, make sure that it is on the disk, and that it reads back as it was."""
+    """Write a compressed file, flush it to the disk, and check that it reads back unchanged."""
     with replace_file(file) as unfinished:
         with unfinished.open("wb") as opened:
             opened.write(zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data))
             opened.flush()
             os.fsync(opened.fileno())
         if _read(unfinished) != data:
-            raise StoreError(f"{str(file)!r} does not read back as it was written; nothing was put away")
+            raise StoreError(f"{str(file)!r} does not read back as it was written; the session was not archived")
 
 
 def _read(file: Path) -> bytes:
@@ -112,10 +118,10 @@ def _read(file: Path) -> bytes:
 
 
 def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
-    """Bring archived sessions back into a journal and delete their files; returns their names.
+    """Move archived sessions back into a journal, delete their files, and return their ids.
 
     Raises:
-        StoreError: one was not put away, cannot be read, or is in the journal already; those before it are back.
+        StoreError: a session is not archived, cannot be read, or is in the journal already; earlier sessions stay restored.
     """
     archived_by_id = {one.session_id: one for one in list_archived(journal.path)}
     restored_ids = []
@@ -124,7 +130,7 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
             raise StoreError(f"session {session_id!r} is not in {str(locate_archive(journal.path))!r}")
         if session_id in journal.list_session_ids():
             raise StoreError(
-                f"session {session_id!r} is in the journal already; {str(archived_by_id[session_id].file)!r} was left alone"
+                f"session {session_id!r} is in the journal already; {str(archived_by_id[session_id].file)!r} was not changed"
             )
         with tempfile.TemporaryDirectory(prefix="harness-restore-") as work:
             whole = Path(work) / "one.sqlite"

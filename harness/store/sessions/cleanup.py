@@ -1,4 +1,4 @@
-"""What a journal need not keep: tool outputs that were saved long enough, contents that nobody refers to, and free pages."""
+"""Clean-up of a journal: removal of old tool outputs, of contents without references, and of free pages."""
 
 from typing import NamedTuple
 
@@ -8,33 +8,33 @@ from harness.store.workspaces import find_file_hashes
 
 
 class CleanupResult(NamedTuple):
-    """What went."""
+    """Result of a clean-up: numbers of removed items, and freed space."""
 
     outputs: int
-    """Saved tool outputs."""
+    """Number of saved tool outputs that were removed."""
     texts: int
-    """Texts that no session refers to any more."""
+    """Number of removed texts, to which no session referred any more."""
     files: int
-    """Files of workspaces that no session refers to any more."""
+    """Number of removed workspace files, to which no session referred any more."""
     freed_bytes: int
-    """Of the journal file."""
+    """Number of bytes by which the journal file became smaller."""
 
 
 QUIET_MS = 10 * 60 * 1000
-"""A journal in which nothing was logged for so long has no session that is just keeping a workspace."""
+"""Time in milliseconds without a logged event after which no session can be in the middle of saving a workspace."""
 
 
 def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> CleanupResult:
-    """Remove what is not needed and give its space back. Others may read and write meanwhile.
+    """Remove unneeded data from a journal and shrink the file. Other processes may read and write the journal meanwhile.
 
     Args:
-        journal: open for writing.
-        outputs_before_ms: saved tool outputs that are older go (S3.1), in milliseconds since the epoch.
-        quiet_before_ms: kept workspaces are looked through only if nothing was logged since, for they are kept right before the
-            event that names them.
+        journal: journal, open for writing.
+        outputs_before_ms: saved tool outputs older than this time are removed; in milliseconds since the epoch.
+        quiet_before_ms: unreferenced workspaces are removed only if no event was logged since this time, because a workspace is
+            saved shortly before the event that refers to it; in milliseconds since the epoch.
 
     Raises:
-        StoreError: nothing could be written, or others kept the file busy; what was removed before stays removed.
+        StoreError: the file cannot be written or is locked by another process; data removed before the error stays removed.
     """
     before = _measure_size(journal)
     outputs = journal.remove_outputs(outputs_before_ms)
@@ -59,7 +59,7 @@ def _find_newest_ms(journal: Journal) -> int:
 
 
 def _remove(journal: Journal, table: str, needed: set[str]) -> int:
-    """Remove the rows whose name nobody needs; return how many."""
+    """Remove the rows of a table of contents that are not needed; return the number of removed rows."""
     name = CONTENT_TABLES[table]
     unused = {row[0] for row in journal.database.execute(f"SELECT {name} FROM {table}")} - needed
     journal.database.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(one,) for one in unused])
@@ -72,7 +72,7 @@ def _measure_size(journal: Journal) -> int:
 
 
 def _collect_references(journal: Journal) -> tuple[set[str], set[str]]:
-    """Addresses and hashes that stand anywhere outside of the contents."""
+    """Return all addresses and hashes that occur anywhere outside the tables of contents."""
     execute = journal.database.execute
     referenced_addresses: set[str] = set()
     referenced_hashes: set[str] = set()

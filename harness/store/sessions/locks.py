@@ -1,4 +1,4 @@
-"""Who runs a session: one at a time, whichever process it is in. Two that wrote one log would each spoil what the other has."""
+"""Locks that allow only one process at a time to run a session, because two writers would corrupt its log."""
 
 import fcntl
 import hashlib
@@ -13,43 +13,43 @@ from harness.errors import StoreError, UsageError
 
 @contextmanager
 def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
-    """Keep everybody else from running a session; a process that dies owns nothing any more.
+    """Hold the lock of a session while the block runs; the lock of a process that dies is released.
 
     Args:
-        journal: the file that the session is logged in, beside which a lock lies meanwhile; None = memory, where nobody finds it.
-        session_id: its name there.
+        journal: journal file of the session, beside which the lock file is created; None for a session in memory, without a lock.
+        session_id: id of the session.
 
     Raises:
         StoreError: the folder cannot be written.
-        UsageError: somebody runs it.
+        UsageError: the session is already running.
     """
     if journal is None:
         yield
         return
     path = journal.with_name(f"{journal.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}.lock")
     busy = (
-        f"session {session_id!r} of journal {str(journal)!r} runs already, here or in another process; go on with it there, "
+        f"session {session_id!r} of journal {str(journal)!r} is already running, here or in another process; continue it there, "
         "close it there first, or fork it"
     )
-    with closing(acquire_lock(path, busy, "name another journal")) as lock:
+    with closing(acquire_lock(path, busy, "use another journal")) as lock:
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a forked worker may hold the file too
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a forked worker may hold the file open, too
 
 
 def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:
-    """Return the lock file, held until it is closed: the file at that path, not one that its owner has just removed.
+    """Lock the file at a path and return it; closing the file releases the lock.
 
     Args:
-        path: of the file; it is created with its folder.
-        busy: message where somebody else holds the lock.
-        advice: what to do where the folder cannot be written.
+        path: path of the lock file, which is created with its folder.
+        busy: error message if another process holds the lock.
+        advice: advice that is added to the error message if the folder cannot be written.
 
     Raises:
         StoreError: the folder cannot be written.
-        UsageError: somebody else holds the lock.
+        UsageError: another process holds the lock.
     """
     while True:
         try:
@@ -62,7 +62,7 @@ def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:
             if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
                 return lock
         except FileNotFoundError:
-            pass  # removed in between: another try
+            pass  # the owner removed the file in between: try again
         except BlockingIOError:
             lock.close()
             raise UsageError(busy) from None

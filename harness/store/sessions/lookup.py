@@ -1,7 +1,7 @@
-"""From the name of a session and the places where it may be to a journal file.
+"""Lookup of sessions by their id in one or more places.
 
-A place is a journal file, the folder of an experiment, its output folder, or a folder of journal files. A name is that of a
-session or of a trial, or the beginning of one that no other shares.
+A place is a journal file, the folder of an experiment, its output folder, or a folder of journal files. A session is found by its
+id, by the id of its trial, or by a unique prefix of either.
 """
 
 import os
@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, format_count
 from harness.events import Entry
 from harness.store.journal import Journal
 from harness.store.records import Draft
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
-"""Folder of the journals of trials that are running or not merged yet."""
+"""Name of the folder with the journals of trials that are running or not merged yet."""
 SESSIONS_FOLDER = "sessions"
-"""Where the panels of notebooks keep their journals."""
+"""Name of the folder in which notebook widgets store their journals."""
 OUTPUT_FOLDER = "output"
 MAX_NAMES_SHOWN = 5
 _JOURNAL_FILES = "*.sqlite"
@@ -29,28 +29,28 @@ _Row = TypeVar("_Row")
 
 
 class StoredSession(NamedTuple):
-    """All that a journal holds of the course of a session."""
+    """Contents of a logged session."""
 
     entries: tuple[Entry, ...]
     times_ms: tuple[int, ...]
-    """When each entry was logged, in milliseconds since the epoch."""
+    """Time at which each entry was logged, in milliseconds since the epoch."""
     draft: Draft | None
-    """Unfinished answer that is still coming, or was when its process was killed; None = every answer was logged."""
+    """Unfinished answer, which is still being written or was when the process was killed; None if every answer was logged."""
 
 
 class SessionLocation(NamedTuple):
-    """A session and the file that holds it."""
+    """Session and the journal file that holds it."""
 
     journal: Path
     session_id: str
     trial_id: str
-    """Empty = it belongs to no trial."""
+    """Id of the session's trial; empty if the session belongs to no trial."""
 
     def read(self) -> StoredSession:
-        """Read the session as it stands now.
+        """Return the current contents of the session.
 
         Raises:
-            StoreError: the file cannot be read, or has no such session.
+            StoreError: the file cannot be read or has no such session.
         """
         with Journal.open(self.journal, read_only=True) as journal:
             entries, draft = tuple(journal.read_entries(self.session_id)), journal.read_draft(self.session_id)
@@ -60,14 +60,18 @@ class SessionLocation(NamedTuple):
         return StoredSession(entries, tuple([row[0] for row in times]), draft)
 
     def read_entries(self) -> tuple[Entry, ...]:
-        """Read the log; errors as for `read`."""
+        """Return the log of the session.
+
+        Raises:
+            StoreError: the file cannot be read or has no such session.
+        """
         return self.read().entries
 
 
 def list_journals(place: Path) -> tuple[Path, ...]:
-    """The journal files of a place; none where nothing was run.
+    """Return the journal files of a place; the result is empty if nothing was run there.
 
-    Those of trials at work come first: one that is brought in meanwhile is then read twice and never missed.
+    Journals of running trials come first, so that a trial that is merged meanwhile is read twice rather than missed.
     """
     if place.is_file():
         return (place,)
@@ -76,29 +80,29 @@ def list_journals(place: Path) -> tuple[Path, ...]:
 
 
 def list_trial_journals(output: Path) -> list[Path]:
-    """Return the journals of trials that are running or not merged yet."""
+    """Return the journals of trials in an output folder that are running or not merged yet."""
     return sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES))
 
 
 def find_scope(journal: Path, place: Path) -> Path:
-    """Where a name stands for one session: of an experiment all its journals together, else the file alone.
+    """Return the scope within which session ids are unique: the experiment for its journals, else the journal file.
 
-    A trial's own journal is brought into that of its experiment; then its session is in both for a moment.
+    The journal of a trial is merged into the journal of its experiment, so for a moment both hold the session.
     """
     return place if journal.parent.name == JOURNALS_FOLDER or journal.name == JOURNAL_FILE else journal
 
 
 def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
-    """Every session of some places, once.
+    """Yield every session of some places once.
 
     Raises:
-        StoreError: there is no journal at a place, or one cannot be read.
+        StoreError: a place holds no journal, or a journal cannot be read.
     """
     seen_sessions: set[tuple[Path, str]] = set()
     for place in places:
         journals = list_journals(place)
         if not journals:
-            raise StoreError(f"there is no journal in {str(place)!r}; name a journal file or the folder of an experiment")
+            raise StoreError(f"there is no journal in {str(place)!r}; specify a journal file or the folder of an experiment")
         for path in journals:
             for row in read_journal(path, lambda journal: journal.query(_SESSIONS_SQL)):
                 location = SessionLocation(path, row["id"], row["trial_id"] or "")
@@ -108,7 +112,7 @@ def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
 
 
 def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Sequence[_Row]:
-    """Rows of a journal; none of a trial's own journal that was just brought in, or is just being made."""
+    """Return rows of a journal; empty for the journal of a trial that is being created or was merged and deleted."""
     try:
         with Journal.open(path, read_only=True) as journal:
             return read(journal)
@@ -119,15 +123,20 @@ def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Seque
 
 
 def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> SessionLocation:
-    """The session of a name.
+    """Find a session by its id or the id of its trial.
 
     Args:
-        name: of a session or a trial, or the beginning of one; empty = the only one there is.
-        places: where to look.
+        name: id of the session or its trial, or a unique prefix of either; empty if the places hold only one session.
+        places: journal files, or folders of experiments or journals.
 
     Raises:
-        UsageError: there is none, or there are several.
-        StoreError: a place holds no journal, or one cannot be read.
+        UsageError: no session matches, or several do.
+        StoreError: a place holds no journal, or a journal cannot be read.
+
+    Example::
+
+        location = harness.find_session("3f9a", ["experiments/threshold"])
+        entries = location.read_entries()
     """
     locations = list(iter_sessions(map(Path, places)))
     exact_matches = [one for one in locations if name and name in {one.session_id, one.trial_id}]
@@ -135,14 +144,15 @@ def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> Session
         [one for one in locations if one.session_id.startswith(name) or one.trial_id.startswith(name)]
     )
     if not matches:
-        raise UsageError(f"none of {len(locations)} sessions is called {name!r} or begins so; `harness sessions list` shows them")
+        searched = format_count(len(locations), "session")
+        raise UsageError(f"no session id begins with {name!r} (searched {searched}); `harness sessions list` shows all sessions")
     if len(matches) > 1:
         raise UsageError(_describe_matches(name, matches))
     return matches[0]
 
 
 def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocation]:
-    """Sessions but those that are named after another of them, with a point between."""
+    """Return the sessions without sub-agents, whose id is the id of another session followed by a dot and a suffix."""
     names = {one.session_id for one in locations}
     return [one for one in locations if one.session_id.rpartition(".")[0] not in names]
 
@@ -150,5 +160,5 @@ def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocatio
 def _describe_matches(name: str, matches: Sequence[SessionLocation]) -> str:
     shown = ", ".join(f"{one.session_id} in {str(one.journal)!r}" for one in matches[:MAX_NAMES_SHOWN])
     more = f" and {len(matches) - MAX_NAMES_SHOWN} more" if len(matches) > MAX_NAMES_SHOWN else ""
-    what = f"{len(matches)} sessions fit {name!r}" if name else f"there are {len(matches)} sessions"
-    return f"{what}: {shown}{more}; name one"
+    what = f"{len(matches)} sessions match {name!r}" if name else f"there are {len(matches)} sessions"
+    return f"{what}: {shown}{more}; specify one of them"

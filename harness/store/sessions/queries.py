@@ -1,8 +1,8 @@
-"""The questions that are asked of a journal (S0.7, S3.13), each a function: sessions, messages, parts, compactions, a text.
+"""Queries over a journal: sessions, messages, parts, the latest compaction, and text search.
 
-Messages and parts are ordered as they came into being, or, of a view, as they are sent. A packed text is given whole; only a NUL
-ends it, since these are columns of SQLite. Ids name what they stand in: `SESSION/3` is the third message of a session,
-`SESSION/3/0` its first part.
+Messages and parts are ordered by creation, or, for a view, in the order in which they are sent. Packed texts are returned whole,
+but any text ends at a NUL character, because SQLite does. An id contains the id of its owner: `SESSION/3` is the third message of
+a session, and `SESSION/3/0` is the first part of that message.
 """
 
 import re
@@ -14,62 +14,62 @@ from harness.store.journal import Journal
 from harness.store.tables import read_batches
 
 AROUND_CHARACTERS = 60
-"""Shown of a message on each side of what was searched for."""
+"""Number of characters shown on each side of a search result."""
 
 
 class SessionRow(NamedTuple):
-    """A session in a list."""
+    """Summary of a session in a list."""
 
     session_id: str
     trial_id: str
-    """Empty = it belongs to no trial."""
+    """Id of the session's trial; empty if the session belongs to no trial."""
     experiment: str
     arm: str
     status: str
-    """`active` (also when its process was killed), `completed` or `failed`."""
+    """`active` (also if the process was killed), `completed` or `failed`."""
     reason: str
     model: str
     task: str
-    """The user's request."""
+    """User's request."""
     created_at_ms: int
     updated_at_ms: int
-    """When its last event was logged, in milliseconds since the epoch."""
+    """Time of the last logged event in milliseconds since the epoch."""
     events: int
     messages: int
-    """That joined the conversation."""
+    """Number of messages in the conversation."""
     steps: int
     compactions: int
-    """Applied ones."""
+    """Number of applied compactions."""
     prompt_tokens: int
     cost_usd: float | None
-    """None = a price is not known."""
+    """Cost of the agent's calls in USD; None if a price is unknown."""
 
 
 class PartRow(NamedTuple):
-    """A part of a message, as the view `parts` shows it."""
+    """Part of a message, as the SQL view `parts` shows it."""
 
     part_id: str
     position: int
     type: str
     text: str
     call_id: str
-    """Of a call or a result; else empty."""
+    """Id of the tool call; empty if the part is neither a call nor a result."""
     tool: str
-    """Name of its tool; else empty."""
+    """Name of the tool; empty if the part is neither a call nor a result."""
     state: str
-    """Of a call: pending, completed, error or compacted; else empty."""
+    """State of a tool call: `pending`, `completed`, `error` or `compacted`; empty for other parts."""
     is_compacted: bool
 
 
 class MessageRow(NamedTuple):
-    """A message, as the view `messages` shows it, with its parts if they were asked for."""
+    """Message, as the SQL view `messages` shows it. `read_message` adds the parts, other queries leave them empty."""
 
     message_id: str
     sequence: int
     role: str
     content: str
     tokens: int
-    """Estimated."""
+    """Estimated size of the message."""
     is_compacted: bool
     step: int
     created_at_ms: int
@@ -77,7 +77,7 @@ class MessageRow(NamedTuple):
 
 
 class CompactionRow(NamedTuple):
-    """An applied compaction."""
+    """Applied compaction."""
 
     compaction_id: str
     round: int
@@ -90,17 +90,17 @@ class CompactionRow(NamedTuple):
 
 
 class SearchHit(NamedTuple):
-    """A message in which a text was found."""
+    """Message that contains the text of a search."""
 
     session_id: str
     message_id: str
     step: int
     role: str
     tool: str
-    """Empty = it neither calls a tool nor answers for one."""
+    """Name of the first tool of the message; empty if the message has neither a call nor a result."""
     is_compacted: bool
     excerpt: str
-    """What was found and some characters on each side."""
+    """Matching text with some characters on each side."""
 
 
 _SESSIONS = """
@@ -120,20 +120,20 @@ _MESSAGE = """SELECT id, sequence, role, content, token_count, is_compacted, coa
 
 
 def list_sessions(journal: Journal) -> tuple[SessionRow, ...]:
-    """All sessions, newest first."""
+    """Return all sessions of a journal, newest first."""
     return tuple([SessionRow(*row) for row in journal.query(_SESSIONS)])
 
 
 def list_messages(journal: Journal, session_id: str, *, active: bool = False) -> tuple[MessageRow, ...]:
-    """The messages of a session, without their parts.
+    """Return the messages of a session, without their parts.
 
     Args:
-        journal: that holds it.
-        session_id: of the session.
-        active: only those in view at the end of the log, in the order in which they are sent (S0.7).
+        journal: journal that holds the session.
+        session_id: id of the session.
+        active: whether to return only the messages in view at the end of the log, in the order in which they are sent.
 
     Raises:
-        StoreError: no such session.
+        StoreError: the journal has no such session.
     """
     journal.find_key(session_id)  # refuses an unknown session
     rest = "AND NOT is_compacted ORDER BY place, sequence" if active else "ORDER BY sequence"
@@ -141,21 +141,21 @@ def list_messages(journal: Journal, session_id: str, *, active: bool = False) ->
 
 
 def read_message(journal: Journal, message_id: str) -> MessageRow:
-    """One message with its parts.
+    """Return one message with its parts.
 
     Raises:
-        StoreError: no such message.
+        StoreError: the journal has no such message.
     """
     session_id, _, sequence = message_id.rpartition("/")
     number = int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0
     rows = journal.query(f"{_MESSAGE} AND sequence = ?", session_id, number)
     if not rows:
-        raise StoreError(f"journal {str(journal.path)!r} has no message {message_id!r}; ids look like SESSION/3")
+        raise StoreError(f"journal {str(journal.path)!r} has no message {message_id!r}; message ids look like SESSION/3")
     return _build_message_row(rows[0])._replace(parts=list_parts(journal, message_id))
 
 
 def list_parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
-    """The parts of a message, in order; none where there is no such message."""
+    """Return the parts of a message in order; the result is empty if there is no such message."""
     rows = journal.query(
         """SELECT id, position, type, coalesce(text, ''), coalesce(call_id, ''), coalesce(tool, ''), coalesce(state, ''),
           is_compacted FROM parts WHERE session_id = ? AND message_id = ? ORDER BY position""",
@@ -166,10 +166,10 @@ def list_parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
 
 
 def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None:
-    """The newest applied compaction of a session; None = there was none.
+    """Return the latest applied compaction of a session; None if there was none.
 
     Raises:
-        StoreError: no such session.
+        StoreError: the journal has no such session.
     """
     journal.find_key(session_id)  # refuses an unknown session
     rows = journal.query(
@@ -181,11 +181,11 @@ def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow |
 
 
 def search(journal: Journal, text: str) -> Iterator[SearchHit]:
-    """Every message of every session that holds a text, in any case of letters; in the order of the log.
+    """Yield every message of every session that contains a text, ignoring case, in the order of the log.
 
     Args:
-        journal: to search.
-        text: what to look for, taken word for word.
+        journal: journal to search.
+        text: text to find; it is matched literally.
     """
     wanted = re.compile(re.escape(text), re.IGNORECASE)
     for table in read_batches(journal, "messages"):

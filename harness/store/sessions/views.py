@@ -1,11 +1,11 @@
-"""The seeds' views over a journal: `sessions`, `messages`, `parts` and `compaction_events`, as SQL."""
+"""SQL of the views over a journal: `sessions`, `messages`, `parts` and `compaction_events`."""
 
 _PLAIN_TEXT_SQL = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
 _WHOLE_TEXT_SQL = "unpacked(t.data)"
 
 
 def _build_string_sql(holder: str, path: str, stored_text_sql: str) -> str:
-    """SQL for the string at `path` of a JSON value, looked up in `text` where an address stands for it."""
+    """Return SQL for the string at a path of a JSON value; an address is replaced by the text in the table `text`."""
     text_sql = f"(SELECT {stored_text_sql} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"
     return f"coalesce({text_sql}, json_extract({holder}, '{path}'))"
 
@@ -25,7 +25,7 @@ def _build_part_text_sql(stored_text_sql: str) -> str:
 
 
 def build_undone_sql(session: str, seq: str) -> str:
-    """SQL for whether a rollback took an event back."""
+    """Return SQL for whether a rollback undid an event."""
     return f"EXISTS (SELECT 1 FROM rollback AS b WHERE b.session = {session} AND b.to_event < {seq} AND b.seq > {seq})"
 
 
@@ -44,15 +44,15 @@ _CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' T
             SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)
           AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id')
         LIMIT 1), 'pending') END"""
-"""Of a tool call: its result stands before the next answer of the model (S1.1)."""
+"""SQL for the state of a tool call, whose result is logged before the next answer of the model."""
 
 
 def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
-    """The statements that make the seeds' views.
+    """Return the statements that create the views.
 
     Args:
-        prefix: `CREATE VIEW` or `CREATE TEMP VIEW`.
-        whole: show packed texts whole, by the SQL function `unpacked` that `Journal.query` registers.
+        prefix: beginning of each statement, such as `CREATE VIEW` or `CREATE TEMP VIEW`.
+        whole: whether to show packed texts whole, using the SQL function `unpacked`, which `Journal.query` registers.
     """
     stored_text_sql = _WHOLE_TEXT_SQL if whole else _PLAIN_TEXT_SQL
     return (

@@ -217,6 +217,6 @@ def test_kept_workspaces_go_along_and_come_back(journal, tmp_path):
     with closing(JournalWorkspaces(journal.path)) as kept:
         back = kept.load(snapshot.tree_id)
         assert {path: kept.get(state.sha256) for path, state in back.files.items()} == files
-        with pytest.raises(StoreError, match="keeps no workspace"):
+        with pytest.raises(StoreError, match="has no workspace"):
             kept.load(orphan.tree_id)
     assert cleaned(journal).files == 0

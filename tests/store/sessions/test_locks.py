@@ -26,7 +26,7 @@ def test_a_session_is_owned_by_one_process_until_that_ends_or_dies(tmp_path, che
         assert other.stdout is not None
         assert other.stdout.readline() == "mine\n"
         with (
-            pytest.raises(UsageError, match=r"'one' of journal .* runs already, here or in another process"),
+            pytest.raises(UsageError, match=r"'one' of journal .* is already running, here or in another process"),
             lock_session(journal, "one"),
         ):
             pass

@@ -32,9 +32,9 @@ def test_a_whole_name_goes_before_the_beginning_of_others(tmp_path):
 
 def test_a_beginning_that_several_share_is_refused_with_their_names(tmp_path):
     one, other = write(tmp_path / "one.sqlite", "abc", "abd"), write(tmp_path / "other.sqlite", "abe")
-    with pytest.raises(UsageError, match=r"3 sessions fit 'ab': abc in .*one.sqlite', abd in .* abe in .*; name one"):
+    with pytest.raises(UsageError, match=r"3 sessions match 'ab': abc in .*one.sqlite', abd in .* abe in .*; specify one"):
         find_session("ab", [one, other])
-    with pytest.raises(UsageError, match="none of 3 sessions is called 'x'"):
+    with pytest.raises(UsageError, match="no session id begins with 'x'"):
         find_session("x", [one, other])
 
 
