@@ -27,6 +27,7 @@ class CallTemplate:
     """Tool call of a script; string arguments may contain `${fact}` placeholders."""
 
     tool: str
+    """Name of the tool."""
     arguments: tuple[tuple[str, str], ...]
     """Name and template of each argument, in the order of the JSON object that is sent."""
 

@@ -61,7 +61,7 @@ class _FactLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MessagePlan:
-    """Plan of what the user says when."""
+    """Plan of the messages that state, repeat and correct the facts of the request."""
 
     lines: tuple[_FactLine, ...]
     """Lines of the request that state facts."""

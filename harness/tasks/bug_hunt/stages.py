@@ -16,9 +16,13 @@ class Stage:
     """Stage of an invoice, from which a module of the package is generated."""
 
     name: str
+    """Name of the module of the stage."""
     title: str
+    """Title of the page of the stage."""
     story: str
+    """Description of the stage for its page and its module."""
     letter: str
+    """Wording of the line on an invoice."""
     field: str = ""
     """Field of a meter reading that a tiered stage charges; empty for a plain stage."""
     formula: str = ""

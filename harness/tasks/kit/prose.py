@@ -30,6 +30,7 @@ class Section(NamedTuple):
     """One section of a page."""
 
     heading: str
+    """Text of the heading."""
     facts: tuple[str, ...] = ()
     """Sentences that the section must contain, each placed inside its own paragraph of filler."""
     rows: tuple[str, ...] = ()

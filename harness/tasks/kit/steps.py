@@ -24,15 +24,19 @@ class StepSpec:
     """Specification of a step, without the evidence that follows from its calls."""
 
     name: str
+    """Name of the step."""
     text: str
+    """Text of the message."""
     calls: tuple[CallTemplate, ...]
+    """Tool calls of the message."""
     summary_pattern: str = ""
-    """As in `Evidence`. Empty derives the pattern from the first file that the step writes."""
+    """Regular expression for a line that reports the step as done. Empty derives one from the first file that the step writes."""
     required_text: str = ""
-    """As in `Evidence`. Empty uses the path of the first file that the step writes."""
+    """Literal text of a line that reports the step as done. Empty uses the path of the first file that the step writes."""
     once: bool = False
     """Whether the step must not be repeated, or its output is needed: files written later do not show that the step is done."""
     repairs: tuple[Repair, ...] = ()
+    """Repairs of the errors that the calls may meet."""
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:

@@ -18,10 +18,12 @@ STORY_SHARE = 0.5
 
 
 class Constraint(NamedTuple):
-    """Sentence that states a constraint with its value, and the story that may precede the sentence."""
+    """Constraint of a prompt: a sentence with a value, and a story that may precede the sentence."""
 
     sentence: str
+    """Sentence with the value."""
     story: str
+    """Text that explains the constraint."""
 
 
 @cache

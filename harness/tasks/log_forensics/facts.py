@@ -25,7 +25,9 @@ class Search(NamedTuple):
     """
 
     command: str
+    """Shell command of the search."""
     source: str
+    """Path of the searched file."""
 
 
 def _search_around(log: str, words: str, lines: int) -> Search:

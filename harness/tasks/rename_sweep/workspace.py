@@ -29,9 +29,13 @@ class Figure(NamedTuple):
     """Generated function that returns `factor * callee(ship, hours) + offset`."""
 
     name: str
+    """Name of the function."""
     factor: int
+    """Factor of the result of the callee."""
     offset: int
+    """Summand of the result."""
     callee: str
+    """Name of the function that is called."""
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
