@@ -1,4 +1,4 @@
-"""The tables of this experiment from its results: `python experiments/three_tiers/table.py [OUTPUT]`."""
+"""Prints the tables of this experiment from its results: `python experiments/three_tiers/table.py [OUTPUT]`."""
 
 import sys
 from pathlib import Path
@@ -8,22 +8,22 @@ import pandas as pd
 import harness
 
 TURN_STEPS = 5
-"""As in turns.py."""
+"""Steps per turn, as in turns.py."""
 TURNS = (1, 10, 25, 30, 50, 60, 74, 75, 76, 77, 100)
 INPUT_USD, READ_USD, WRITE_USD, OUTPUT_USD = 3.0, 0.3, 3.75, 15.0
-"""Of a million tokens: the prices of the design document."""
+"""Prices per million tokens in US dollars."""
 ARMS = ("none", "truncation", "truncation + pruning", "three-tiers")
 
 
 def tokens(steps: pd.DataFrame) -> pd.DataFrame:
-    """Thousands of tokens in the last request of a turn, median of the seeds: a row for each turn, a column for each arm."""
+    """Return thousands of tokens in the last request of a turn as median of the seeds, with turns in rows and arms in columns."""
     last = steps.assign(turn=(steps.step - 1) // TURN_STEPS + 1).groupby(["arm", "seed", "turn"]).prompt_tokens.last()
     table = last.reset_index().pivot_table(index="turn", columns="arm", values="prompt_tokens", aggfunc="median") / 1_000
     return table.reindex(TURNS).reindex(columns=ARMS).round(0).astype("Int64")
 
 
 def ends(trials: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """How the session of each arm and seed ended and what was done to it; low and high: deciles after turn 50, in thousands."""
+    """Return end, score and compactions by arm and seed; `low` and `high` are deciles after turn 50 in thousands of tokens."""
     steady = steps[steps.step > 50 * TURN_STEPS].groupby("trial_id").prompt_tokens
     deciles = pd.DataFrame({"low": steady.quantile(0.1) / 1_000, "high": steady.quantile(0.9) / 1_000})
     table = trials.join(deciles, on="trial_id").assign(turns=(trials.steps - 1) // TURN_STEPS + 1)
@@ -32,7 +32,7 @@ def ends(trials: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def costs(steps: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Dollars of a session without a prompt cache, and with one that reads what two requests share; mean of the seeds."""
+    """Return US dollars per session without a prompt cache and with a simulated cache, as mean of the seeds."""
     output = steps.output_tokens * OUTPUT_USD
     shared = steps.prompt_tokens * (steps.kept_prefix_tokens / steps.view_tokens).clip(upper=1)
     steps = steps.assign(
@@ -48,7 +48,7 @@ def costs(steps: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def main(output: Path) -> None:
-    """Print them."""
+    """Print all tables."""
     results = harness.load(output)
     trials = results.trials.assign(arm=results.trials.arm.where(results.trials.arm.isin(ARMS[:3]), ARMS[3]))
     steps = results.steps.merge(trials[["trial_id", "arm", "seed"]], on="trial_id")

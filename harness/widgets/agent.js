@@ -1,38 +1,38 @@
-// The page's half of AgentWidget: a transcript that grows, a gauge, a curve with the compactions, and the buttons.
-// What is drawn comes from the kernel; a page only remembers what its user has typed, unfolded and scrolled to.
+// Page side of AgentWidget: transcript, context gauge, token curve with compactions, and buttons.
+// All content comes from the kernel. A page remembers only typed text, unfolded rows and the scroll position.
 
 const MOST_ROWS = 2000;
 const BEAT_MS = 5000;
 const MISSED_MS = 16000;
 const MOST_BUTTONS = 60;
 const WORDS = {
-  new: "not started", starting: "starting", working: "working", compacting: "compacting", asking: "asks you",
-  idle: "waits for you", failed: "failed", closed: "closed",
+  new: "not started", starting: "starting", working: "working", compacting: "compacting", asking: "asking you",
+  idle: "waiting for you", failed: "failed", closed: "closed",
 };
-const FATES = { summary: "new", dropped: "dropped", summarized: "summarized", masked: "masked", kept: "kept" };
+const FATES = { summary: "inserted", dropped: "dropped", summarized: "summarized", masked: "masked", kept: "kept" };
 const SPEAKERS = { user: "you", assistant: "agent", system: "system", thought: "thinking", note: "note", notice: "note", ended: "end" };
 
 const short = (tokens = 0) => (tokens < 10000 ? number(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
-/** The line of a folded thought: how it begins, and while it streams how it goes on. */
+/** Title of a folded thought: its beginning, or its newest text while it is streamed. */
 const thinking = (row) => (row.live ? `thinking… · ${row.text.slice(-100)}` : `thinking · ${row.text.slice(0, 100)}`);
 const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 const money = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price");
 
-/** Whether a button works. It keeps the focus when it does not: without one, keys would go to the notebook and could cut the cell. */
+/** Enable or disable a button. A disabled button keeps the focus: otherwise keys would go to the notebook and could cut the cell. */
 const enable = (button, yes) => button.setAttribute("aria-disabled", String(!yes));
 const works = (button) => button.getAttribute("aria-disabled") !== "true";
 
-/** Do what replaces elements of a box, and give the focus back to what has the same `data-key`. */
+/** Run `act`, which replaces elements of a box, and restore the focus to the element with the same `data-key`. */
 function keepingFocus(box, act) {
   const held = box.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : undefined;
   act();
   if (held !== undefined) [...box.querySelectorAll("[data-key]")].find((one) => one.dataset.key === held)?.focus();
 }
 
-/** The style that hides the saved form below a live view. */
+/** Style that hides the static form below a live view. */
 const hidden = (mark) => (/^[0-9a-f]+$/.test(mark) ? `.harness-saved-${mark} { display: none; }` : "");
 
-/** Named boxes of the page, made once. */
+/** Create the elements of the page and return them by name. */
 function layout(root) {
   const parts = {};
   const keep = (name, element) => (parts[name] = element);
@@ -44,10 +44,10 @@ function layout(root) {
       keep("about", make("span", { class: "a-about h-faint" })),
       make("span", { class: "a-buttons" },
         button("start", "Start", "Start the session"),
-        button("stop", "Stop", "Stop the running turn; what was written stays"),
-        button("resume", "Resume", "Go on with the interrupted turn"),
-        button("compact", "Compact", "Compact now, whether the policy is due or not"),
-        button("end", "End", "End the session: run the checks of its task, give its sandbox back"))),
+        button("stop", "Stop", "Stop the running turn; text written so far is kept"),
+        button("resume", "Resume", "Continue the interrupted turn"),
+        button("compact", "Compact", "Compact now, even if the policy is not triggered"),
+        button("end", "End", "End the session: run the checks of its task and remove its sandbox"))),
     keep("silence", make("div", { class: "a-alarm", role: "alert", hidden: true })),
     keep("failure", make("div", { class: "a-alarm", role: "alert", hidden: true })),
     keep("question", make("div", { class: "a-question", role: "group", hidden: true })),
@@ -56,13 +56,13 @@ function layout(root) {
         keep("scroll", make("div", { class: "a-scroll", role: "log", "aria-live": "off", "aria-label": "Transcript", tabindex: "0" },
           keep("earlier", make("button", { type: "button", class: "a-earlier", hidden: true })),
           keep("rows", make("div", { class: "a-rows" })))),
-        keep("newest", make("button", { type: "button", class: "a-newest", text: "Back to the newest", hidden: true })),
+        keep("newest", make("button", { type: "button", class: "a-newest", text: "Back to the newest rows", hidden: true })),
         keep("waiting", make("div", { class: "a-waiting h-faint", role: "status" })),
         keep("queue", make("ol", { class: "a-queue", "aria-label": "Queued messages" })),
-        keep("sending", make("ul", { class: "a-sending", "aria-label": "Messages that the kernel has not taken yet" })),
+        keep("sending", make("ul", { class: "a-sending", "aria-label": "Messages that the kernel has not received yet" })),
         make("form", { class: "a-form" },
           keep("draft", make("textarea", {
-            rows: "2", "aria-label": "Message to the agent", placeholder: "Message to the agent. Enter sends, Shift+Enter makes a line.",
+            rows: "2", "aria-label": "Message to the agent", placeholder: "Message to the agent. Enter sends, Shift+Enter starts a new line.",
           })),
           keep("send", make("button", { type: "submit", text: "Send" })))),
       make("div", { class: "a-side" },
@@ -70,7 +70,7 @@ function layout(root) {
           keep("gaugeWords", make("div", { class: "a-words" })), keep("rule", make("div", { class: "a-words h-faint" }))),
         card("Compactions", keep("curve", make("div", { class: "a-curve" })),
           keep("rounds", make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }))),
-        card("So far", keep("figures", make("table", { class: "a-figures" }))),
+        card("Totals", keep("figures", make("table", { class: "a-figures" }))),
         card("Workspace", keep("diffBar", make("div", { class: "a-bar" }, button("diff", "Changed in this turn", "Files that the newest turn changed"), button("all", "Since the start", "Files that the session changed"))),
           keep("files", make("div", { class: "a-files", "aria-live": "polite", role: "group", "aria-label": "Changed files", tabindex: "0" }))))),
     keep("saved", make("style")),
@@ -78,7 +78,7 @@ function layout(root) {
   return parts;
 }
 
-/** The bar of the context: in use, reserved at the end, and where the policy compacts. */
+/** Draw the context gauge: tokens in use, reserved tokens at the end, and the threshold of the policy. */
 function showGauge(parts, gauge) {
   const { tokens = 0, window: size = 0, reserved = 0, threshold = null, reported = 0, messages = 0 } = gauge;
   const at = (value) => (size ? Math.min(100, (100 * value) / size) : 0);
@@ -90,17 +90,17 @@ function showGauge(parts, gauge) {
   parts.gauge.replaceChildren(bar);
   parts.gauge.setAttribute("aria-valuemax", size);
   parts.gauge.setAttribute("aria-valuenow", tokens);
-  const due = threshold === null ? "never compacted" : over ? `over the threshold of ${number(threshold)}` : `threshold ${number(threshold)}`;
+  const due = threshold === null ? "no threshold" : over ? `over the threshold of ${number(threshold)}` : `threshold ${number(threshold)}`;
   const words = `about ${number(tokens)} of ${size ? number(size) : "an unknown number of"} tokens in ${counted(messages, "message")}; ${due}`;
   parts.gauge.setAttribute("aria-valuetext", words);
   parts.gauge.classList.toggle("a-is-over", over);
   const rest = [];
   if (reserved) rest.push(`${number(reserved)} reserved`);
-  if (reported) rest.push(`${number(reported)} at the last call, as the provider counts`);
+  if (reported) rest.push(`${number(reported)} at the last call, as counted by the provider`);
   parts.gaugeWords.replaceChildren(words, ...rest.flatMap((text) => [make("br"), make("span", { class: "h-faint", text })]));
 }
 
-/** Tokens in view over the steps, and where it was compacted. */
+/** Draw tokens in view over steps, with a mark for each applied compaction. */
 function showCurve(parts, points, rounds, gauge) {
   const [width, height, floor] = [300, 84, 74];
   const applied = rounds.filter((one) => one.status === "applied");
@@ -125,19 +125,19 @@ function showCurve(parts, points, rounds, gauge) {
 
 function showFigures(parts, figures, session, step) {
   if (!("steps" in figures) && !step) return;
-  const facts = [["steps", number(figures.steps ?? 0) + (step ? `, at work on step ${number(step)}` : "")]];
+  const facts = [["steps", number(figures.steps ?? 0) + (step ? `, working on step ${number(step)}` : "")]];
   if ("steps" in figures) facts.push(
     ["compactions", number(figures.compactions)],
     ["tokens in", `${short(figures.prompt_tokens)}, ${share(figures.cached_tokens, figures.prompt_tokens)} read from a cache`],
-    ["same prefix", `${share(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
+    ["repeated prefix", `${share(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
     ["tokens out", short(figures.output_tokens)],
-    ...(figures.sub_agent_tokens ? [["by sub-agents", `${short(figures.sub_agent_tokens)} of both`]] : []),
+    ...(figures.sub_agent_tokens ? [["of which sub-agents", `${short(figures.sub_agent_tokens)} tokens in and out`]] : []),
     ["cost", money(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
   );
   parts.figures.replaceChildren(...facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: value }))));
 }
 
-/** What a compaction did, as the kernel told it. */
+/** Show the details of a compaction. */
 function showDetails(box, told, close) {
   const lines = [];
   const title = told.status === "applied" ? `Compaction ${told.round} before step ${told.step}` : `Compaction before step ${told.step}: ${told.status}`;
@@ -146,7 +146,7 @@ function showDetails(box, told, close) {
   lines.push(make("p", {
     text: `${number(told.before)} → ${number(told.after)} tokens, ${told.messages_before} → ${counted(told.messages_after, "message")}. ${told.reason}`,
   }));
-  if (told.failure) lines.push(make("p", { class: "h-error", text: `No summary came: ${told.failure}` }));
+  if (told.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${told.failure}` }));
   if (told.facts) lines.push(...factLines(told.facts));
   if (told.summary) {
     const by = told.summarizer ? ` by ${told.summarizer}` : "";
@@ -162,7 +162,7 @@ function showDetails(box, told, close) {
 }
 
 function factLines({ lost, kept }) {
-  const again = (fact) => (fact.again_calls === null ? "cannot be got again" : `got again by ${counted(fact.again_calls, "call")}`);
+  const again = (fact) => (fact.again_calls === null ? "cannot be fetched again" : `can be fetched again with ${counted(fact.again_calls, "call")}`);
   const words = `Facts of the task in view before: ${lost.length + kept.length}; lost: ${lost.length}`;
   const found = [make("p", { class: lost.length ? "a-lost" : "a-none-lost", text: words })];
   if (lost.length) found.push(make("ul", { class: "a-facts" }, ...lost.map((fact) => make("li", { text: `${fact.name} (${fact.kind}): ${again(fact)}` }))));
@@ -183,16 +183,16 @@ function fateLines(fate, messages, count) {
 
 function showFiles(box, told) {
   if (told.error) return box.replaceChildren(make("p", { class: "h-error", text: told.error }));
-  if (!told.files.length) return box.replaceChildren(make("p", { class: "h-faint", text: told.whole ? "Nothing has changed since the start." : "This turn has changed nothing." }));
+  if (!told.files.length) return box.replaceChildren(make("p", { class: "h-faint", text: told.whole ? "No files have changed since the start." : "No files have changed in this turn." }));
   const rows = told.files.map((file) => make("tr", {},
     make("td", { class: `a-${file.kind}`, text: file.kind }), make("td", { class: "a-what", text: file.path }),
     make("td", { class: "a-number", text: `+${file.added} −${file.removed}` })));
   const more = told.count > told.files.length ? [make("p", { class: "h-faint", text: `and ${number(told.count - told.files.length)} more` })] : [];
-  const lines = make("details", {}, make("summary", { text: "Line by line" }), make("pre", { text: told.patch }));
+  const lines = make("details", {}, make("summary", { text: "Changes line by line" }), make("pre", { text: told.patch }));
   box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more, lines);
 }
 
-/** The transcript: rows by number, at most MOST_ROWS of them in the page. */
+/** Transcript: rows by number, at most MOST_ROWS of them in the page. */
 class Transcript {
   constructor(parts, ask, memory, openRound) {
     Object.assign(this, { parts, ask, memory, openRound });
@@ -217,7 +217,7 @@ class Transcript {
     [this.detached, this.sticks, this.lowest] = [false, true, this.count];
   }
 
-  /** Begin anew with the newest rows. */
+  /** Discard all rows and request the newest. */
   restart() {
     this.drops();
     this.ask({ kind: "rows", before: null });
@@ -239,22 +239,22 @@ class Transcript {
 
   grow({ n, at, text }) {
     const row = this.rows.get(n);
-    if (!row || at > row.text.length) return; // the whole row comes when its step has ended
+    if (!row || at > row.text.length) return; // the whole row follows at the end of its step
     row.text += text.slice(row.text.length - at);
     const element = this.elements.get(n);
     if (row.kind === "thought") element.querySelector(".a-title").textContent = thinking(row);
-    const shown = element.querySelector("pre"); // a folded row has none
+    const shown = element.querySelector("pre"); // missing in a folded row
     if (shown) shown.textContent = row.text;
   }
 
-  /** The newest rows, in place of all. */
+  /** Replace all rows by the newest. */
   replace(rows) {
     this.drops();
     for (const row of rows) this.put(row);
     this.frame();
   }
 
-  /** Rows from before the first one here. */
+  /** Insert rows before the first row. */
   prepend(rows) {
     const known = rows.filter((row) => row.n < this.lowest || this.rows.size === 0);
     if (!known.length) return;
@@ -281,7 +281,7 @@ class Transcript {
     this.rows.delete(n);
   }
 
-  /** What stands around the rows, once a frame. */
+  /** Update the controls around the rows, at most once per frame. */
   frame() {
     this.parts.earlier.hidden = this.lowest === 0;
     this.parts.earlier.textContent = `Show earlier (${number(this.lowest)} rows)`;
@@ -296,7 +296,7 @@ class Transcript {
     if (row.kind === "system") return this.folded(row, `system prompt · ${row.text.slice(0, 100)}`, "");
     const box = make("div", { class: `a-row a-${row.kind}`, "data-n": row.n },
       make("span", { class: "a-who h-faint", text: SPEAKERS[row.kind] ?? row.kind }), make("pre", { class: "a-text", text: row.text }));
-    if (row.more) box.append(this.folded(row, "show all of it", ""));
+    if (row.more) box.append(this.folded(row, "show the whole text", ""));
     return box;
   }
 
@@ -318,7 +318,7 @@ class Transcript {
     return box;
   }
 
-  /** The content of an unfolded row. */
+  /** Fill an unfolded row with its content. */
   fill({ n, parts }) {
     const body = this.elements.get(n)?.matches("details") ? this.elements.get(n).querySelector(".a-body") : this.elements.get(n)?.querySelector("details .a-body");
     body?.replaceChildren(...parts.flatMap(([name, text]) => [
@@ -333,10 +333,10 @@ class Transcript {
   }
 }
 
-/** The line of Python that goes on with the session elsewhere; none while nothing of it is logged. */
+/** Line of Python that reopens the session; empty while nothing is logged. */
 const reopening = ({ session = {} }) => (session.begun ? session.reopen : "");
 
-/** The line of buttons and boxes that depend on how the session stands. */
+/** Update the buttons and boxes that depend on the state of the session. */
 function showPhase(parts, state) {
   const phase = state.phase ?? "new";
   parts.phase.textContent = WORDS[phase] ?? phase;
@@ -357,7 +357,7 @@ function showPhase(parts, state) {
   parts.about.textContent = [model, policy, sandbox && `sandbox ${sandbox}`, id && `session ${id}`].filter(Boolean).join(" · ");
   parts.about.title = kept;
   const again = reopening(state);
-  const failure = state.failure && again ? `${state.failure}\nThe line that reopens it:  ${again}` : state.failure;
+  const failure = state.failure && again ? `${state.failure}\nTo reopen the session, run:  ${again}` : state.failure;
   const words = failure || state.error || "";
   parts.failure.hidden = !words;
   parts.failure.textContent = words;
@@ -368,10 +368,10 @@ function showQueue(parts, queued) {
     make("span", { class: "h-faint", text: index ? `queued, position ${index + 1}: ` : "queued, next: " }), text.slice(0, 300))));
 }
 
-/** What was sent from this page, until the kernel says that it has it. */
+/** Show messages sent from this page until the kernel confirms them. */
 function showSending(parts) {
   parts.sending.replaceChildren(...[...memory.sending.values()].map((text) => make("li", {},
-    make("span", { class: "h-faint", text: "on its way: " }), text)));
+    make("span", { class: "h-faint", text: "sending: " }), text)));
 }
 
 function showQuestion(parts, question, ask) {
@@ -383,7 +383,7 @@ function showQuestion(parts, question, ask) {
     make("span", { text: question }), button("continue", "Continue"), button("stop", "Stop"), button("always", "Always allow"));
 }
 
-/** One view of a session in a page. */
+/** Create one view of the session in a page. */
 function view({ model, el }) {
   const root = stage(el, "Agent session");
   root.classList.add("a-root");
@@ -401,8 +401,8 @@ function view({ model, el }) {
     else showPhase(parts, state);
     if (yes) enable(parts.send, false);
     const again = reopening(state);
-    parts.silence.textContent = !yes ? "" : "No kernel answers. If it is busy, this goes on by itself. " +
-      (again ? `If it was restarted, nothing that was logged is lost: run  ${again}  to go on.` : "If it was restarted, run the cell again.");
+    parts.silence.textContent = !yes ? "" : "The kernel does not answer. If it is busy, the display continues by itself. " +
+      (again ? `If it was restarted, the logged session is not lost: run  ${again}  to continue.` : "If it was restarted, run the cell again.");
   };
   const draftChanged = () => (memory.draft = parts.draft.value);
   const send = (event) => {
@@ -502,11 +502,11 @@ function showRounds(parts, rounds, openRound) {
   };
   const earlier = rounds.length - MOST_BUTTONS;
   const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];
-  if (earlier > 0) words.push(make("span", { class: "h-faint", text: `${number(earlier)} earlier ones open from the transcript ` }));
+  if (earlier > 0) words.push(make("span", { class: "h-faint", text: `${number(earlier)} earlier compactions can be opened from the transcript ` }));
   keepingFocus(parts.rounds, () => parts.rounds.replaceChildren(...words, ...rounds.slice(-MOST_BUTTONS).map(button)));
 }
 
-// Every widget has a module of its own, so this is remembered when its view is made again.
+// Every widget has its own module, so this state survives when a view is created again.
 const memory = { draft: "", sent: 0, sending: new Map(), open: new Set(), round: null };
 
 export default { render: view };

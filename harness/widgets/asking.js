@@ -1,8 +1,8 @@
-// How a page asks its kernel for pictures: one at a time, and never for one that nobody wants any more.
+// Requests for views: a page sends one request at a time and skips requests that are out of date.
 
 const PATIENCE_MS = 15000;
 
-/** Asks for one look at a time; of those that come meanwhile only the last is asked for. */
+/** Send one request at a time; of the requests made meanwhile, only the last is sent. */
 function asker(model) {
   const own = Math.random().toString(36).slice(2);
   let [count, asked, wanted, timer] = [0, null, null, 0];
@@ -16,7 +16,7 @@ function asker(model) {
   };
   return {
     want: (look) => { wanted = look; pump(); },
-    /** Whether an answer is to the newest question of this page, or to somebody else's. */
+    /** Return whether to show an answer: it answers the newest request of this page, or another page's while none is pending. */
     answered: (request) => {
       if (request !== asked) return asked === null && wanted === null;
       asked = null;

@@ -1,14 +1,14 @@
-// The compaction explorer: controls, a timeline, what is in view, and every message with what became of it.
+// Page side of CompactionExplorer: controls, timeline, tokens in view, and every message with its disposition.
 
 const MEANS = {
-  kept: "kept as it is",
-  masked: "masked: shown in other words",
-  summarized: "summarized: gone, a summary tells of it",
-  dropped: "dropped: gone, nothing tells of it",
-  summary: "put in by a compaction",
+  kept: "kept unchanged",
+  masked: "masked: replaced by a shorter text",
+  summarized: "summarized: removed, and described by a summary",
+  dropped: "dropped: removed without a summary",
+  summary: "inserted by a compaction",
 };
 
-/** A slider, a switch or a choice with its name and value; `turned(value)` while it is moved. */
+/** Create a slider, switch or choice with name and value; `turned(value)` is called on every change. */
 function knob(control, value, turned) {
   const title = control.name.replaceAll("_", " ");
   const told = make("output", { class: "h-value" });
@@ -33,7 +33,7 @@ function knob(control, value, turned) {
   return make("label", { class: "h-knob" }, make("span", { text: title }), input, told);
 }
 
-/** Everything that a page shows, and how it is drawn from the kernel's states. */
+/** View of the explorer, drawn from the states sent by the kernel. */
 class Explorer {
   constructor(model, el) {
     this.model = model;
@@ -45,7 +45,7 @@ class Explorer {
     this.build();
     this.stop = connect(model, {
       state: (changed, whole) => this.hear(changed, whole),
-      silent: () => this.refuse("No kernel answers: run this cell to explore."),
+      silent: () => this.refuse("The kernel does not answer. Run this cell to explore the session."),
     });
   }
 
@@ -72,8 +72,8 @@ class Explorer {
     this.said = make("p", { class: "h-said", "aria-live": "polite" });
     this.bars = make("div", { class: "h-bars" });
     this.sums = make("tbody");
-    const heads = ["fate", "messages", "tokens as logged", "tokens in view"].map((text) => make("th", { text, scope: "col" }));
-    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the chosen message", role: "region" });
+    const heads = ["disposition", "messages", "tokens as logged", "tokens in view"].map((text) => make("th", { text, scope: "col" }));
+    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" });
     this.list = rows("messages", (index) => this.row(index), (index) => this.model.send({ kind: "read", message: index }));
     const field = (text, ...controls) => make("label", { class: "h-field" }, make("span", { text }), ...controls);
     this.root.append(
@@ -82,7 +82,7 @@ class Explorer {
         make("label", { class: "h-field" }, this.scaled, this.scaledLabel)),
       this.first, this.more, this.sentence, this.rule, this.error, this.line.element,
       make("div", { class: "h-steps" }, this.step, this.at,
-        jump("◀ compaction", "the compaction before", -1), jump("compaction ▶", "the next compaction", 1)),
+        jump("◀ compaction", "previous compaction", -1), jump("compaction ▶", "next compaction", 1)),
       this.said, this.bars,
       make("table", { class: "h-sums" }, make("thead", {}, make("tr", {}, ...heads)), this.sums),
       make("div", { class: "h-pair" }, this.list.element, this.texts),
@@ -93,7 +93,7 @@ class Explorer {
     return this.scaled.checked ? this.known.offered.nominal : null;
   }
 
-  /** Look at something else. */
+  /** Change settings and request the resulting view. */
   turn(change) {
     this.look = { ...this.look, ...change };
     this.ask.want(this.look);
@@ -104,7 +104,7 @@ class Explorer {
     this.turn({ step: index + 1 });
   }
 
-  /** The compaction before or behind the step that is shown. */
+  /** Go to the previous (-1) or next (1) compaction. */
   jump(way) {
     const places = this.marks().filter((one) => one.kind === "applied").map((one) => one.index);
     const here = this.look.step - 1;
@@ -158,7 +158,7 @@ class Explorer {
     this.step.max = session.steps.length;
   }
 
-  /** Show what is looked at on the controls. */
+  /** Show the current settings on the controls. */
   adopt(look, other) {
     const fresh = other || this.look === null || JSON.stringify(look.fields) !== JSON.stringify(this.look.fields);
     this.look = look;
@@ -189,7 +189,7 @@ class Explorer {
     const label = `tokens in view over ${counted(session.steps.length, "step")}, ${counted(applied, "compaction")}`;
     this.line.show({ whole: session.whole, curve: run.curve, limits, marks, at: index, label });
     this.rule.textContent = run.rule;
-    const until = picture.done ? "" : `, rehearsed to step ${number(session.steps[run.curve.length - 1])} so far`;
+    const until = picture.done ? "" : `, computed to step ${number(session.steps[run.curve.length - 1])} so far`;
     this.at.textContent = `step ${number(session.steps[index])} of ${number(session.steps.length)}${until}`;
     const here = marks.filter((one) => one.index === index).map((one) => one.text).join("; ");
     const fates = sums.filter(([, count]) => count).map(([fate, count]) => `${number(count)} ${fate}`).join(", ");
@@ -252,10 +252,10 @@ class Explorer {
 
   read(reading) {
     if (!reading) {
-      this.texts.replaceChildren(make("p", { class: "h-faint", text: "not said yet at this step" }));
+      this.texts.replaceChildren(make("p", { class: "h-faint", text: "this message comes after the current step" }));
       return;
     }
-    const parts = [["in view", reading.shown], [`${reading.role}, as logged`, reading.logged], ["the summary that tells of it", reading.told]];
+    const parts = [["in view", reading.shown], [`${reading.role}, as logged`, reading.logged], ["summary that replaces it", reading.told]];
     this.texts.replaceChildren(
       ...parts.filter(([, text]) => text !== null).flatMap(([title, text]) => [make("h4", { text: title }), make("pre", { text })]),
     );

@@ -1,14 +1,14 @@
-// The page's half of GridWidget: a heat map of success, progress, and the trials that did not succeed.
+// Page side of GridWidget: heat map of success, progress, and trials without success.
 
 const STATES = { new: "not started", running: "running", stopping: "stopping", stopped: "stopped", done: "done", failed: "failed" };
-const SHADES = 8; // classes g-s0 … g-s7 of the style
+const SHADES = 8; // CSS classes g-s0 to g-s7
 const MOST_FAILURES = 300;
 const HEARTBEAT_MS = 5000;
 const LOST_MS = 16000;
 
 const percent = (value) => `${Math.round(100 * value)} %`;
 
-/** One arm: successes of finished trials, their share, and how many are still to come. */
+/** Fill the cell of an arm: successes, finished trials, their share, and trials still to run. */
 function fillCell(cell, arm, name) {
   const { planned = 0, finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null } = arm ?? {};
   const shade = share === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.floor(share * SHADES))}`;
@@ -18,10 +18,10 @@ function fillCell(cell, arm, name) {
   cell.replaceChildren(count, make("span", { text: small }));
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
   const mean = score === null ? "" : `, mean score ${score.toFixed(2)}`;
-  cell.title = `${name}: ${finished ? `${succeeded} of ${finished} succeeded` : "nothing finished"}${mean}${rest}`;
+  cell.title = `${name}: ${finished ? `${succeeded} of ${finished} succeeded` : "no trial finished"}${mean}${rest}`;
 }
 
-/** The tables of a plan; returns the cell of each arm by its number. */
+/** Create the tables of a plan and return the cell of each arm by number. */
 function layTables(box, plan) {
   const cells = new Map();
   const cell = (arm) => {
@@ -41,7 +41,7 @@ function layTables(box, plan) {
   }
   if (plan.beside.length) {
     const rows = plan.beside.map((arm) => make("tr", {}, make("th", { scope: "row", class: "g-name", text: plan.arms[arm] }), cell(arm)));
-    box.append(make("table", { class: "g-heat" }, make("caption", { text: plan.tables.length ? "beside the grid" : "" }), make("tbody", {}, ...rows)));
+    box.append(make("table", { class: "g-heat" }, make("caption", { text: plan.tables.length ? "arms outside the grid" : "" }), make("tbody", {}, ...rows)));
   }
   return cells;
 }
@@ -61,8 +61,8 @@ function view({ model, el }) {
   const heat = make("div", { class: "g-heats" });
   const shades = Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` }));
   const legend = make("div", { class: "g-legend h-faint" }, make("span", { class: "g-scale" }, "0 %", ...shades, "100 % succeeded"),
-    make("span", { text: "A cell: succeeded / finished trials, share, 95 % Wilson interval; dashed: more trials come." }));
-  const saved = make("style"); // hides the saved form below a live view
+    make("span", { text: "Each cell: succeeded / finished trials, share, 95 % Wilson interval. Dashed: trials still to run." }));
+  const saved = make("style"); // hides the static form below a live view
   const list = make("ul", { class: "g-failures", tabindex: "0", "aria-label": "Trials without success" });
   const count = make("summary", { text: "No trial without success" });
   root.append(make("header", { class: "g-head" }, state, name, level, make("span", { class: "g-buttons" }, start, stop)),
@@ -70,7 +70,7 @@ function view({ model, el }) {
 
   const [arms, failures] = [new Map(), new Map()];
   let [cells, plan, whole, heardAt] = [new Map(), { arms: [], trials: 0 }, {}, performance.now()];
-  // A button that does not work keeps the focus: without one, keys would go to the notebook and could cut the cell.
+  // A disabled button keeps the focus: otherwise keys would go to the notebook and could cut the cell.
   for (const [button, kind] of [[start, "start"], [stop, "stop"]]) {
     button.addEventListener("click", () => button.getAttribute("aria-disabled") !== "true" && model.send({ kind }));
   }
@@ -107,9 +107,9 @@ function view({ model, el }) {
     alarm.dataset.silent = "yes";
     alarm.hidden = false;
     [state.textContent, state.className] = ["no answer", "g-state g-is-failed"];
-    const rest = whole.state === "done" ? "The run was finished, and all of it is kept."
-      : `If it was restarted, the run has stopped and what was finished is kept: run the cell again and press ${start.textContent}.`;
-    alarm.textContent = `No kernel answers. ${rest}`;
+    const rest = whole.state === "done" ? "The run is complete and all results are stored."
+      : `If it was restarted, the run has stopped and finished trials are stored: run the cell again and press ${start.textContent}.`;
+    alarm.textContent = `The kernel does not answer. ${rest}`;
   };
   model.on("msg:custom", hear);
   const end = connect(model, {

@@ -1,4 +1,4 @@
-// The session inspector: a timeline, the step that is looked at, every message of it, and keys to go through them.
+// Page side of SessionInspector: timeline, current step, all messages of the step, and keyboard navigation.
 
 class Inspector {
   constructor(model, el) {
@@ -11,7 +11,7 @@ class Inspector {
     this.build();
     this.stop = connect(model, {
       state: (changed, whole) => this.hear(changed, whole),
-      silent: () => { this.error.textContent = "No kernel answers: run this cell to step through the session."; },
+      silent: () => { this.error.textContent = "The kernel does not answer. Run this cell to browse the session."; },
     });
   }
 
@@ -29,18 +29,18 @@ class Inspector {
       make("button", { type: "button", text, title, "aria-label": title, on: { click: act } });
     this.told = make("tbody");
     this.compactions = make("div", { class: "h-compactions" });
-    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the chosen message", role: "region" });
+    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" });
     this.list = rows("messages of this step", (index) => this.row(index), (index) => this.model.send({ kind: "read", message: index }));
     this.root.append(
       make("header", { class: "h-head" }, make("strong", { text: "Session inspector" }), this.name),
-      make("details", { class: "h-more" }, make("summary", { text: "the session" }), make("table", { class: "h-facts" }, this.facts)),
+      make("details", { class: "h-more" }, make("summary", { text: "about the session" }), make("table", { class: "h-facts" }, this.facts)),
       this.error, this.line.element,
       make("div", { class: "h-steps" },
-        button("◀ step", "the step before", () => this.go(this.place - 1)), this.step,
-        button("step ▶", "the next step", () => this.go(this.place + 1)), this.at,
-        button("◀ compaction", "the compaction before", () => this.jump(-1)),
-        button("compaction ▶", "the next compaction", () => this.jump(1))),
-      make("p", { class: "h-faint h-keys", text: "keys: ← → a step, page up and down a compaction, home and end; ↑ ↓ in the list a message" }),
+        button("◀ step", "previous step", () => this.go(this.place - 1)), this.step,
+        button("step ▶", "next step", () => this.go(this.place + 1)), this.at,
+        button("◀ compaction", "previous compaction", () => this.jump(-1)),
+        button("compaction ▶", "next compaction", () => this.jump(1))),
+      make("p", { class: "h-faint h-keys", text: "keys: ← → previous and next step; page up, page down previous and next compaction; home, end first and last step; ↑ ↓ messages in the list" }),
       make("table", { class: "h-facts" }, this.told), this.compactions,
       make("div", { class: "h-pair" }, this.list.element, this.texts),
     );
@@ -133,7 +133,7 @@ class Inspector {
 
   compaction({ title, reason, summary }) {
     const parts = [make("p", { class: "h-compacted", text: `${title}. ${reason}` })];
-    if (summary) parts.push(make("details", {}, make("summary", { text: "its summary" }), make("pre", { tabindex: "0", text: summary })));
+    if (summary) parts.push(make("details", {}, make("summary", { text: "summary" }), make("pre", { tabindex: "0", text: summary })));
     return make("div", { class: "h-compaction" }, ...parts);
   }
 

@@ -1,12 +1,12 @@
-// A list of any length of which only what is seen is in the page; one row is chosen, by mouse or by keys.
+// List of any length, of which only the visible rows are in the page; one row is selected with the mouse or the keyboard.
 
 const ROW_PIXELS = 24;
 const ROWS_BEYOND = 6;
 let listsMade = 0;
 
 /**
- * A list. `fill(index)` gives the children of a row and its class, `choose(index)` is called when another row is chosen.
- * `show(count)` draws it anew, `select(index, seen)` chooses a row and, where `seen`, brings it into sight.
+ * Create a list. `fill(index)` returns children and class of a row; `choose(index)` is called when a row is selected.
+ * `show(count)` redraws the list; `select(index, bring)` selects a row and, if `bring`, scrolls to it.
  */
 function rows(label, fill, choose) {
   const name = `h-list-${(listsMade += 1)}-${Math.random().toString(36).slice(2)}`;

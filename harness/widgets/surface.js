@@ -1,12 +1,12 @@
-// What all widgets share; it stands before the script of each of them, in one module.
-// Texts of models and tools are hostile: elements are made here, and a text only ever becomes the text of one.
+// Functions shared by all widgets; this file is placed before the script of each widget, in one module.
+// Texts from models and tools may be hostile: elements are created here, and a text only ever becomes the text of an element.
 
 const FOCUSED = new Set(["button", "input", "select", "summary", "textarea"]);
 
-/** An element. `given`: attributes by name; `text` is its text, `on` its listeners by event. Children are elements or texts. */
+/** Create an element. `given`: attributes by name, with `text` for its text and `on` for its listeners by event. */
 function make(tag, given = {}, ...children) {
   const made = document.createElement(tag);
-  // A shortcut of the notebook looks at the focused element first, so it is not enough that the stage turns them off.
+  // Shortcuts of the notebook check the focused element first, so switching them off on the root element is not enough.
   if (FOCUSED.has(tag) || "tabindex" in given) made.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const [name, value] of Object.entries(given)) {
     if (name === "text") made.textContent = value;
@@ -19,7 +19,7 @@ function make(tag, given = {}, ...children) {
   return made;
 }
 
-/** A part of a drawing, like `make`. */
+/** Create an SVG element, like `make`. */
 function draw(tag, given = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(given)) {
@@ -31,20 +31,20 @@ function draw(tag, given = {}, ...children) {
   return made;
 }
 
-/** So many of something: 1 trial, 2 trials. */
+/** Return a count with its noun: 1 trial, 2 trials. */
 function counted(count, noun) {
   return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A number with its thousands apart, the same everywhere. */
+/** Format a number with thousands separators, independent of the locale. */
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 function number(value) {
   return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
 }
 
 /**
- * The root of a widget in its cell. Plain keys stay inside of it: the notebook would take an arrow from a slider, and an x would
- * cut the cell. Keys with Control, Alt or Meta still reach it.
+ * Create the root element of a widget in its cell. Plain keys do not reach the notebook, where an arrow key would move the cell
+ * selection and an x would cut the cell. Keys with Control, Alt or Meta still do.
  */
 function stage(el, label) {
   const root = make("section", { class: "harness-surface", "aria-label": label, "data-lm-suppress-shortcuts": "true" });
@@ -58,9 +58,9 @@ function stage(el, label) {
 const SILENCE_MS = 10000;
 
 /**
- * Listen to the kernel: items in order and each once, states as they come, both at most once a frame.
- * `hears.items(items)`, `hears.state(changed, whole)`, `hears.skipped(count)` of items that the kernel no longer has,
- * `hears.silent()` when no kernel answers; all may be missing. Returns what ends it.
+ * Listen to the kernel: every item once and in order, and the newest state, both at most once per frame.
+ * Optional callbacks: `hears.items(items)`, `hears.state(changed, whole)`, `hears.skipped(count)` for items that the kernel no
+ * longer has, and `hears.silent()` if no kernel answers. Returns a function that stops listening.
  */
 function connect(model, hears) {
   const whole = {};

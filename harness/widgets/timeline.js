@@ -1,8 +1,8 @@
-// Tokens over the steps of a session: what was said, what is in view, the threshold, and a mark for each compaction.
+// Chart of tokens over the steps of a session: whole conversation, view, threshold, and a mark for each compaction.
 
 const TIMELINE = { width: 1000, height: 150, points: 1000, ticks: 80 };
 
-/** The corners of a line through values, one a step; of a long session some are left out, never the largest between two. */
+/** Return the points of a line through one value per step; for a long session each point is the largest value of several steps. */
 function corners(values, steps, top) {
   const group = Math.max(1, Math.ceil(values.length / TIMELINE.points));
   const made = [];
@@ -16,8 +16,8 @@ function corners(values, steps, top) {
 }
 
 /**
- * A timeline. `choose(index)` is called where the user clicks. `show` takes `whole` and `curve` (tokens by step, `whole` may be
- * empty), `limits` (`[{tokens, name, kind}]`), `marks` (`[{index, text, kind}]`), `at` (the index that is shown) and `label`.
+ * Create a timeline. A click calls `choose(index)`. `show` takes `whole` and `curve` (tokens by step, `whole` may be empty),
+ * `limits` (`[{tokens, name, kind}]`), `marks` (`[{index, text, kind}]`), `at` (index of the current step) and `label`.
  */
 function timeline(choose) {
   const svg = draw("svg", { viewBox: `0 0 ${TIMELINE.width} ${TIMELINE.height}`, preserveAspectRatio: "none", role: "img" });
@@ -57,7 +57,7 @@ function timeline(choose) {
       }),
     );
     ticks.replaceChildren(
-      // so many that they would cover each other are lines alone
+      // too many marks would overlap, so only their lines are drawn
       ...(marks.length > TIMELINE.ticks ? [] : marks).map((one) => {
         const tick = make("button", {
           type: "button", class: `h-tick h-${one.kind}`, title: one.text, "aria-label": one.text, tabindex: "-1", text: "▼",

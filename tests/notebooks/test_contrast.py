@@ -116,7 +116,7 @@ def agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     linked.settle()
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     page.evaluate(
-        "document.querySelectorAll('.a-alarm').forEach(one => { one.hidden = false; one.textContent ||= 'No kernel answers.'; })"
+        "document.querySelectorAll('.a-alarm').forEach(one => { one.hidden = false; one.textContent ||= 'No answer.'; })"
     )
     linked.settle()
     page.evaluate(SIDE_BY_SIDE, [".a-phase", forms("agent", "a-is-")])
@@ -135,7 +135,7 @@ def grid(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
         widget.show_progress(standing)
     linked.settle()
     page.locator("details").evaluate("one => one.open = true")
-    page.locator(".g-alarm").evaluate("one => { one.hidden = false; one.textContent = 'No kernel answers.'; }")
+    page.locator(".g-alarm").evaluate("one => { one.hidden = false; one.textContent = 'The kernel does not answer.'; }")
     page.evaluate(SIDE_BY_SIDE, [".g-state", forms("grid", "g-is-")])
     page.evaluate(SIDE_BY_SIDE, [".g-cell", ["g-empty", "g-partial", *(f"g-s{shade}" for shade in range(8))]])
 

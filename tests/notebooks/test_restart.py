@@ -40,9 +40,9 @@ def both_work(page: Page) -> None:
 
 def both_say_what_to_do(page: Page) -> re.Match[str]:
     """Returns the line that the panel says one should run."""
-    page.locator(".g-alarm").get_by_text("No kernel answers").wait_for()
-    assert "what was finished is kept: run the cell again and press Resume" in page.locator(".g-alarm").inner_text()
-    page.locator(".a-alarm").get_by_text("No kernel answers").wait_for()
+    page.locator(".g-alarm").get_by_text("The kernel does not answer").wait_for()
+    assert "finished trials are stored: run the cell again and press Resume" in page.locator(".g-alarm").inner_text()
+    page.locator(".a-alarm").get_by_text("The kernel does not answer").wait_for()
     said = page.locator(".a-alarm").first.inner_text()
     assert "nothing that was logged is lost" in said
     assert page.locator(".a-phase, .g-state").all_inner_texts() == ["no answer"] * 2
@@ -92,7 +92,7 @@ def a_session_goes_on(page: Page, notebook: LabNotebook, told: re.Match[str], se
     assert transcript(page)[: len(settled)] == settled
     newest = page.locator(".a-root").last
     newest.get_by_role("button", name="Start", exact=True).click()
-    newest.get_by_text("waits for you", exact=True).wait_for()
+    newest.get_by_text("waiting for you", exact=True).wait_for()
     newest.get_by_role("button", name="Resume", exact=True).click()
     newest.get_by_text("turn ended: replied").wait_for()
     assert transcript(page)[: len(settled)] == settled

@@ -104,13 +104,13 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
     linked.until("() => document.querySelectorAll('.a-rounds button').length === 1")
     stops_and_goes_on(page, linked, widget)
     shows_what_a_compaction_did(page, linked)
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     assert linked.texts(".a-user")[-2:] == ["youand a README", "youone\n\ntwo"]
     assert page.locator(".a-queue li").count() == 0
     rounds = page.locator(".a-rounds button").count()
     linked.click("Compact")
     linked.until(f"() => document.querySelectorAll('.a-rounds button').length === {rounds + 1}")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     linked.click("Since the start")
     linked.until("() => document.querySelector('.a-files table') !== null")
     assert "conf.txt" in page.locator(".a-files").inner_text()
@@ -127,7 +127,7 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
 def stops_and_goes_on(page, linked, widget):
     began = time.monotonic()
     linked.click("Stop")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     assert time.monotonic() - began < 20, "a wide bar for a busy machine"
     assert linked.texts(".a-ended")[-1].endswith("cancelled: stopped by the user")
     assert page.locator(".a-queue li").count() == 2
@@ -164,7 +164,7 @@ def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
     widget = panel(hostile_task())
     linked = Panel(page, widget, SHARED_SENDER, "dark")
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     for row in page.locator("details.a-tool summary").all()[:2]:
         row.click()
     page.locator(".a-rounds button").first.click()
@@ -186,7 +186,7 @@ def test_a_view_that_is_made_again_shows_the_same_and_keeps_what_was_typed(page,
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     page.get_by_label("Message to the agent").fill("half a sen")
     page.locator("details.a-tool summary").first.click()
     linked.until("() => document.querySelector('.a-tool pre') !== null")
@@ -220,7 +220,7 @@ def test_a_page_holds_two_thousand_rows_and_asks_for_what_is_earlier(page, panel
     told(widget, 5_000, 5_010)
     linked.settle()
     assert rows(page)[-1] == 4_499
-    linked.click("Back to the newest")
+    linked.click("Back to the newest rows")
     linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '5009'")
     numbers = rows(page)
     assert numbers == list(range(numbers[0], 5_010))
@@ -259,7 +259,7 @@ def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(
             linked = Panel(page, widget, SHARED_SENDER)
             linked.click("Start")
             linked.until("() => document.querySelector('.a-thought .a-title')?.textContent.startsWith('thinking…')")
-            assert "at work on step 1" in page.locator(".a-figures").inner_text()
+            assert "working on step 1" in page.locator(".a-figures").inner_text()
             page.locator(".a-thought summary").click()
             linked.until("() => document.querySelector('.a-thought pre')?.textContent.length > 400")
             linked.until(
@@ -268,10 +268,10 @@ def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(
             page.locator(".a-tool summary").click()
             linked.until("() => document.querySelector('.a-tool pre')?.textContent.startsWith('sleep 5 # <img')")
             assert linked.texts(".a-thought .a-title")[0].startswith("thinking · <img"), "that is over"
-            linked.phase("waits for you")
+            linked.phase("waiting for you")
             assert [row["kind"] for row in widget._feed.rows][2:6] == ["thought", "assistant", "tool", "assistant"]
             assert linked.texts(".a-tool .a-title")[0].startswith("exit code 0 · execute_command sleep 5 # <img")
-            assert "at work" not in page.locator(".a-figures").inner_text()
+            assert "working on" not in page.locator(".a-figures").inner_text()
             assert page.evaluate("typeof window.hacked") == "undefined"
         finally:
             widget.close()
@@ -287,16 +287,16 @@ def looping_task():
 def test_a_repeated_call_is_asked_about_with_three_answers(page, panel):
     linked = Panel(page, panel(looping_task()), SHARED_SENDER)
     linked.click("Start")
-    linked.phase("asks you")
+    linked.phase("asking you")
     question = page.locator(".a-question")
     assert "the same call 3 times in a row: execute_command" in question.inner_text()
     assert question.get_by_role("button").all_text_contents() == ["Continue", "Stop", "Always allow"]
     calls = page.locator(".a-tool").count()
     question.get_by_role("button", name="Continue").click()
     linked.until(f"() => document.querySelectorAll('.a-tool').length === {calls + 3}")  # it is made, and counted anew
-    linked.phase("asks you")
+    linked.phase("asking you")
     question.get_by_role("button", name="Stop").click()
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     assert question.is_hidden()
     assert "doom loop" in linked.texts(".a-ended")[-1]
 
@@ -304,9 +304,9 @@ def test_a_repeated_call_is_asked_about_with_three_answers(page, panel):
 def test_a_repeated_call_that_is_always_allowed_is_not_asked_about_again(page, panel):
     linked = Panel(page, panel(looping_task()), SHARED_SENDER)
     linked.click("Start")
-    linked.phase("asks you")
+    linked.phase("asking you")
     page.locator(".a-question").get_by_role("button", name="Always allow").click()
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     assert page.locator(".a-question").is_hidden()
     assert page.locator(".a-tool").count() > 10
     assert "doom loop" not in linked.texts(".a-ended")[-1]
@@ -319,13 +319,13 @@ def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
     linked = Panel(page, widget, SHARED_SENDER)
     assert page.locator(".a-alarm").first.is_hidden()
     alarm = falls_silent(page)
-    assert "No kernel answers" in alarm.inner_text()
+    assert "The kernel does not answer" in alarm.inner_text()
     assert "run the cell again" in alarm.inner_text(), "nothing of it is logged"
     linked.settle()
     linked.page.evaluate("model.send = window.toKernel")
     page.clock.run_for(5_000)
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     name = widget.session.session_id
     assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{name}')" in falls_silent(page).inner_text()
 
@@ -344,22 +344,22 @@ def test_a_message_stays_in_the_page_until_the_kernel_has_it(page, panel):
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     draft, send = page.get_by_label("Message to the agent"), page.get_by_role("button", name="Send", exact=True)
     page.evaluate("model.send = () => {}")
     draft.fill("is it there?")
     draft.press("Enter")
     draft.fill("and this?")
-    sending = page.get_by_label("Messages that the kernel has not taken yet").locator("li")
-    assert (draft.input_value(), sending.all_text_contents()) == ("and this?", ["on its way: is it there?"])
+    sending = page.get_by_label("Messages that the kernel has not received yet").locator("li")
+    assert (draft.input_value(), sending.all_text_contents()) == ("and this?", ["sending: is it there?"])
     falls_silent(page)
     assert send.is_disabled()
     draft.press("Enter")
     assert (draft.input_value(), sending.count()) == ("and this?", 1)
     page.evaluate("() => { window.ended(); document.querySelector('.harness-surface').remove(); model.send = window.toKernel; }")
     page.evaluate("window.show()")
-    linked.phase("waits for you")
-    assert (draft.input_value(), sending.all_text_contents()) == ("and this?", ["on its way: is it there?"])
+    linked.phase("waiting for you")
+    assert (draft.input_value(), sending.all_text_contents()) == ("and this?", ["sending: is it there?"])
     assert send.is_enabled()
     send.click()
     linked.until("() => document.querySelectorAll('.a-user').length === 3")
@@ -371,7 +371,7 @@ def test_a_message_that_is_refused_is_back_in_its_box(page, panel, tmp_path):
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     with closing(sqlite3.connect(tmp_path / "session.sqlite", isolation_level=None)) as other:
         other.execute(f"CREATE TRIGGER full {FULL.format('event')}")
         draft = page.get_by_label("Message to the agent")
@@ -406,7 +406,7 @@ def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, mon
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     monkeypatch.setattr(widget.session, "compact", lambda: vars(panel)["no such thing"])
     linked.click("Compact")
     linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
@@ -431,7 +431,7 @@ def test_the_checks_stand_last_however_late_the_page_hears_of_the_session(page, 
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     monkeypatch.setattr("harness.widgets.agent.BATCH_SECONDS", 2.0)
     widget.close()
     linked.until("() => document.querySelectorAll('.a-ended').length === 3")
@@ -468,7 +468,7 @@ def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
     assert "youWrite `port=N` into conf.txt" in linked.texts(".a-user")[0]
     assert page.locator(".a-rounds button").count() >= 1
     linked.click("Start")
-    linked.phase("waits for you")
+    linked.phase("waiting for you")
     page.get_by_label("Message to the agent").fill("more")
     linked.click("Send")
     linked.until("() => document.querySelector('.a-rows').lastChild.textContent.includes('turn ended: replied')")
@@ -538,12 +538,12 @@ def goes_from_start_to_resume(page, notebook):
     finds(page, "() => document.querySelector('.a-gauge').classList.contains('a-is-over')")
     finds(page, "() => document.querySelectorAll('.a-rounds button').length === 1")
     root.get_by_role("button", name="Stop", exact=True).click()
-    finds(page, "() => document.querySelector('.a-phase').textContent === 'waits for you'")
+    finds(page, "() => document.querySelector('.a-phase').textContent === 'waiting for you'")
     assert "cancelled: stopped by the user" in root.locator(".a-ended").last.inner_text()
 
 
 def rests(page):
-    finds(page, "() => document.querySelector('.a-phase')?.textContent === 'waits for you'")
+    finds(page, "() => document.querySelector('.a-phase')?.textContent === 'waiting for you'")
     finds(page, "() => document.querySelector('.a-rows').textContent.includes('turn ended: replied')")
 
 
@@ -637,7 +637,7 @@ def test_in_jupyterlab_an_answer_is_stopped_in_its_middle_and_gone_on_with_after
     root.get_by_role("button", name="Start", exact=True).click()
     root.locator(".a-assistant").get_by_text("and more").wait_for()
     root.get_by_role("button", name="Stop", exact=True).click()
-    finds(page, "() => document.querySelector('.a-phase').textContent === 'waits for you'", seconds=20)
+    finds(page, "() => document.querySelector('.a-phase').textContent === 'waiting for you'", seconds=20)
     assert f"I was about to say {HOSTILE} and more" in root.locator(".a-assistant").inner_text()
     assert root.locator(".a-ended").inner_text().endswith("cancelled: stopped by the user")
     page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")

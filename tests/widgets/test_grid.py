@@ -157,9 +157,9 @@ def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook,
     [
         (
             "new",
-            "If it was restarted, the run has stopped and what was finished is kept: run the cell again and press Start.",
+            "If it was restarted, the run has stopped and finished trials are stored: run the cell again and press Start.",
         ),
-        ("done", "The run was finished, and all of it is kept."),
+        ("done", "The run is complete and all results are stored."),
     ],
 )
 def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, tmp_path):
@@ -177,7 +177,7 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
     page.clock.run_for(40_000)
     alarm = page.locator(".g-alarm")
     alarm.wait_for()
-    assert alarm.inner_text() == f"No kernel answers. {said}"
+    assert alarm.inner_text() == f"The kernel does not answer. {said}"
     widget.close()
 
 

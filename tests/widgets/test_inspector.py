@@ -140,7 +140,7 @@ def test_keys_and_buttons_go_through_the_steps(link, inspector, page):
         linked.settle()
         assert inspector._step_number == place
         assert told(page, "step").endswith(f"number {place} of {inspector.step_count}")
-    page.get_by_role("button", name="the next step").click()
+    page.get_by_role("button", name="next step").click()
     linked.settle()
     assert inspector._step_number == 2
     page.get_by_role("slider", name="step").focus()
@@ -180,13 +180,13 @@ def test_compactions_are_marked_and_reached_and_hostile_texts_stay_texts(link, p
     linked.settle()
     assert inspector._step_number == 2
     assert "900 → 60 tokens" in page.locator(".h-compacted").inner_text()
-    page.get_by_text("its summary").click()
+    page.get_by_text("summary", exact=True).click()
     assert page.locator(".h-compaction pre").inner_text() == f"summary {HOSTILE}"
     page.keyboard.press("Home")
     page.locator(".h-row").nth(1).click()
     linked.settle()
     assert HOSTILE in page.locator(".h-texts").inner_text()
-    page.get_by_text("the session", exact=True).click()
+    page.get_by_text("about the session", exact=True).click()
     assert page.locator("img, .harness-surface script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
 
