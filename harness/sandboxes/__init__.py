@@ -1,4 +1,4 @@
-"""Where commands run: one tool server, one client, and a launcher for each backend, opened by `open_sandbox`."""
+"""Sandboxes in which commands of a model run: one tool server, one client, and a launcher for each backend."""
 
 from harness.sandboxes.backends import Probe, choose_backend, open_sandbox, probe_backend
 

@@ -1,6 +1,6 @@
-"""The sandbox backends, registered in `BACKENDS`, and the choice between them: the first that works, found by live probes.
+"""The sandbox backends, registered in `BACKENDS`, and the choice of the first backend that passes a live test.
 
-To add a backend, write a launcher and enter it in `BACKENDS`. Names in plans, options and errors come from that table.
+To add a backend, write a launcher and enter it in `BACKENDS`; plans, options and error messages take its name from this table.
 """
 
 import functools
@@ -19,32 +19,32 @@ from harness.sandboxes.local import LocalLauncher
 
 PROBE_SECONDS = 20.0
 _NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
-"""Succeeds only where the table of routes holds nothing but its heading: sending something would depend on firewalls."""
-_MISSING_PROGRAM_ADVICE = (
-    "put {program} into /usr/local/bin of this machine for bubblewrap, or name an image of docker that has it"
-)
+"""Shell command that succeeds only if the routing table is empty. Sending a packet instead would depend on firewalls."""
+_MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, or choose a Docker image that contains it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What a live trial of a backend showed."""
+    """The result of a live test of a backend."""
 
     backend: str
     ok: bool
     reason: str
-    """What was seen, good or bad."""
+    """Result of the test: the versions in use, or the problem."""
     advice: str
-    """What a person can do; empty when it works."""
+    """Advice to the user; empty if the backend works."""
     seconds: float
 
 
 def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = "") -> Probe:
-    """Start a sandbox, look at its user, try to write outside and to reach the network, and remove it.
+    """Start a sandbox, test its isolation, and remove it.
+
+    The test checks the user, and that commands can neither write outside the workspace nor reach the network.
 
     Args:
-        backend: name of the backend.
-        make_sandbox: returns an unstarted sandbox.
-        program: what commands must find in it besides python; empty = nothing more.
+        backend: Name of the backend.
+        make_sandbox: Function that returns an unstarted sandbox.
+        program: Name of a program that commands need besides Python; empty if there is none.
     """
     started = time.monotonic()
     advice = ""
@@ -53,16 +53,18 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
     except SandboxUnavailable as error:
         reason, advice = error.reason, error.advice
     except SandboxError as error:
-        reason, advice = str(error), "see the reason"
+        reason, advice = str(error), "the reason says what went wrong"
     return Probe(backend=backend, ok=not advice, reason=reason, advice=advice, seconds=time.monotonic() - started)
 
 
 def _attack(sandbox: Sandbox, program: str) -> str:
-    """Return the versions of what runs in a sandbox. Raises SandboxUnavailable where its isolation does not hold."""
+    """Return the versions of the programs in a sandbox. Raises SandboxUnavailable if its isolation does not hold."""
     try:
         sandbox.start()
 
-        def refuse(reason: str, advice: str = "do not use this backend here: its isolation does not hold") -> NoReturn:
+        def refuse(
+            reason: str, advice: str = "do not use this backend on this machine, because its isolation does not hold"
+        ) -> NoReturn:
             raise SandboxUnavailable(sandbox.info.backend, reason, advice)
 
         def succeeds(command: str) -> bool:
@@ -70,13 +72,13 @@ def _attack(sandbox: Sandbox, program: str) -> str:
 
         user = sandbox.run("id -u", timeout_seconds=PROBE_SECONDS)
         if user.exit_code != 0 or user.stdout.strip() in (b"", b"0"):
-            refuse(f"commands run as user {user.stdout!r} {user.stderr[:200]!r}")
+            refuse(f"commands do not run as an ordinary user: `id -u` printed {user.stdout!r} {user.stderr[:200]!r}")
         if succeeds("echo x > /usr/probe || echo x > /etc/probe"):
-            refuse("a command could write outside of /workspace")
+            refuse("a command was able to write outside of /workspace")
         if not succeeds(_NO_ROUTES_COMMAND):
-            refuse("a command could reach the network")
+            refuse("a command was able to reach the network")
         if program and not succeeds(f"command -v {program}"):
-            refuse(f"no program {program} in it", _MISSING_PROGRAM_ADVICE.format(program=program))
+            refuse(f"the sandbox has no program {program}", _MISSING_PROGRAM_ADVICE.format(program=program))
         return "works: " + " ".join(" ".join(pair) for pair in sandbox.info.versions)
     finally:
         sandbox.close()
@@ -84,19 +86,23 @@ def _attack(sandbox: Sandbox, program: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """One way to run a tool server, and the properties that callers depend on."""
+    """A way to run a tool server, with the properties that callers depend on."""
 
     make_launcher: Callable[[str, str, SandboxLimits], Launcher]
-    """Returns a launcher for a session id, an image and limits."""
+    """Function that returns a launcher for a session id, an image and limits."""
     isolates: bool = True
-    """Whether commands are confined; a backend without isolation is never chosen by `auto` and needs `unsafe_local`."""
+    """Whether commands are isolated from the machine. `auto` never chooses a backend without isolation, which needs
+    `unsafe_local`.
+    """
     has_images: bool = False
     format_container_name: Callable[[str], str] | None = None
-    """Returns the container's name for a session id; None = sandboxes have no name, so sessions can share one in turn."""
+    """Function that returns the container name of a session id; None if sandboxes have no name, so that sessions can share one in
+    turn.
+    """
 
 
 def _make_docker_launcher(session_id: str, image: str, limits: SandboxLimits) -> Launcher:
-    from harness.sandboxes.docker import DockerLauncher  # noqa: PLC0415  slow to load
+    from harness.sandboxes.docker import DockerLauncher  # noqa: PLC0415  loads the Docker library, which is slow
 
     return DockerLauncher(session_id, image, limits)
 
@@ -106,15 +112,15 @@ BACKENDS: Final[Mapping[str, Backend]] = {
     "bubblewrap": Backend(make_launcher=lambda _session_id, _image, limits: BubblewrapLauncher(limits)),
     "local": Backend(make_launcher=lambda _session_id, _image, limits: LocalLauncher(limits), isolates=False),
 }
-"""Every backend by name; `auto` tries them in this order."""
+"""Every backend by name; `auto` tries the backends in this order."""
 BACKEND_CHOICES = ("auto", *BACKENDS)
 if TYPE_CHECKING:
     BackendName: TypeAlias = str
 else:
-    BackendName = Literal[BACKEND_CHOICES]  # checked wherever a configuration is read or made, by the names registered above
+    BackendName = Literal[BACKEND_CHOICES]  # the names registered above are valid in every configuration
 
 DEFAULT_IMAGES = {"python": "python:3.12-slim", "bun": "oven/bun:latest"}
-"""The docker image for each runtime that a task can ask for."""
+"""Default Docker image of each runtime that a task can require."""
 
 
 def open_sandbox(
@@ -126,22 +132,28 @@ def open_sandbox(
     limits: SandboxLimits | None = None,
     unsafe_local: bool = False,
 ) -> ServedSandbox:
-    """A sandbox for one session, not yet started; the caller closes it.
+    """Return a sandbox for one session, not yet started; the caller starts and closes it.
 
-    Its snapshots keep contents in memory; `use_blobs` before the start names another place.
+    Contents of snapshots are kept in memory; call `use_blobs` before the start to keep them elsewhere.
 
     Args:
-        backend: a name of `BACKENDS`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the
-            probe, call `choose_backend` once and hand its answer on.
-        session_id: names the container, `coding-agent-{session_id}`.
-        image: of docker, and then no other backend will do; None = the default of the runtime.
-        runtime: what commands need: `python`, or `bun` (with bubblewrap the system must have it, below /usr).
-        limits: None = the defaults.
-        unsafe_local: must be true for `local`, which isolates nothing.
+        backend: A name in `BACKENDS`, or `auto` for the first of docker and bubblewrap that passes a live test. To test once for
+            many sandboxes, call `choose_backend` and pass its result. Default: `'auto'`.
+        session_id: Identifier of the session; a container is named `coding-agent-{session_id}`.
+        image: Docker image, which rules out backends without images; None uses the default image of the runtime. Default: `None`.
+        runtime: Runtime that commands need, `python` or `bun`; bubblewrap uses the one installed below /usr. Default: `'python'`.
+        limits: Limits of the sandbox; None uses `SandboxLimits()`. Default: `None`.
+        unsafe_local: Must be true for the backend `local`, which does not isolate commands. Default: `False`.
 
     Raises:
-        SandboxUnavailable: nothing works here; says what was tried and what to install.
-        UsageError: an unknown backend or runtime; `local` without the flag; an image for a backend that has none.
+        SandboxUnavailable: No backend works on this machine; the message states what was tried and what to install.
+        UsageError: The backend or runtime is unknown, `local` is used without `unsafe_local`, or an image is given for a backend
+            without images.
+
+    Example::
+
+        with open_sandbox(session_id="demo") as sandbox:
+            result = sandbox.run("python3 --version")
     """
     if runtime not in DEFAULT_IMAGES:
         raise UnknownName("runtime", runtime, DEFAULT_IMAGES)
@@ -154,30 +166,30 @@ def open_sandbox(
 
 
 def is_isolated(backend: str) -> bool:
-    """Whether commands are confined in every sandbox of a backend, or of `auto`; False for an unknown backend."""
+    """Return whether commands are isolated in every sandbox of a backend, or of `auto`; False for an unknown backend."""
     return backend == "auto" or (backend in BACKENDS and BACKENDS[backend].isolates)
 
 
 def check_image(backend: str, image: str | None) -> None:
-    """Refuse a named image where it would be passed over. Raises UsageError."""
+    """Raise UsageError if an image is given for a backend that would ignore it."""
     if image and backend in BACKENDS and not BACKENDS[backend].has_images:
-        raise UsageError(f"image {image!r}: the sandbox {backend!r} has no images; leave it out, or take 'docker' or 'auto'")
+        raise UsageError(f"image {image!r}: the sandbox {backend!r} has no images; omit the image, or use 'docker' or 'auto'")
 
 
 def choose_backend(
     image: str | None = None, runtime: str = "python", backend: str = "auto", *, unsafe_local: bool = False
 ) -> str:
-    """Return the first backend that works here with that image and has that runtime.
+    """Return the first backend that works on this machine with an image and a runtime.
 
     Args:
-        image: an image, which excludes backends without images; None = the default of the runtime.
-        runtime: what commands need.
-        backend: the only backend allowed; `auto` = every backend that isolates commands.
-        unsafe_local: must be true for `local`, which is then returned without a probe.
+        image: Docker image, which rules out backends without images; None uses the default image of the runtime.
+        runtime: Runtime that commands need.
+        backend: The only backend allowed; `auto` allows every backend that isolates commands.
+        unsafe_local: Must be true for the backend `local`, which is then returned without a test.
 
     Raises:
-        SandboxUnavailable: no backend works.
-        UsageError: an image for a backend that has none; `local` without the flag.
+        SandboxUnavailable: No backend works.
+        UsageError: An image is given for a backend without images, or `local` is used without `unsafe_local`.
     """
     check_image(backend, image)
     if backend != "auto" and not _find_backend(backend, unsafe_local).isolates:
@@ -191,7 +203,7 @@ def choose_backend(
             return name
         failed_probes.append(result)
     if len(failed_probes) == 1:
-        image_advice = f"; nothing else will do for the image {image!r}" if image else ""
+        image_advice = f"; no other backend can use the image {image!r}" if image else ""
         raise SandboxUnavailable(failed_probes[0].backend, failed_probes[0].reason, failed_probes[0].advice + image_advice)
     reasons = "; ".join(f"{found.backend}: {found.reason}" for found in failed_probes)
     raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in failed_probes))
@@ -199,14 +211,14 @@ def choose_backend(
 
 @functools.cache
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
-    """Try a backend out for real; once in a process for each image and runtime."""
+    """Test a backend by starting a sandbox; the result is kept for the process, per image and runtime."""
     limits = SandboxLimits()
     make_launcher = _find_backend(backend, unsafe_local=False).make_launcher
 
     def make_sandbox() -> Sandbox:
         return ServedSandbox(make_launcher(f"probe-{os.getpid()}", image or DEFAULT_IMAGES["python"], limits), limits)
 
-    return run_probe(backend, make_sandbox, "" if runtime == "python" else runtime)  # the tool server itself is python
+    return run_probe(backend, make_sandbox, "" if runtime == "python" else runtime)  # the tool server needs Python anyway
 
 
 def _find_backend(name: str, unsafe_local: bool) -> Backend:
@@ -222,12 +234,19 @@ def _find_backend(name: str, unsafe_local: bool) -> Backend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxChoice(StrictFields):
-    """Where the commands of a trial run.
+    """Choice of the sandbox in which the commands of a trial run.
 
     Attributes:
-        backend: `auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave. Default: `'auto'`.
-        image: Docker image, and then `auto` is docker alone; None = the default of the task's runtime. Default: `None`.
-        limits: Default: `SandboxLimits()`.
+        backend: Name of the backend; `auto` is the first of docker and bubblewrap that works. `local` does not isolate commands
+            and must be allowed by the runner. Default: `'auto'`.
+        image: Docker image; with an image, `auto` means docker. None uses the default image of the task's runtime.
+            Default: `None`.
+        limits: Limits on memory, processes, disk, output and network. Default: `SandboxLimits()`.
+
+    Example:
+        >>> from harness import SandboxChoice
+        >>> SandboxChoice(backend="docker", image="python:3.12-slim").limits.network
+        False
     """
 
     backend: BackendName = "auto"
@@ -235,12 +254,12 @@ class SandboxChoice(StrictFields):
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
     def __post_init__(self) -> None:
-        """Refuse values of another type, and an image for a backend that has none."""
+        """Refuse values of the wrong type, and an image for a backend without images."""
         refuse_mistyped_fields(self)
         check_image(self.backend, self.image)
 
     def open(self, session_id: str, runtime: str, *, unsafe_local: bool = False) -> ServedSandbox:
-        """Open the sandbox of a session; see `open_sandbox`."""
+        """Return the sandbox of a session, not yet started; see `open_sandbox`."""
         return open_sandbox(
             self.backend, session_id=session_id, image=self.image, runtime=runtime, limits=self.limits, unsafe_local=unsafe_local
         )

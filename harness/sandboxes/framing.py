@@ -1,7 +1,7 @@
-"""The harness's end of the wire to a tool server: frames over any duplex byte stream.
+"""The connection of the harness to a tool server: requests and replies in frames over a stream of bytes.
 
-What comes from a sandbox is hostile: lengths are capped before anything is allocated, every wait has a deadline, and
-whatever does not fit the protocol ends the sandbox. Nothing is ever sent twice.
+Everything received from a sandbox is untrusted: lengths are checked before memory is allocated, every wait has a deadline, and a
+violation of the protocol ends the sandbox. No request is ever sent twice.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from harness.sandboxes.toolserver import load_source
 
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
-"""Room for the largest file that may be read, with the byte that tells of more, and for both streams of a command."""
+"""Maximum size of a frame: the largest readable file plus one byte that shows that more follows, or both outputs of a command."""
 BOOTSTRAP = (
     "import os\n"
     "def take(n):\n"
@@ -28,25 +28,25 @@ BOOTSTRAP = (
     " return s\n"
     "exec(compile(take(int.from_bytes(take(4),'big')),'tool server','exec'),{'__name__':'__main__'})"
 )
-"""What `python3 -c` is given: it reads the server's source from stdin, so that argument lists stay short."""
+"""Program for `python3 -c` that reads the source of the tool server from stdin, so that argument lists stay short."""
 
 
 class ByteStream(Protocol):
-    """A duplex connection to a server; closing it from another thread ends a wait."""
+    """A connection to a tool server for sending and receiving; closing it from another thread ends a wait."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all or raise OSError (TimeoutError at the deadline)."""
+        """Send all bytes. Raises OSError, or TimeoutError at the deadline."""
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Some bytes; empty when the other side has closed. Raises OSError (TimeoutError at the deadline)."""
+        """Return some bytes, or none if the server closed the connection. Raises OSError, or TimeoutError at the deadline."""
 
     def close(self) -> None:
-        """Hang up; idempotent."""
+        """Close the connection; may be called more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One message of the protocol."""
+    """A request or reply: a header that is encoded as JSON, and a body."""
 
     header: dict[str, Any]
     body: bytes = b""
@@ -58,22 +58,22 @@ class SocketStream:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._use_lock = threading.RLock()
-        """Who waits at a descriptor that is closed meanwhile may wait at another file that got its number."""
+        """Lock held while the socket is used, because the number of a closed descriptor may be reused by another file."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all."""
+        """Send all bytes."""
         with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             self._socket.sendall(data)
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Some bytes."""
+        """Return some bytes."""
         with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             return self._socket.recv(2**18)
 
     def close(self) -> None:
-        """Shut down first: that wakes a thread that is waiting in `send` or `receive`; the descriptor goes when it has left."""
+        """Wake a thread that waits in `send` or `receive`, then close the socket once no thread uses it."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with self._use_lock:
@@ -88,22 +88,22 @@ class FrameConnection:
         self._buffer = bytearray()
 
     def send_source(self, timeout_seconds: float) -> None:
-        """Give the bootstrap the server's source."""
+        """Send the source of the tool server to the bootstrap program."""
         text = load_source("server")
         self._send(struct.pack(">I", len(text)) + text, time.monotonic() + timeout_seconds)
 
     def request(self, frame: Frame, timeout_seconds: float) -> Frame:
-        """Send a request and wait for its reply.
+        """Send a request and return its reply.
 
         Raises:
-            SandboxDied: no reply in time, the connection ended, or the reply breaks the protocol.
+            SandboxDied: No reply arrived in time, the connection ended, or the reply violates the protocol.
         """
         deadline = time.monotonic() + timeout_seconds
         header = json.dumps(frame.header).encode()
         self._send(struct.pack(">II", len(header), len(frame.body)) + header + frame.body, deadline)
         header_bytes, body_bytes = struct.unpack(">II", self._read_exactly(8, deadline))
         if header_bytes > MAX_HEADER_BYTES or body_bytes > MAX_BODY_BYTES:
-            raise SandboxDied(f"the sandbox announced a frame of {header_bytes} + {body_bytes} bytes")
+            raise SandboxDied(f"the sandbox announced a frame of {header_bytes} + {body_bytes} bytes, which is too large")
         raw = self._read_exactly(header_bytes, deadline)
         try:
             value = json.loads(raw)
@@ -114,26 +114,26 @@ class FrameConnection:
         return Frame(header=value, body=self._read_exactly(body_bytes, deadline))
 
     def close(self) -> None:
-        """Hang up; the server then ends every process of the sandbox."""
+        """Close the connection; the server then ends every process of the sandbox."""
         self._stream.close()
 
     def _send(self, data: bytes, deadline: float) -> None:
         try:
             self._stream.send(data, deadline - time.monotonic())
         except OSError as error:
-            raise SandboxDied(f"the sandbox does not take requests any more: {error}") from error
+            raise SandboxDied(f"the request could not be sent to the sandbox: {error}") from error
 
     def _read_exactly(self, size: int, deadline: float) -> bytes:
         while len(self._buffer) < size:
             remaining = deadline - time.monotonic()
             try:
                 if remaining <= 0:
-                    raise TimeoutError("no answer in time")
+                    raise TimeoutError("no reply before the deadline")
                 chunk = self._stream.receive(remaining)
             except OSError as error:
-                raise SandboxDied(f"the sandbox does not answer: {error}") from error
+                raise SandboxDied(f"the sandbox did not reply: {error}") from error
             if not chunk:
-                raise SandboxDied("the sandbox hung up")
+                raise SandboxDied("the sandbox closed the connection")
             self._buffer += chunk
         content = bytes(self._buffer[:size])
         del self._buffer[:size]

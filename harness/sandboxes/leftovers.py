@@ -1,6 +1,7 @@
-"""Who made a sandbox, and whether that process still lives: how leftovers of killed runs are told from those in use.
+"""Identifies the process that created a sandbox, so that leftovers of killed runs can be told from sandboxes in use.
 
-A process is named by boot, pid namespace, pid and start time, so a reused pid or another machine's engine is never mistaken.
+A process is identified by boot id, pid namespace, process id and start time, so that a reused process id, or a process on another
+machine that shares the engine, is never mistaken for the owner.
 """
 
 import functools
@@ -9,12 +10,12 @@ from pathlib import Path
 
 
 def format_owner() -> str:
-    """The name of this process among all processes ever."""
+    """Return an identifier of this process that no other process ever has."""
     return f"{_read_boot_id()}:{_read_pid_namespace()}:{os.getpid()}:{_read_start_time(os.getpid())}"
 
 
 def is_owner_dead(owner: str) -> bool:
-    """Whether that owner certainly lives no more; of one in another pid namespace nothing is known."""
+    """Return whether the process with this identifier has certainly ended; False for a process in another pid namespace."""
     fields = owner.split(":")
     if len(fields) != 4 or not (fields[2].isdigit() and fields[3].isdigit()):
         return False
@@ -34,7 +35,7 @@ def _read_pid_namespace() -> str:
 
 
 def _read_start_time(pid: int) -> int:
-    """In clock ticks since boot; -1 of a process that is not there or is a zombie."""
+    """Return the start time of a process in clock ticks since boot, or -1 if the process does not exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

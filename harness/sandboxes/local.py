@@ -1,7 +1,7 @@
-"""No sandbox at all: a tool server as a plain child process. Only by name, with a flag that says unsafe.
+"""A tool server as a child process without isolation. Used only if named, together with a flag that says unsafe.
 
-Commands can read and change whatever the user of the harness can. It exists for machines where nothing better runs and
-for debugging. It may be used by any user, root included (continuous integration often is root): the flag says it all.
+Commands can read and change everything that the user of the harness can. This backend is for debugging and for machines on which
+no other backend works. Any user may use it, also root, as continuous integration often does.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ DIRECTORY_PREFIX, OWNER_FILE = "harness-local-", "owner"
 
 
 class LocalLauncher(ProcessLauncher):
-    """Launches a tool server without any isolation."""
+    """Launches a tool server without isolation."""
 
     _directory: Path | None = None
 
     def launch(self) -> LaunchedServer:
-        """Start it in a new temporary directory and warn."""
-        sys.stderr.write("warning: sandbox 'local' is NO sandbox; commands run with the rights of this user\n")
+        """Start the server in a new temporary directory, after a warning on stderr."""
+        sys.stderr.write("warning: sandbox 'local' isolates nothing; commands run with all rights of this user\n")
         reap_directories()
         self._directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX))
         (self._directory / OWNER_FILE).write_text(format_owner())
@@ -40,7 +40,7 @@ class LocalLauncher(ProcessLauncher):
             self._server = ServerProcess(build_python_command(python))
         except OSError as error:
             self.remove()
-            raise SandboxUnavailable(BACKEND, str(error), "a python3 is needed") from error
+            raise SandboxUnavailable(BACKEND, str(error), "install python3") from error
         return LaunchedServer(
             stream=self._server.stream,
             info=SandboxInfo(
@@ -53,19 +53,19 @@ class LocalLauncher(ProcessLauncher):
             ),
             workspace=str(self._directory / "workspace"),
             scratch=str(self._directory / "tmp"),
-            # without a namespace the process limit would count everything else of this user
+            # without a namespace the limit would count all processes of this user
             rlimits=tuple((name, value) for name, value in build_rlimits(self._limits) if name != "NPROC"),
         )
 
     def remove(self) -> None:
-        """End its processes, delete its directory."""
+        """End the processes of the sandbox and delete its directory."""
         super().remove()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def reap_directories() -> tuple[str, ...]:
-    """Delete temporary directories whose owners are dead; the names of those deleted."""
+    """Delete the temporary directories of processes that have ended, and return the names of the deleted directories."""
     reaped = []
     for directory in Path(tempfile.gettempdir()).glob(DIRECTORY_PREFIX + "*"):
         with contextlib.suppress(OSError):

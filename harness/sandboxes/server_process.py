@@ -1,4 +1,4 @@
-"""A tool server as a child process of the harness: what bubblewrap and local have in common."""
+"""A tool server as a child process of the harness, as used by bubblewrap and local."""
 
 import contextlib
 import os
@@ -12,11 +12,11 @@ from harness.protocols import SandboxLimits
 from harness.sandboxes.framing import BOOTSTRAP, SocketStream
 
 EXIT_SECONDS = 3.0
-"""How long a server may take to end its processes after the hang-up, before it is killed."""
+"""Seconds to wait for a server to end after the connection was closed, before it is killed."""
 
 
 class ServerProcess:
-    """One child process that speaks the wire format over its stdin and stdout, which are one socket."""
+    """A child process that speaks the protocol of the tool server over one socket, which is its stdin and stdout."""
 
     def __init__(
         self, command: Sequence[str], *, pass_fds: Sequence[int] = (), user: int | None = None, stdout: int | None = None
@@ -24,10 +24,10 @@ class ServerProcess:
         """Start the process.
 
         Args:
-            command: program with its arguments.
-            pass_fds: descriptors that the process inherits.
-            user: number of the user and of the group that the process becomes; None = those of the harness.
-            stdout: descriptor; the command has then to move stdin, which is duplex, to its place. None = as stdin.
+            command: Program with its arguments.
+            pass_fds: Descriptors that the process inherits.
+            user: Id of the user and of the group that the process becomes; None keeps those of the harness.
+            stdout: Descriptor to start with as stdout; the command must then replace it by its stdin. None uses the socket.
         """
         ours, theirs = socket.socketpair()
         self._stderr = os.memfd_create("stderr")
@@ -40,7 +40,7 @@ class ServerProcess:
                 pass_fds=tuple(pass_fds),
                 env={},
                 cwd="/",
-                start_new_session=True,  # a Ctrl-C in the terminal is for the harness
+                start_new_session=True,  # so that Ctrl-C in the terminal reaches the harness only
                 user=user,
                 group=user,
                 extra_groups=None if user is None else [],
@@ -54,13 +54,13 @@ class ServerProcess:
         self.stream = SocketStream(ours)
 
     def read_stderr(self) -> str:
-        """What it has printed on stderr."""
+        """Return the beginning of the output on stderr."""
         if self._stderr < 0:
             return ""
         return os.pread(self._stderr, 4096, 0).decode("utf-8", "replace")
 
     def remove(self) -> None:
-        """Hang up, wait, and kill what does not go; idempotent."""
+        """Close the connection, wait for the process to end, and kill it if it does not; may be called more than once."""
         self.stream.close()
         try:
             self._process.wait(EXIT_SECONDS)
@@ -73,7 +73,7 @@ class ServerProcess:
 
 
 class ProcessLauncher:
-    """A launcher of a child process of the harness."""
+    """A launcher whose tool server is a child process of the harness."""
 
     _server: ServerProcess | None = None
 
@@ -81,22 +81,25 @@ class ProcessLauncher:
         self._limits = limits
 
     def remove(self) -> None:
-        """End the process and all that it has started."""
+        """End the process and every process started by it."""
         if self._server is not None:
             self._server.remove()
 
     def read_stderr(self) -> str:
-        """Return the output of the process on stderr."""
+        """Return the beginning of the output on stderr."""
         return self._server.read_stderr() if self._server is not None else ""
 
 
 def build_python_command(python: str) -> tuple[str, ...]:
-    """How a python is started as a tool server: isolated, no site packages, UTF-8."""
+    """Return the command that runs a Python as a tool server: isolated, without site packages, with UTF-8."""
     return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
 
 
 def build_rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:
-    """The limits of a process without cgroups. Address space is wider than memory: runtimes reserve much that they never use."""
+    """Return the limits of each process.
+
+    The limit on address space exceeds the limit on memory, because runtimes reserve more than they use.
+    """
     return (
         ("CORE", 0),
         ("FSIZE", limits.disk_bytes),

@@ -1,7 +1,8 @@
-"""Snapshots on the harness's side: file contents by address, tree ids, and what lies between two trees.
+"""Snapshots as kept by the harness: file contents by hash, tree ids, and the difference between two trees.
 
-The server sends what changed; the manifest and the contents live here, outside of the sandbox, so that they outlast it and
-are shared by all sandboxes that are given the same blobs.
+The tool server sends only what changed. The manifest and the contents are kept outside of the sandbox, so that they outlast it
+and
+can be shared by all sandboxes with the same blob store.
 """
 
 import difflib
@@ -15,29 +16,29 @@ from harness.errors import SandboxError
 from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
 MAX_DIFFED_LINES = 4_000
-"""Beyond this the lines of a change are counted as multisets, without regard to order."""
+"""Maximum number of lines that are compared in order; the lines of larger changes are counted as multisets."""
 
 
 class MemoryBlobStore:
-    """Contents in a dictionary; the life of one process."""
+    """File contents in memory, for the lifetime of one process."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Keep a content."""
+        """Store a content under its hash."""
         self._contents.setdefault(sha256, content)
 
     def get(self, sha256: str) -> bytes:
-        """The content at an address."""
+        """Return the content with this hash. Raises SandboxError if it is unknown."""
         try:
             return self._contents[sha256]
         except KeyError:
-            raise SandboxError(f"no content {sha256} is known here; the snapshot is of another sandbox") from None
+            raise SandboxError(f"the blob store holds no content {sha256}; the snapshot belongs to another store") from None
 
 
 def compute_tree_id(files: Mapping[str, FileState]) -> str:
-    """The SHA-256 (hex) over a manifest in path order."""
+    """Return the SHA-256 (hexadecimal) of a manifest in the order of its paths."""
     digest = hashlib.sha256()
     for path in sorted(files):
         state = files[path]
@@ -46,7 +47,7 @@ def compute_tree_id(files: Mapping[str, FileState]) -> str:
 
 
 def list_children(files: Iterable[str]) -> dict[str, list[str]]:
-    """The names in each directory that has any, in the order of the paths; the workspace itself is the empty path."""
+    """Return the names in each non-empty directory in the order of the paths; the workspace itself is the empty path."""
     names_by_directory: dict[str, list[str]] = {}
     for path in files:
         directory, _, name = path.rpartition("/")
@@ -55,9 +56,9 @@ def list_children(files: Iterable[str]) -> dict[str, list[str]]:
 
 
 def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
-    """A manifest with each directory before what it holds, and its names in that order, the oldest first.
+    """Return a manifest with each directory before its contents, and names in the given order of their directory, oldest first.
 
-    The order in which files came into being is part of what a program can see: unsorted listings follow it.
+    The order in which files were created is visible to programs, because unsorted listings follow it.
     """
     children = list_children(files)
     for directory, names in children.items():
@@ -84,9 +85,9 @@ def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
 
 
 def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
-    """The paths to delete, the deepest first, and those to make or change, in order, that lead from one tree to another.
+    """Return the steps from one tree to another: the paths to delete, deepest first, and the paths to create or change, in order.
 
-    What stands in another place of its directory than it shall is made anew, with all below it.
+    An entry at another position in its directory is created again, with everything below it.
     """
     reusable_paths = {path for path, state in target.items() if path in current and _is_same_kind(current[path], state)}
     recreated_paths = {path for path in target if path in current and path not in reusable_paths}
@@ -110,14 +111,17 @@ def join_path(directory: str, name: str) -> str:
 
 
 def _is_same_kind(current: FileState, target: FileState) -> bool:
-    """Whether one can become the other where it stands; a link cannot be changed."""
+    """Return whether a file can be changed in place into another one; symbolic links cannot."""
     if stat.S_IFMT(current.mode) != stat.S_IFMT(target.mode):
         return False
     return not stat.S_ISLNK(current.mode) or current == target
 
 
 def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-    """What changed between two snapshots, by path; directories are not named, a changed mode alone has no lines."""
+    """Return the files that differ between two snapshots, by path.
+
+    Directories are left out, and a changed mode alone counts no lines.
+    """
     file_changes = []
     for path in sorted(older.files.keys() | newer.files.keys()):
         before, after = _find_file(older, path), _find_file(newer, path)
@@ -130,7 +134,7 @@ def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[
 
 
 def format_path(path: str) -> str:
-    r"""A path as text that can be stored and shown: bytes that are not UTF-8 stand as `\xff`."""
+    r"""Return a path as text that can be stored and displayed; bytes that are not UTF-8 are written as `\xff`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -147,7 +151,7 @@ def _read_lines(blobs: BlobStore, state: FileState | None) -> list[bytes]:
 
 
 def _count_line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
-    """Lines removed and added."""
+    """Return the numbers of lines removed and added."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1

@@ -45,7 +45,7 @@ def test_a_sandbox_without_the_program_that_is_needed_does_not_pass():
     limits = SandboxLimits()
     found = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits), "no-such-runtime")
     assert not found.ok
-    assert found.reason == "no program no-such-runtime in it"
+    assert found.reason == "the sandbox has no program no-such-runtime"
     assert "/usr/local/bin" in found.advice
     assert run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits), "sed").ok
 
@@ -72,7 +72,7 @@ def test_auto_takes_bubblewrap_where_there_is_no_engine(fresh):
 
 def test_a_named_image_is_docker_or_nothing(fresh):
     for made in (choose_backend, lambda image: open_sandbox(session_id="x", image=image)):
-        with pytest.raises(SandboxUnavailable, match=r"'docker' is not available: .*nothing else will do for the image 'mine:1'"):
+        with pytest.raises(SandboxUnavailable, match=r"'docker' is not available: .*no other backend can use the image 'mine:1'"):
             made("mine:1")
 
 
@@ -93,7 +93,7 @@ def test_auto_takes_docker_where_the_image_is_there():
 @pytest.mark.docker
 def test_an_image_without_the_runtime_is_refused():
     image = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
-    with pytest.raises(SandboxUnavailable, match="'docker' is not available: no program bun in it"):
+    with pytest.raises(SandboxUnavailable, match="'docker' is not available: the sandbox has no program bun"):
         choose_backend(image, "bun", "docker")
 
 

@@ -104,7 +104,7 @@ def test_a_name_in_use_is_refused_and_one_of_a_dead_owner_taken_over(client, ses
     with contextlib.closing(open_sandbox("docker", session_id=session_id, image=IMAGE)) as first:
         first.start()
         second = open_sandbox("docker", session_id=session_id, image=IMAGE)
-        with pytest.raises(SandboxUnavailable, match="its owner lives"):
+        with pytest.raises(SandboxUnavailable, match="its owner is still running"):
             second.start()
         second.close()
         assert first.run("echo unharmed").stdout == b"unharmed\n"

@@ -21,7 +21,7 @@ def test_with_the_flag_it_warns_isolates_nothing_and_removes_its_directory(capfd
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     sandbox = open_sandbox("local", session_id="x", unsafe_local=True)
     sandbox.start()
-    assert "NO sandbox" in capfd.readouterr().err
+    assert "isolates nothing" in capfd.readouterr().err
     (directory,) = tmp_path.glob(DIRECTORY_PREFIX + "*")
     assert sandbox.run("pwd").stdout == f"{directory}/workspace\n".encode()
     assert sandbox.info.isolation == ()

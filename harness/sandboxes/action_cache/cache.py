@@ -1,8 +1,8 @@
-"""Where actions are kept: one SQLite file that all worker processes of a user share.
+"""Storage of actions: one SQLite file shared by all worker processes of a user.
 
-It is a cache: whatever goes wrong with it is a miss, never a wrong answer and never an error of a trial. Every entry carries
-a digest that is checked when it is read. Processes may be killed at any moment: each write is one transaction. What was
-used least recently goes first when the size is reached.
+Any failure of the cache counts as a miss, never as a wrong result or an error of a trial. Each entry has a digest that is
+verified on reading. Processes may be killed at any time, so each write is one transaction. When the maximum size is reached, the
+least recently used entries are evicted.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ from harness.sandboxes.action_cache.entry import CacheEntry, pack_entry, unpack_
 CACHE_FILE = "actions.sqlite"
 LOCK_FILE = "actions.lock"
 SCHEMA_VERSION = 1
-"""Of the tables; a file of another form is thrown away."""
+"""Version of the tables; a file with another version is deleted."""
 MAX_BYTES = 2 * 2**30
 EVICTION_TARGET_SHARE = 0.9
-"""How much of the size is left after old entries went, so that they do not go one by one."""
+"""Share of the maximum size that remains after an eviction, so that entries are evicted in batches."""
 MAX_ENTRY_SHARE = 1 / 8
-"""An entry above this share of the size is not kept."""
+"""Share of the maximum size above which an entry is not stored."""
 BUSY_SECONDS = 10.0
 COMMAND_PREVIEW_CHARACTERS = 200
 _SCHEMA = (
@@ -39,7 +39,7 @@ _SCHEMA = (
       id INTEGER PRIMARY KEY,
       key BLOB NOT NULL UNIQUE,
       task TEXT NOT NULL,
-      command TEXT NOT NULL, -- its beginning, for people
+      command TEXT NOT NULL, -- beginning of the command, for display
       bytes INTEGER NOT NULL,
       hits INTEGER NOT NULL DEFAULT 0,
       used_at REAL NOT NULL, -- seconds since the epoch
@@ -56,37 +56,37 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrySummary:
-    """One entry as people see it."""
+    """Task, command, size and use of one entry, for display."""
 
     task: str
     command: str
-    """Its beginning."""
+    """Beginning of the command."""
     size_bytes: int
-    """Packed."""
+    """Compressed size in bytes."""
     hits: int
     used_at: float
-    """Seconds since the epoch."""
+    """Time of the last use, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSummary:
-    """The cache as a whole."""
+    """Number of entries, size and hits of the whole cache."""
 
     folder: Path
     entries: int
     size_bytes: int
-    """Of all entries, packed."""
+    """Compressed size of all entries, in bytes."""
     hits: int
-    """Of the entries that are there."""
+    """Number of hits of the entries still present."""
 
 
 def find_default_folder() -> Path:
-    """In the user's cache folder."""
+    """Return the folder of the cache in the cache folder of the user."""
     return platformdirs.user_cache_path("harness") / "actions"
 
 
 def has_cache(folder: Path) -> bool:
-    """Whether a cache is there; one that may not be looked at is, and opening it says why."""
+    """Return whether a folder holds a cache. An unreadable folder counts as a cache, so that opening it reports the reason."""
     try:
         (folder / CACHE_FILE).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -98,34 +98,34 @@ def has_cache(folder: Path) -> bool:
 
 @functools.cache
 def open_cache(folder: Path, max_bytes: int = MAX_BYTES) -> "ActionCache":
-    """The cache in a folder, one object in a process, which needs no closing."""
+    """Return the cache in a folder, one object per process; the cache need not be closed."""
     return ActionCache(folder, max_bytes)
 
 
 class ActionCache:
-    """Entries by key. Thread-safe; any number of processes may use one folder."""
+    """Entries by key. Thread-safe; any number of processes may use the same folder."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Open the cache in a folder, which is made if it is not there.
+        """Open the cache in a folder, which is created if it is missing.
 
         Raises:
-            StoreError: the folder cannot be made or written, or belongs to somebody else.
+            StoreError: The folder cannot be created or written, or belongs to another user.
         """
         self.folder, self.max_bytes = folder, max_bytes
         self._lock = threading.Lock()
         self._recent_uses: dict[bytes, tuple[float, int]] = {}
         self.infos: dict[Hashable, SandboxInfo] = {}
-        """What sandboxes of each kind said of themselves in this process; not kept in the folder."""
+        """Description of the sandboxes of each kind, as seen in this process; not stored in the folder."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.folder.stat().st_uid != os.geteuid():
-                raise PermissionError("it belongs to another user")
+                raise PermissionError("the folder belongs to another user")
             self._connection = self._open()
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"the action cache in {str(folder)!r} cannot be used: {error}; name another folder") from None
 
     def get(self, key: bytes) -> CacheEntry | None:
-        """The entry of a key; None if there is none or it is damaged."""
+        """Return the entry with this key, or None if it is missing or damaged."""
         entry: CacheEntry | None = None
         with self._suppress_errors():
             row = self._connection.execute("SELECT data FROM entry WHERE key = ?", (key,)).fetchone()
@@ -137,7 +137,7 @@ class ActionCache:
         return entry
 
     def put(self, key: bytes, entry: CacheEntry, *, task: str, command: str) -> None:
-        """Keep an entry, in place of an earlier one of this key; one that is too large is not kept."""
+        """Store an entry, replacing an earlier one with the same key; an entry that is too large is not stored."""
         data = pack_entry(key, entry)
         if len(data) > self.max_bytes * MAX_ENTRY_SHARE:
             return
@@ -149,7 +149,7 @@ class ActionCache:
             self._evict_entries()
 
     def flush(self) -> None:
-        """Write down what was used since the last time; only the order in which entries go depends on it."""
+        """Write the uses since the last call to the file; they affect only the order of eviction."""
         with self._suppress_errors():
             used, self._recent_uses = self._recent_uses, {}
             if used:
@@ -159,25 +159,25 @@ class ActionCache:
                     self._connection.executemany(sql, rows)
 
     def read_summary(self) -> CacheSummary:
-        """How much is there."""
+        """Return number of entries, size and hits."""
         sql = "SELECT count(*) entries, coalesce(sum(bytes), 0) size_bytes, coalesce(sum(hits), 0) hits FROM entry"
         with self._translate_errors():
             return CacheSummary(folder=self.folder, **self._connection.execute(sql).fetchone())
 
     def list_largest(self, limit: int, *, task: str | None = None) -> tuple[EntrySummary, ...]:
-        """The largest entries, of one task or of all."""
+        """Return the largest entries, of one task or of all tasks."""
         sql = "SELECT task, command, bytes size_bytes, hits, used_at FROM entry"
         sql += " WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
         with self._translate_errors():
             return tuple(EntrySummary(**row) for row in self._connection.execute(sql, (task, limit)))
 
     def list_tasks(self) -> tuple[str, ...]:
-        """The tasks of which there are entries, by name."""
+        """Return the names of the tasks with entries, sorted."""
         with self._translate_errors():
             return tuple(name for (name,) in self._connection.execute("SELECT DISTINCT task FROM entry ORDER BY task"))
 
     def clear(self) -> None:
-        """Forget everything. Processes that use the cache meanwhile go on and fill it again."""
+        """Delete all entries. Other processes may continue to use the cache and fill it again."""
         with self._translate_errors():
             with self._begin_transaction():
                 self._connection.execute("DELETE FROM entry")
@@ -185,7 +185,7 @@ class ActionCache:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Close the file; idempotent."""
+        """Close the file; may be called more than once."""
         self.flush()
         with self._lock:
             self._connection.close()
@@ -206,7 +206,7 @@ class ActionCache:
 
     @contextlib.contextmanager
     def _suppress_errors(self) -> Iterator[None]:
-        """Whatever SQLite says is a miss; a file that is no database any more is replaced."""
+        """Treat every SQLite error as a miss, and replace the file if it is damaged."""
         with self._lock:
             try:
                 yield
@@ -231,10 +231,11 @@ class ActionCache:
             yield
 
     def _open(self, *, replace: bool = False) -> sqlite3.Connection:
-        """A connection to a file of our form; one that is damaged or of another form is thrown away first.
+        """Return a connection to a valid file; a file that is damaged or has another version is deleted first.
 
-        One process at a time does this. Another one may still use the file that is thrown away: that does no harm, as nobody
-        will look for anything in it.
+        Only one process at a time does this. Another process may still use the deleted file, which does no harm, because no
+        process
+        opens it again.
         """
         path = self.folder / CACHE_FILE
         with os.fdopen(os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
@@ -270,7 +271,7 @@ def _remove(path: Path) -> None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # its companions inherit the mode
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # the -wal and -shm files inherit the mode
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     try:
@@ -279,7 +280,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         form = connection.execute("PRAGMA user_version").fetchone()[0]
         if form not in {0, SCHEMA_VERSION}:
-            error = sqlite3.DatabaseError(f"it has form {form}")
+            error = sqlite3.DatabaseError(f"unknown schema version {form}")
             error.sqlite_errorcode = sqlite3.SQLITE_MISMATCH
             raise error
         if form == 0:
@@ -291,7 +292,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables; the caller holds the lock of the folder."""
+    """Create the tables; the caller must hold the lock of the folder."""
     with connection:
         for statement in ("BEGIN IMMEDIATE", *_SCHEMA, f"PRAGMA user_version = {SCHEMA_VERSION}"):
             connection.execute(statement)

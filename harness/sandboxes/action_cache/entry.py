@@ -1,4 +1,4 @@
-"""One kept action: what a command printed and how it changed the workspace, as one self-contained value and as bytes."""
+"""A stored action: output and file changes of a command, as a value, as bytes, and with its key."""
 
 import functools
 import hashlib
@@ -19,36 +19,36 @@ from harness.sandboxes.client import ENVIRONMENT
 
 _DIGEST_BYTES = 32
 MAX_UNPACKED_BYTES = 512 * 2**20
-"""Unpacked. More than any workspace holds, so it only stops a damaged length."""
+"""Maximum size of an unpacked entry in bytes; larger than any workspace, so it only rejects damaged lengths."""
 _RESULT_FIELDS = ("exit_code", "stdout_bytes", "stderr_bytes", "seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedPath:
-    """A file or directory that a command made or changed."""
+    """A file or directory that a command created or changed."""
 
     path: str
     mode: int
     content: bytes
-    """Of a directory: empty."""
+    """Content of a file; empty for a directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry:
-    """All that a later run of the same command in the same workspace needs."""
+    """Everything needed to repeat the effect of a command in an equal workspace."""
 
     result: ExecResult
     deleted_paths: tuple[str, ...]
     changed_paths: tuple[ChangedPath, ...]
-    """Directories before what they hold."""
+    """Created and changed paths, each directory before its contents."""
     name_orders: Mapping[str, tuple[str, ...]]
-    """Of directories whose names or their order changed: the names, the oldest first."""
+    """Names in each directory whose names or their order changed, oldest first."""
     state_id: str
-    """Of the workspace afterwards; see `Mirror.state_id`."""
+    """State id of the workspace after the command; see `Mirror.state_id`."""
 
 
 def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
-    """An entry as bytes that carry their own digest, bound to its key."""
+    """Return an entry as compressed bytes with a digest over the bytes and the key."""
     result = entry.result
     header = {
         **{name: getattr(result, name) for name in _RESULT_FIELDS},
@@ -66,7 +66,7 @@ def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
 
 
 def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
-    """The entry in some bytes; None if they are not exactly what was packed under this key."""
+    """Return the entry in these bytes, or None if they were not packed under this key or are damaged."""
     body = data[_DIGEST_BYTES:]
     if data[:_DIGEST_BYTES] != _compute_digest(key, body):
         return None
@@ -74,7 +74,7 @@ def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
         whole = zstandard.ZstdDecompressor().decompress(body, max_output_size=MAX_UNPACKED_BYTES)
         start = 4 + int.from_bytes(whole[:4], "big")
         return _parse_entry(json.loads(whole[4:start]), whole, start)
-    except (zstandard.ZstdError, ValueError, KeyError, TypeError):  # an earlier version of this package may have packed it
+    except (zstandard.ZstdError, ValueError, KeyError, TypeError):  # packed by another version of this package
         return None
 
 
@@ -99,13 +99,13 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
 
 
 KEY_VERSION = "1"
-"""Of the meaning of a key; a change of the tool server that commands can notice takes the next one."""
+"""Version of the keys. Increment it when a change of the tool server is visible to commands."""
 _PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
 _RELEASE_FILE = Path("/etc/os-release")
 
 
 def compute_environment_id(info: SandboxInfo) -> bytes:
-    """Digest of what surrounds every command of such a sandbox."""
+    """Return the digest of the environment of commands in such a sandbox: image or machine, kernel, limits, variables."""
     parts = {
         "version": KEY_VERSION,
         "info": codec.to_plain(info),
@@ -118,7 +118,7 @@ def compute_environment_id(info: SandboxInfo) -> bytes:
 
 @functools.cache
 def describe_machine() -> tuple[str, ...]:
-    """Signs of the programs of this machine, which bubblewrap shows to commands: installing one changes them."""
+    """Return signatures of the programs of this machine, which commands in bubblewrap see; installing a program changes them."""
     signatures = [_RELEASE_FILE.read_text(errors="replace") if _RELEASE_FILE.is_file() else ""]
     for path in (*_PROGRAM_FOLDERS, "/var/lib/dpkg/status", find_python(), *_list_python_folders()):
         try:
@@ -137,7 +137,7 @@ def _list_python_folders() -> list[str]:
 
 
 def compute_action_key(environment: bytes, state_id: str, command: str, timeout_seconds: float) -> bytes:
-    """The key of an action: SHA-256 over all that decides its outcome."""
+    """Return the key of an action: the SHA-256 over everything that determines its result."""
     digest = hashlib.sha256(environment)
     digest.update(f"{state_id} {timeout_seconds!r} ".encode() + command.encode("utf-8", "surrogatepass"))
     return digest.digest()

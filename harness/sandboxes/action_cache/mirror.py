@@ -1,7 +1,7 @@
-"""A workspace kept in this process: enough of it to answer for files, and to say exactly which state it is in.
+"""A copy of a workspace in this process, which answers file operations and identifies the exact state of the workspace.
 
-It holds plain files and directories that their owner can open, and nothing else: links and special files cannot be mirrored.
-Whatever it does not know for certain how a real sandbox would answer it refuses with `MirrorMiss`, and a real one is asked.
+It holds ordinary files and directories only; links, special files and files that their owner cannot open cannot be mirrored. An
+operation whose result in a real sandbox is not certain raises `MirrorMiss`, and the caller uses a real sandbox.
 """
 
 import hashlib
@@ -18,17 +18,17 @@ from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, format
 MAX_FILES = 10_000
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 380
-"""Short enough for every depth that the tool server takes."""
+"""Maximum length of a path in bytes; short enough for every depth that the tool server accepts."""
 PAGE_BYTES = 4096
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 
 class MirrorMiss(Exception):
-    """Only a real sandbox can answer this."""
+    """Raised when only a real sandbox can answer an operation."""
 
 
 class Mirror:
-    """The files of a workspace, by path, with their contents in `blobs`."""
+    """The files of a workspace by path, with their contents in `blobs`."""
 
     def __init__(self, limits: SandboxLimits) -> None:
         self.blobs = MemoryBlobStore()
@@ -39,9 +39,9 @@ class Mirror:
 
     @property
     def state_id(self) -> str:
-        """SHA-256 (hex) over paths, modes and contents, and over the order of names in each directory.
+        """SHA-256 (hexadecimal) over paths, modes, contents, and the order of names in each directory.
 
-        That order is part of what a command can see: `grep -r` prints in it.
+        The order of names is visible to commands: `grep -r` prints in this order.
         """
         if self._state_id is None:
             digest = hashlib.sha256()
@@ -51,18 +51,18 @@ class Mirror:
         return self._state_id
 
     def snapshot(self) -> Snapshot:
-        """The state as a value that a real sandbox can be brought to."""
+        """Return the state as a snapshot that a real sandbox can restore."""
         files = self._order_files()
         return Snapshot(tree_id=compute_tree_id(files), files=files)
 
     @property
     def has_room(self) -> bool:
-        """Whether there is so much room left that no limit of a real sandbox's disk can matter."""
+        """Whether the workspace is so far below the disk limit that a real sandbox would not reach it."""
         pages = sum(1 + state.size_bytes // PAGE_BYTES for state in self._files.values())
         return len(self._files) <= MAX_FILES and pages * PAGE_BYTES <= self._limits.disk_bytes // 2
 
     def read(self, path: str, max_bytes: int | None) -> bytes:
-        """As `Sandbox.read`."""
+        """Return the content of a file, like `Sandbox.read`."""
         state = self._files.get(self._resolve_path(path))
         if state is None or not stat.S_ISREG(state.mode):
             raise MirrorMiss
@@ -70,7 +70,7 @@ class Mirror:
         return truncate_content(self.blobs.get(state.sha256), max_content_bytes, self._limits, path)
 
     def write(self, path: str, content: bytes) -> None:
-        """As `Sandbox.write`."""
+        """Create or overwrite a file, like `Sandbox.write`."""
         check_size(content, self._limits, path)
         parts = _split_path(path)
         name = "/".join(parts)
@@ -89,7 +89,7 @@ class Mirror:
         self._put(name, self._store_content(mode, content))
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """As `Sandbox.list`."""
+        """Return the entries of a directory, like `Sandbox.list`."""
         directory = self._resolve_path(path)
         if directory not in self._children:
             raise MirrorMiss
@@ -97,7 +97,7 @@ class Mirror:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def apply_entry(self, entry: CacheEntry) -> "Mirror | None":
-        """The mirror as that action leaves it; None if it does not fit this state, which a damaged entry would not."""
+        """Return the mirror after a stored action, or None if the entry does not fit this state because it is damaged."""
         if not (entry.deleted_paths or entry.changed_paths or entry.name_orders):
             return self if entry.state_id == self.state_id else None
         new = self._copy()
@@ -110,13 +110,13 @@ class Mirror:
         new._set_name_orders({**self._children, **entry.name_orders})
         try:
             return new if new.state_id == entry.state_id else None
-        except KeyError:  # an order names what is not there
+        except KeyError:  # an order contains a name that does not exist
             return None
 
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
-        """Take over what a command left, and return it as an entry; None if it cannot be mirrored.
+        """Take over the workspace after a command and return the change as an entry; None if the workspace cannot be mirrored.
 
-        Its contents are in `blobs` already: the real sandbox keeps them there.
+        The contents are already in `blobs`, because the real sandbox uses the same store.
         """
         if not all(_is_plain(state.mode) for state in snapshot.files.values()):
             return None
@@ -133,7 +133,7 @@ class Mirror:
         return CacheEntry(result=result, deleted_paths=gone, changed_paths=changed, name_orders=orders, state_id=self.state_id)
 
     def _resolve_path(self, path: str) -> str:
-        """The path from the workspace, `""` for itself; what leads there is there. Raises as a real sandbox would."""
+        """Return an existing path relative to the workspace; `""` is the workspace. Raises the errors of a real sandbox."""
         resolved_parts: list[str] = []
         for part in _split_path(path):
             here = "/".join(resolved_parts)
@@ -182,7 +182,7 @@ def _build_file_entry(name: str, state: FileState) -> FileEntry:
 
 
 def _split_path(path: str) -> list[str]:
-    """The components of a path as the tool server takes it."""
+    """Return the components of a path, with the rules of the tool server."""
     original_path = path
     if path == WORKSPACE or path.startswith(WORKSPACE + "/"):
         path = path[len(WORKSPACE) :].lstrip("/")
@@ -202,7 +202,10 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _is_plain(mode: int) -> bool:
-    """A file or directory that its owner can open, without special bits, which writing may clear or new files inherit."""
+    """Return whether a file or directory can be opened by its owner and has no special bits.
+
+    Writing may clear special bits, and new files may inherit them.
+    """
     if mode & 0o7000:
         return False
     return mode & 0o700 == 0o700 if stat.S_ISDIR(mode) else stat.S_ISREG(mode) and bool(mode & 0o400)

@@ -1,14 +1,15 @@
-"""A sandbox that runs a command once: equal actions are answered from the cache, and until one is not, nothing is started.
+"""A sandbox that answers repeated commands from the action cache and starts a real sandbox only when one is needed.
 
-An action is a command in a state of the workspace. Its outcome is looked up under all that decides it; on a miss a real
-sandbox is brought to this state, runs it, and what it printed and changed is kept. Files are answered for by a mirror.
+An action is a command in a certain state of the workspace. Its result is looked up by a key over everything that determines the
+result. On a miss a real sandbox is brought to this state and runs the command, and the result is stored. File operations are
+answered by a mirror of the workspace.
 
-What a command leaves beside its workspace (a process, a file in /tmp) is in no key. So after every real run the tool server
-is asked for it, and from then on this session has the real sandbox alone: it neither looks up nor keeps. The same holds once
-the workspace holds what a mirror cannot. What was kept before is right all the same.
+Effects of a command outside the workspace, such as a process or a file in /tmp, are not part of the key. After each real run the
+tool server therefore reports such effects. From then on the session uses only the real sandbox and neither reads nor writes the
+cache; likewise if the workspace holds something that the mirror cannot. Entries stored before remain valid.
 
-A real sandbox that nothing was left in is emptied and serves the next session of this process, which takes a tenth of the time
-of starting one: see `SandboxPool`.
+A real sandbox without such effects is emptied and reused by the next session of this process, which takes a tenth of the time of
+starting one: see `SandboxPool`.
 """
 
 import multiprocessing.util
@@ -29,21 +30,23 @@ from harness.sandboxes.snapshots import diff_snapshots
 
 T = TypeVar("T")
 EMPTY_RESULT = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
-"""The result of no command."""
+"""Result of a successful command without output."""
 
 
 @dataclass(slots=True)
 class CacheCounts:
-    """How many commands of a session were answered from the cache, and how many were run."""
+    """Number of commands of a session that were answered from the cache (hits) or run (misses)."""
 
     hits: int = 0
     misses: int = 0
 
 
 class SandboxPool:
-    """Started, empty sandboxes by kind, for the next sessions of this process. Thread-safe; closes what it keeps.
+    """Started, empty sandboxes by kind, for later sessions of this process. Thread-safe; closes the sandboxes that it keeps.
 
-    It keeps none whose name tells whose it is, and none in which a command left anything that emptying does not take away.
+    It does not keep sandboxes with a name that belongs to one session, nor sandboxes in which a command left something that
+    emptying
+    does not remove.
     """
 
     def __init__(self) -> None:
@@ -51,13 +54,13 @@ class SandboxPool:
         self._lock = threading.Lock()
 
     def take(self, kind: Hashable) -> ServedSandbox | None:
-        """One of this kind, which is the caller's now; None if none waits."""
+        """Remove a sandbox of this kind and return it to the caller, who then owns it; None if there is none."""
         with self._lock:
             waiting = self._waiting[kind]
             return waiting.pop() if waiting else None
 
     def give_back(self, kind: Hashable, sandbox: ServedSandbox) -> bool:
-        """Empty a sandbox and keep it; False if it stays the caller's, who has to close it."""
+        """Empty a sandbox and keep it; return False if it cannot be kept, so that the caller must close it."""
         backend = sandbox.info.backend
         if not is_isolated(backend) or BACKENDS[backend].format_container_name or not sandbox.reset_for_reuse():
             return False
@@ -66,7 +69,7 @@ class SandboxPool:
         return True
 
     def close(self) -> None:
-        """End all that wait."""
+        """Close all sandboxes in the pool."""
         with self._lock:
             waiting = [sandbox for kept in self._waiting.values() for sandbox in kept]
             self._waiting.clear()
@@ -75,21 +78,23 @@ class SandboxPool:
 
 
 SANDBOX_POOL = SandboxPool()
-"""Those of this process."""
-multiprocessing.util.Finalize(None, SANDBOX_POOL.close, exitpriority=10)  # atexit is not heard in a worker process
+"""The pool of this process."""
+multiprocessing.util.Finalize(None, SANDBOX_POOL.close, exitpriority=10)  # worker processes do not run atexit functions
 
 
 class CachedSandbox(StartedOnce):
-    """Keeps `harness.protocols.Sandbox` over a real sandbox that starts when it is first needed. Closes that one."""
+    """Implements `harness.protocols.Sandbox` with a real sandbox that is started when first needed, and closed at the end."""
 
     def __init__(self, real: ServedSandbox, cache: ActionCache, *, kind: Hashable, task: str) -> None:
-        """Over a sandbox that was not started.
+        """Wrap a sandbox that was not started.
 
         Args:
-            real: as it came from its opener; another one of its kind may take its place.
-            cache: where actions are kept.
-            kind: equal for sandboxes that are opened alike; the first of a kind in a process starts at once, to tell what it is.
-            task: whose actions these are, for people.
+            real: The real sandbox; another one of the same kind may replace it.
+            cache: Storage of actions.
+            kind: Value that is equal for sandboxes opened with the same arguments. The first sandbox of a kind in a process
+                starts at
+                once, to learn its properties.
+            task: Name of the task, for display.
         """
         self.counts = CacheCounts()
         self._real, self._cache, self._kind, self._task = real, cache, kind, task
@@ -102,9 +107,9 @@ class CachedSandbox(StartedOnce):
         real.use_blobs(self._blobs)
 
     def start(self) -> None:
-        """Be ready; the real sandbox waits until it is needed."""
+        """Prepare the sandbox; the real sandbox is started only when needed."""
         if self._end_reason != "not started":
-            raise SandboxError("a sandbox is started once; open another one")
+            raise SandboxError("a sandbox can be started only once; open another sandbox")
         self._end_reason = None
         known_info = self._cache.infos.get(self._kind)
         if known_info is None:
@@ -115,7 +120,7 @@ class CachedSandbox(StartedOnce):
             self.bypass_cache()
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """The outcome of a command in the workspace, from the cache if it is known."""
+        """Return the result of a command, from the cache if it is known."""
         self._check_open()
         check_timeout(timeout_seconds)
         if self._mirror is None:
@@ -133,11 +138,11 @@ class CachedSandbox(StartedOnce):
         return entry.result
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """The content of a file."""
+        """Return the content of a file, cut to `max_bytes` if given."""
         return self._query(lambda mirror: mirror.read(path, max_bytes), lambda real: real.read(path, max_bytes=max_bytes))
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file."""
+        """Create or overwrite a file and create missing parent directories."""
         write_through = self._is_in_sync and self._mirror is not None
 
         def write_both(mirror: Mirror) -> None:
@@ -145,7 +150,7 @@ class CachedSandbox(StartedOnce):
             if write_through:
                 try:
                     self._real.write(path, content)
-                except ToolError:  # the mirror took it, so they differ
+                except ToolError:  # only the mirror accepted it, so mirror and sandbox differ
                     self._mirror = None
                     raise
 
@@ -153,31 +158,31 @@ class CachedSandbox(StartedOnce):
         self._bypass_if_full()
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """The entries of a directory by name."""
+        """Return the entries of a directory, sorted by name."""
         return self._query(lambda mirror: mirror.list(path), lambda real: real.list(path))
 
     def snapshot(self) -> Snapshot:
-        """The state of the workspace now."""
+        """Return the current state of the workspace."""
         self._check_open()
         return self._real.snapshot() if self._mirror is None else self._mirror.snapshot()
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-        """What changed between two snapshots, by path."""
+        """Return the files that differ between two snapshots, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring the workspace back to a snapshot."""
+        """Bring the workspace back to the state of a snapshot."""
         self._check_open()
         if self._mirror is None or self._mirror.adopt_snapshot(snapshot, EMPTY_RESULT) is None:
             self.bypass_cache().restore(snapshot)
         self._is_in_sync = False
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process and put files in place of whatever stands where they belong; the cache is left alone then."""
+        """End every process and write files, replacing anything in their place; from then on the cache is not used."""
         self.bypass_cache().lay(files)
 
     def bypass_cache(self) -> ServedSandbox:
-        """The real sandbox, started and in the state of the workspace; from now on the cache is left alone."""
+        """Return the real sandbox, started and in the state of the workspace; from then on the cache is not used."""
         self._check_open()
         if self._mirror is not None:
             self._sync()
@@ -185,7 +190,7 @@ class CachedSandbox(StartedOnce):
         return self._real
 
     def close(self) -> None:
-        """End the real sandbox if there is one, or leave it for the next session; idempotent."""
+        """Keep the real sandbox for the next session, or end it if it cannot be kept; may be called more than once."""
         self._end_reason = self._end_reason or "closed"
         real, started, self._started = self._real, self._started, False
         if not (started and SANDBOX_POOL.give_back(self._kind, real)):
@@ -197,7 +202,7 @@ class CachedSandbox(StartedOnce):
             raise SandboxDied(f"the sandbox is gone: {self._end_reason}")
 
     def _run(self, key: bytes, command: str, timeout_seconds: float) -> ExecResult:
-        """Run a command for real and keep what came of it."""
+        """Run a command in the real sandbox and store its result if it is repeatable."""
         mirror = self._detach_mirror()
         self.counts.misses += 1
         traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
@@ -207,7 +212,7 @@ class CachedSandbox(StartedOnce):
         return traced.result
 
     def _query(self, ask_mirror: Callable[[Mirror], T], ask_real: "Callable[[ServedSandbox], T]") -> T:
-        """The answer of the mirror, or where it is not sure that of the real sandbox."""
+        """Return the answer of the mirror or, after a `MirrorMiss`, that of the real sandbox."""
         self._check_open()
         if self._mirror is None:
             return ask_real(self._real)
@@ -224,14 +229,17 @@ class CachedSandbox(StartedOnce):
         return answer
 
     def _detach_mirror(self) -> Mirror:
-        """Bring the real sandbox to the state of the mirror, which is away until `_refresh_mirror` can use it."""
+        """Bring the real sandbox to the state of the mirror, and set the mirror aside until `_refresh_mirror` updates it."""
         assert self._mirror is not None
         self._sync()
         mirror, self._mirror = self._mirror, None
         return mirror
 
     def _refresh_mirror(self, mirror: Mirror, result: ExecResult) -> CacheEntry | None:
-        """Take the state of the real sandbox over; None if the mirror cannot hold it, which then stays away for good."""
+        """Update the mirror from the real sandbox and return the change as an entry.
+
+        If the workspace cannot be mirrored, return None; the session then continues without a mirror.
+        """
         try:
             snapshot = self._real.snapshot()
         except ToolError:
@@ -243,7 +251,7 @@ class CachedSandbox(StartedOnce):
         return entry
 
     def _sync(self) -> None:
-        """Start the real sandbox if need be and bring it to the state of the mirror."""
+        """Start the real sandbox if needed and bring it to the state of the mirror."""
         fresh = not self._started
         if fresh:
             self._start_real()
@@ -267,6 +275,6 @@ class CachedSandbox(StartedOnce):
         self._info, self._environment = info, compute_environment_id(info)
 
     def _bypass_if_full(self) -> None:
-        """Leave a workspace that grows towards the limit of a disk to the real one, which knows how that ends."""
+        """Use only the real sandbox once the workspace comes near the disk limit, because only a real sandbox fails correctly."""
         if self._mirror is not None and not self._mirror.has_room:
             self.bypass_cache()

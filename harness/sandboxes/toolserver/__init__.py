@@ -1,4 +1,4 @@
-"""What runs inside of a sandbox, sent there as source: each module is one file of standard library, for Python 3.8 or later."""
+"""Programs that run inside a sandbox and are sent there as source: single files that need only Python 3.8 and its library."""
 
 from functools import cache
 from importlib import resources
@@ -6,5 +6,5 @@ from importlib import resources
 
 @cache
 def load_source(name: str) -> bytes:
-    """The text of one of them."""
+    """Return the source of a program by its module name."""
     return (resources.files(__name__) / f"{name}.py").read_bytes()

@@ -1,11 +1,12 @@
-"""An interpreter in a sandbox with some modules loaded, of which programs are forked: a grader is spared a quarter of its CPU.
+"""An interpreter in a sandbox with loaded modules, from which graders are forked to save a quarter of their CPU time.
 
-Like the tool server it runs elsewhere: its source is given to `python3 [OPTION...] -c`, with the names of the modules as
-arguments, so it is one file, for Python 3.8 or later, and imports nothing of ours. Its stdin is a socket of the tool server,
-which sends it `[script, [argument...]]` as JSON with two descriptors, the program's stdout and stderr, and gets the process id.
+Like the tool server, it runs in the sandbox: its source is passed to `python3 [OPTION...] -c` with the names of the modules as
+arguments, so it is a single file for Python 3.8 or later without imports from this project. Its stdin is a socket of the tool
+server. A request consists of `[script, [argument...]]` as JSON and two descriptors for stdout and stderr; the reply is a process
+id.
 
-It never reads a file but those of the modules, so a program that is forked of it finds nothing in its memory. It is
-undumpable, so no other process can look into it or change it. Programs are forked twice: they become children of process 1.
+It reads no files except those of the modules, so a forked program finds no other data in its memory. It is not dumpable, so no
+other process can read or change its memory. Programs are forked twice and thereby become children of process 1.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def load_modules(names: list[str]) -> None:
-    """Import modules of the standard library; what one of them cannot be is a matter of the program that wants it."""
+    """Import modules of the standard library; a module that fails is skipped, and the program that needs it reports the error."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -40,22 +41,22 @@ def load_modules(names: list[str]) -> None:
 
 
 def set_dumpable(value: int) -> None:
-    """Let other processes of this user into this one, or do not."""
+    """Set whether other processes of this user can read the memory of this process."""
     if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, value, 0, 0, 0) != 0:
         os._exit(1)
 
 
 def offer_to_oom_killer() -> None:
-    """If memory runs out this and its programs shall go, not the tool server."""
+    """Let the kernel kill this process and its programs before the tool server when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
     except OSError:
-        pass  # there is no such thing here
+        pass  # not available in this sandbox
 
 
 def take_control_socket() -> _socket.socket:
-    """The socket that stdin is; stdin is empty from now on."""
+    """Return the socket that is stdin, and replace stdin by an empty file."""
     control_socket = _socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -64,7 +65,7 @@ def take_control_socket() -> _socket.socket:
 
 
 def fork_on_request(control_socket: _socket.socket) -> list[Any]:
-    """Serve until the tool server hangs up; returns in each forked program, with its script and arguments."""
+    """Serve requests until the tool server closes the socket; return script and arguments in each forked program."""
     control_socket.send(READY)
     while True:
         request, sent, _, _ = control_socket.recvmsg(1 << 16, _socket.CMSG_SPACE(_DESCRIPTORS.size))
@@ -98,7 +99,7 @@ def fork_on_request(control_socket: _socket.socket) -> list[Any]:
 
 
 def run_script(script: str, arguments: list[str], import_siblings: bool) -> None:
-    """Run a file as `python3 SCRIPT ARGUMENT...` does; what lies beside it can be imported if `beside`."""
+    """Run a file like `python3 SCRIPT ARGUMENT...`; with `import_siblings`, modules in its folder can be imported."""
     main = type(sys)("__main__")
     main.__file__ = os.path.abspath(script)
     sys.modules["__main__"] = main
@@ -116,7 +117,7 @@ if __name__ == "__main__":
     control_socket = take_control_socket()
     import_siblings = sys.path[:1] == [""]
     if import_siblings:
-        del sys.path[0]  # what lies in the workspace is no module of the standard library
+        del sys.path[0]  # the workspace may hold files named like modules of the standard library
     load_modules(sys.argv[1:])
     script_and_arguments = fork_on_request(control_socket)
     set_dumpable(1)

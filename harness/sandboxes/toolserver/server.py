@@ -1,12 +1,13 @@
-"""The tool server: the first process of every sandbox, and the only one that speaks to the harness.
+"""The tool server: the first process of every sandbox, and the only one that communicates with the harness.
 
-It stands apart because it runs elsewhere: its source is sent over stdin to whatever `python3` the sandbox has (3.8 or
-later), so it is one file, uses the standard library only, and imports nothing of ours. As PID 1 of its namespace it cannot
-be killed from inside, and one `kill(-1)` ends every process tree; where it is not PID 1 (`local`) it is a subreaper and
-finds its descendants through /proc.
+It is a single file because it runs elsewhere: its source is sent over stdin to the `python3` of the sandbox (3.8 or later), so it
+uses only the standard library and imports nothing from this project. As process 1 of its namespace it cannot be killed from
+inside, and one `kill(-1)` ends every other process. If it is not process 1 (backend `local`), it is a subreaper and finds its
+descendants in /proc.
 
-Wire format, both ways: u32 header length, u32 body length (big endian), a JSON header, a raw body. One request, one reply.
-The process is made undumpable, so commands of the same user cannot open its descriptors and forge replies.
+A message in either direction consists of the length of the header (u32, big endian), the length of the body (u32), a header in
+JSON and a body. Each request gets one reply. The server is not dumpable, so commands of the same user cannot open its descriptors
+and forge replies.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import time
 from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing typing for real costs more than all the rest
+if TYPE_CHECKING:  # importing typing would take longer than all other imports
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
@@ -36,35 +37,35 @@ if TYPE_CHECKING:  # importing typing for real costs more than all the rest
     Spawn = Callable[[int, int], int]
 
 PIECE_BYTES = 8 << 20
-"""Most file content in one frame of a snapshot."""
+"""Maximum number of bytes of file contents in one message of a snapshot."""
 MAX_LISTED_ENTRIES = 50_000
 MAX_PATH_CHARACTERS = 16 << 20
-"""In all paths of a snapshot together."""
+"""Maximum number of characters in all paths of a snapshot together."""
 MAX_DEPTH = 200
 MAX_LINKS = 40
 MAX_LEFT_OPEN = 64
-"""Outputs of background children that are still drained; older ones are closed."""
+"""Maximum number of outputs of background processes that are still read; older outputs are closed."""
 START_SECONDS = 10.0
-"""How long a fork server may take to load its modules, and to fork."""
+"""Seconds that a fork server may take to load its modules or to fork."""
 DRAIN_SECONDS = 0.05
-"""How long output is awaited from background children after a command itself has ended."""
+"""Seconds to wait for output of background processes after a command has ended."""
 FRESH_NS = 20_000_000
-"""A file changed this shortly before a scan is hashed again by the next one: timestamps are coarse."""
+"""Nanoseconds before a scan in which a changed file is read again by the next scan, because timestamps are coarse."""
 WORKSPACE = "/workspace"
 HANG_UP_EVENTS = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
-OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  they are those of the sandbox
-"""Where commands can write besides the workspace and the scratch directory; each is empty at the start."""
+OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
+"""Directories outside the workspace and the scratch directory that commands can write to; empty at the start."""
 SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm")
-"""Lists of what outlives its makers, each under a line of headings."""
+"""Tables of System V objects, which outlive the processes that created them. The first line of each is a heading."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
-"""What the server ignores and commands do not."""
+"""Signals that the server ignores and that commands receive."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RequestError(Exception):
-    """A request that is answered with an error of that kind, for the model or the caller."""
+    """A request failed; the kind and the detail of the error are sent as the reply."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         self.kind, self.detail = kind, detail
@@ -72,14 +73,14 @@ class RequestError(Exception):
 
 
 class Workspace:
-    """Paths below one directory; links are followed by hand, so that none can lead out."""
+    """Access to paths below one directory. Links are resolved by the server, so that none can lead outside."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def split_path(self, path: str) -> list[str]:
-        """The components of a path given by the model or found in a link."""
+        """Return the components of a path that the model gave or that a link contains."""
         for prefix in (WORKSPACE, self.root):
             if path == prefix or path.startswith(prefix + "/"):
                 path = path[len(prefix) :].lstrip("/")
@@ -89,7 +90,10 @@ class Workspace:
         return [part for part in path.split("/") if part not in ("", ".")]
 
     def locate(self, path: str, make_parents: bool = False) -> tuple[int, str]:
-        """Open the directory that holds `path`; the caller closes it. Each step is one open without following links."""
+        """Open the directory that contains `path` and return it with the last component; the caller closes the descriptor.
+
+        The path is followed one component at a time, without the kernel following links.
+        """
         todo, open_fds, links = self.split_path(path)[::-1], [os.dup(self.fd)], 0
         try:
             while todo:
@@ -132,20 +136,20 @@ class Workspace:
             os.close(fd)
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """The first `max_bytes` of a regular file, and one more if there are more."""
+        """Return the first `max_bytes` of a regular file, and one more byte if the file is longer."""
         with self.open(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
             _require_regular(fd)
             return _read_up_to(fd, max_bytes + 1)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a regular file, making its parents; an existing one keeps its mode."""
+        """Write a regular file and create missing parents; an existing file keeps its mode."""
         with self.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, make_parents=True) as fd:
             _require_regular(fd)
             os.ftruncate(fd, 0)
             _write_all(fd, content)
 
     def list_entries(self, path: str) -> list[list[Any]]:
-        """Name, kind and size of each entry of a directory."""
+        """Return name, kind and size of each entry of a directory."""
         listing: list[list[Any]] = []
         names_bytes = 0
         with self.open(path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as entries:
@@ -159,7 +163,7 @@ class Workspace:
 
 
 class Tree:
-    """What the workspace holds, by content; unchanged files are known by their stat and not read again."""
+    """The content of the workspace; files with an unchanged stat are not read again."""
 
     def __init__(self, root: str, max_files: int) -> None:
         self.root, self.max_files = root, max_files
@@ -171,19 +175,22 @@ class Tree:
         self.is_incomplete = False
 
     def forget(self) -> None:
-        """Know nothing, as at the start: the caller has not got what the last scan found."""
+        """Forget all earlier scans, because the caller did not receive the result of the last one."""
         self.known.clear()
         self.sent.clear()
         self.name_orders.clear()
 
     def scan_changes(self) -> Iterator[tuple[list[Any], bytes]]:
-        """Yield `[path, mode, size, sha256 or None, content bytes]` with content, for all that differs from the last scan.
+        """Yield an entry and its content for everything that changed since the last scan.
 
-        A None hash means that more content of the same file follows; mode -1 means gone; mode -2 gives a directory's names
-        as JSON, the oldest first, since what commands print may follow the order in which a file system lists them.
+        An entry is `[path, mode, size, sha256 or None, content bytes]`. A hash of None means that more content of the same file
+        follows.
+        Mode -1 means that the path was deleted. Mode -2 gives the names of a directory as JSON, oldest first, because the output
+        of
+        commands may follow the order of unsorted listings.
 
         Raises:
-            Refused: more files or longer names than a snapshot may have.
+            RequestError: A snapshot cannot hold that many files or that long names.
         """
         seen: set[str] = set()
         self.files_left, self.characters_left = self.max_files, MAX_PATH_CHARACTERS
@@ -235,7 +242,7 @@ class Tree:
                 yield from self._walk(path, depth + 1)
 
     def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
-        """All of a directory, as far as a snapshot has room for them."""
+        """Return all entries of a directory. Raises RequestError if a snapshot cannot hold them."""
         counted_entries, names_bytes = [], 0
         for entry in entries:
             self.files_left -= 1
@@ -260,7 +267,7 @@ class Tree:
                 piece = _read_up_to(fd, PIECE_BYTES)
         except OSError:
             self.is_incomplete = True
-            return  # gone or unreadable: it is not part of the snapshot
+            return  # a deleted or unreadable file is not part of the snapshot
         try:
             while True:
                 digest.update(piece)
@@ -280,7 +287,7 @@ class Tree:
         yield [path, mode, size, name, len(piece)], piece
 
     def delete(self, path: str) -> None:
-        """Remove whatever is at `path`, with all below it."""
+        """Delete `path` with everything below it."""
         full = os.path.join(self.root, path)
         with suppress(FileNotFoundError):
             if stat.S_ISDIR(os.lstat(full).st_mode):
@@ -290,7 +297,7 @@ class Tree:
                 os.unlink(full)
 
     def put(self, path: str, mode: int, content: bytes, append: bool) -> None:
-        """Make one entry of a restored tree."""
+        """Write one entry of a restored tree."""
         full = os.path.join(self.root, path)
         if stat.S_ISDIR(mode):
             with suppress(FileExistsError):
@@ -306,12 +313,12 @@ class Tree:
             finally:
                 os.close(fd)
             if not append:
-                self.sent.add(hashlib.sha256(content).hexdigest())  # who sent it has it
+                self.sent.add(hashlib.sha256(content).hexdigest())  # the caller already has this content
         os.chmod(full, stat.S_IMODE(mode))
 
 
 class Server:
-    """Answers requests until the harness hangs up, then takes every process of the sandbox with it."""
+    """Answers requests until the harness closes the connection, then ends every process of the sandbox."""
 
     def __init__(self, read_fd: int, write_fd: int, config: Header) -> None:
         self.read_fd, self.write_fd, self.config = read_fd, write_fd, config
@@ -330,7 +337,7 @@ class Server:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
 
     def serve(self) -> None:
-        """Answer one request after the other; between them reap orphans and drain what background children print."""
+        """Answer requests one after the other; between requests, reap orphans and read the output of background processes."""
         while True:
             poller = select.poll()
             for fd in (self.read_fd, self.wake_fd, *self.left_open):
@@ -345,7 +352,7 @@ class Server:
                 send_frame(self.write_fd, *self.answer(*frame))
 
     def answer(self, header: Header, body: bytes) -> Reply:
-        """The reply to one request; what goes wrong is part of it."""
+        """Return the reply to one request; an error is returned as part of the reply."""
         try:
             operation = getattr(self, "do_" + header["op"])
             reply: Reply = operation(header, body)
@@ -360,7 +367,7 @@ class Server:
             return {"error": "outside", "detail": "not a valid path"}, b""
 
     def do_read(self, header: Header, body: bytes) -> Reply:
-        """A file's content, one byte more than asked for if there is more."""
+        """Return the content of a file, with one byte more than requested if the file is longer."""
         return {}, self.workspace.read(header["path"], header["max_bytes"])
 
     def do_write(self, header: Header, body: bytes) -> Reply:
@@ -369,11 +376,14 @@ class Server:
         return {}, b""
 
     def do_list(self, header: Header, body: bytes) -> Reply:
-        """A directory's entries, as JSON in the body."""
+        """Return the entries of a directory as JSON in the body."""
         return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
-        """The next piece of what changed since the last scan; `first` begins a new one. After a refusal it finds everything."""
+        """Return the next part of what changed since the last scan.
+
+        `first` begins a new scan. After an error the next scan returns everything.
+        """
         if header["first"]:
             self.scan, self.scan_bytes = self.tree.scan_changes(), 0
         try:
@@ -399,7 +409,7 @@ class Server:
         return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
-        """End every process and empty the scratch directory; also forget, if told to, which contents the caller has."""
+        """End every process and empty the scratch directory; with `forget`, also forget which contents the caller has."""
         self.clear_processes()
         if header.get("forget"):
             self.tree.sent.clear()
@@ -407,7 +417,7 @@ class Server:
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
-        """Delete and make entries of the workspace; the index stands at the start of the body."""
+        """Delete and write entries of the workspace; their index is at the beginning of the body."""
         start = header["index_bytes"]
         index = json.loads(body[:start])
         for path in index["delete"]:
@@ -418,12 +428,15 @@ class Server:
         return {}, b""
 
     def do_run(self, header: Header, body: bytes) -> Reply:
-        """Run a shell command; with `fork` all others end first, and if it says how the program that it names is forked."""
+        """Run a shell command.
+
+        If the header contains `fork`, all other processes end first, and a request under this key is used to fork the program.
+        """
         oom_before = count_oom_kills()
         started = time.monotonic()
         try:
             command = self._start_command(header)
-        except (OSError, ValueError) as error:  # too long for an argument, a NUL in it, no /bin/sh
+        except (OSError, ValueError) as error:  # the command is too long or contains a NUL, or /bin/sh is missing
             return _build_not_started_reply(error)
         status = command.wait(started + header["timeout_seconds"])
         if command.hung_up:
@@ -443,11 +456,11 @@ class Server:
         return reply, bytes(out.kept_output + err.kept_output)
 
     def _has_leftover_processes(self) -> bool:
-        """Whether any process lives that a command has left."""
+        """Return whether a process started by a command is still alive."""
         return _reap() and (not self.fork_server.is_alive() or bool(_list_processes() - {1, self.fork_server.pid}))
 
     def _has_outside_changes(self) -> bool:
-        """Whether anything stands where commands can write besides the workspace, or they took from what this process may do."""
+        """Return whether a command changed anything outside the workspace, or the limits and priorities of this process."""
         return (
             any(_read_directory_state(path) != state for path, state in self.initial_outside_state.items())
             or self.initial_rights != _read_process_rights(0)
@@ -458,9 +471,9 @@ class Server:
         if "fork" in header:
             self.clear_processes()
         if header.get("fork") and os.getpid() == 1:
-            with suppress(OSError, EOFError):  # no such python, or somebody ended it: the command says the same
+            with suppress(OSError, EOFError):  # the shell command below reports the problem
                 return Command(self, lambda out, err: self.fork_server.spawn(header["fork"], out, err))
-        if self.fork_server.is_alive():  # no command runs beside it
+        if self.fork_server.is_alive():  # a fork server never runs beside a shell command
             self.kill_all()
 
         def spawn_shell(out: int, err: int) -> int:
@@ -468,17 +481,17 @@ class Server:
 
         try:
             return Command(self, spawn_shell)
-        except BlockingIOError:  # earlier background processes have used up the pids limit
+        except BlockingIOError:  # background processes have reached the limit on processes
             self.kill_all()
             return Command(self, spawn_shell)
 
     def clear_processes(self) -> None:
-        """End every process of the sandbox but this one, and but the fork server as it was before."""
+        """End every process of the sandbox except this one and an unchanged fork server."""
         if not self.fork_server.clear_others(self.initial_rights):
             self.kill_all()
 
     def kill_all(self) -> None:
-        """End every process of the sandbox but this one."""
+        """End every process of the sandbox except this one."""
         give_up = time.monotonic() + 5.0
         while time.monotonic() < give_up:
             if os.getpid() == 1:
@@ -490,7 +503,7 @@ class Server:
 
     @staticmethod
     def _apply_limits(limits: dict[str, int]) -> None:
-        """Commands inherit them, and cannot raise them again."""
+        """Set limits of this process, which commands inherit and cannot raise again."""
         for name, value in limits.items():
             number = getattr(resource, "RLIMIT_" + name)
             hard = resource.getrlimit(number)[1]
@@ -508,9 +521,9 @@ class Server:
 
 
 class ForkServer:
-    """An interpreter that has loaded some modules, of which programs are forked; see `forkserver.py`, which is what it runs.
+    """An interpreter with loaded modules from which programs are forked; it runs `forkserver.py`.
 
-    It starts when no other process lives and ends before the next shell command, so only its own programs ever run beside it.
+    It is started when no other process is alive and ended before the next shell command, so only its own programs run beside it.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -520,14 +533,14 @@ class ForkServer:
         self.interpreter: list[str] = []
 
     def is_alive(self) -> bool:
-        """Whether it lives; if so, its process id is still its own."""
+        """Return whether the fork server is alive; if so, its process id has not been reused."""
         if self.control_socket is not None and _is_ready(self.control_socket.fileno(), HANG_UP_EVENTS, 0):
             self.control_socket.close()
             self.control_socket = None
         return self.control_socket is not None
 
     def spawn(self, program_request: Header, out: int, err: int) -> int:
-        """The process id of a new program: `script` with `arguments`, by `python` with its options and with `modules` loaded."""
+        """Start the program described in a request and return its process id."""
         interpreter = [*program_request["python"], "-c", program_request["source"], *program_request["modules"]]
         control_socket = self.control_socket
         if control_socket is None or not self.is_alive() or interpreter != self.interpreter:
@@ -550,9 +563,9 @@ class ForkServer:
         return ours
 
     def clear_others(self, rights: tuple[object, ...]) -> bool:
-        """End every process but this one and the fork server; False if that stands no more or was meddled with.
+        """End every process except this one and the fork server; return False if the fork server has ended or was changed.
 
-        All are stopped first: then none can start another one, or stand up in place of one that has ended.
+        All processes are stopped first, so that none can start another process or replace one that has ended.
         """
         give_up = time.monotonic() + 2.0
         while self.is_alive() and time.monotonic() < give_up:
@@ -569,7 +582,7 @@ class ForkServer:
 
 
 class Stream:
-    """One output of a command: the beginning is kept, the rest counted."""
+    """One output of a command: the beginning is kept, the rest is only counted."""
 
     def __init__(self, fd: int, max_bytes: int) -> None:
         self.fd, self.max_bytes = fd, max_bytes
@@ -577,7 +590,7 @@ class Stream:
         self.kept_output, self.produced_bytes, self.has_ended = bytearray(), 0, False
 
     def drain(self, max_bytes: int = 1 << 22) -> None:
-        """Take what is there now; not for ever, as a command may write faster than one reads."""
+        """Read the available output, at most `max_bytes`, because a command may write faster than the server reads."""
         while max_bytes > 0 and not self.has_ended:
             chunk = _read_available(self.fd)
             if chunk is None:
@@ -590,9 +603,9 @@ class Stream:
 
 
 class Command:
-    """One process in a session of its own, and the wait for it.
+    """One process in a separate process session, with its outputs.
 
-    Background children outlive a command that ends by itself, as they do in a shell; a time-out ends everything.
+    Background processes outlive a command that ends by itself, as in a shell; a timeout ends all processes.
     """
 
     def __init__(self, server: Server, spawn: Spawn) -> None:
@@ -612,7 +625,7 @@ class Command:
         self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
 
     def wait(self, deadline: float) -> int:
-        """The wait status of the command, its streams filled."""
+        """Wait for the command, collect its output and return its wait status."""
         status = None
         while status is None:
             remaining = deadline - time.monotonic()
@@ -669,7 +682,10 @@ class Command:
 
 
 def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
-    """Start a shell with these three, without a fork of this process, which would cost twice as much as the shell itself."""
+    """Start a shell with these descriptors as stdin, stdout and stderr.
+
+    `posix_spawn` avoids a fork of this process, which would cost twice as much as the shell itself.
+    """
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)]
     return os.posix_spawn(
         "/bin/sh", ["sh", *arguments], environment, file_actions=actions, setsid=True, setsigdef=IGNORED_SIGNALS
@@ -677,8 +693,8 @@ def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[
 
 
 def _offer_to_oom_killer(pid: int) -> None:
-    """If memory runs out a command shall go, not the server."""
-    with suppress(OSError), open("/proc/%d/oom_score_adj" % pid, "w") as file:  # it may have ended already
+    """Let the kernel kill a command before the server when memory runs out."""
+    with suppress(OSError), open("/proc/%d/oom_score_adj" % pid, "w") as file:  # the process may have ended
         file.write("1000")
 
 
@@ -690,14 +706,14 @@ def _build_not_started_reply(error: Exception) -> Reply:
 
 
 def _read_directory_state(path: str) -> tuple[int, list[str]] | None:
-    """Mode and names of a directory, None where it is not there or cannot be read."""
+    """Return the mode and the names of a directory, or None if it is missing or unreadable."""
     with suppress(OSError):
         return os.stat(path).st_mode, os.listdir(path)
     return None
 
 
 def _read_process_rights(pid: int) -> tuple[object, ...]:
-    """What is inherited of a process (0: this one) and others of the same user can change: limits, priority, processors."""
+    """Return limits, priority, scheduler and CPUs of a process (0 for this one), which commands inherit and can change."""
     limits = [resource.prlimit(pid, getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
     return (limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid))
 
@@ -713,7 +729,7 @@ def _count_lines(path: str) -> int:
 
 
 def read_frame(fd: int) -> tuple[Header, bytes] | None:
-    """The next frame, or None when the other side has hung up."""
+    """Return the next message, or None if the connection was closed."""
     lengths = _read_up_to(fd, 8)
     if len(lengths) < 8:
         return None
@@ -726,13 +742,13 @@ def read_frame(fd: int) -> tuple[Header, bytes] | None:
 
 
 def send_frame(fd: int, header: Header, body: bytes) -> None:
-    """Send one frame whole."""
+    """Send one message."""
     encoded = json.dumps(header).encode()
     _write_all(fd, struct.pack(">II", len(encoded), len(body)) + encoded + body)
 
 
 def count_oom_kills() -> int:
-    """How many processes of this sandbox the kernel has killed for memory so far; 0 where it is not told."""
+    """Return how many processes of this sandbox the kernel has killed for lack of memory; 0 if unknown."""
     for path in OOM_COUNTERS:
         with suppress(OSError, ValueError, IndexError), open(path) as file:
             return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
@@ -789,7 +805,7 @@ def _read_up_to(fd: int, size: int) -> bytes:
 
 
 def _read_available(fd: int) -> bytes | None:
-    """What is there; empty at the end; None when nothing is there yet."""
+    """Return available bytes, an empty string at the end of the stream, or None if no bytes are available yet."""
     try:
         return os.read(fd, 1 << 16)
     except BlockingIOError:
@@ -839,7 +855,7 @@ def _wait_for(pid: int) -> int | None:
 
 
 def _reap(until: float = 0.0) -> bool:
-    """Collect ended children, waiting until that time for all to end; True if some still live."""
+    """Reap ended children, waiting until the given time for all to end; return whether any child is still alive."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -856,10 +872,10 @@ def _decode_exit_code(status: int) -> int:
 
 
 def main() -> None:
-    """Take over stdin and stdout, harden this process, serve."""
+    """Take over stdin and stdout, protect this process, and serve requests."""
     if not hasattr(os, "posix_spawn"):
         sys.exit("python3 is %s; 3.8 or later is needed" % sys.version.split()[0])
-    read_fd, write_fd = os.dup(0), os.dup(1)  # dup makes them close-on-exec
+    read_fd, write_fd = os.dup(0), os.dup(1)  # os.dup sets close-on-exec
     for fd in (0, 1, 2):
         null = os.open(os.devnull, os.O_WRONLY if fd else os.O_RDONLY)
         os.dup2(null, fd)
