@@ -1,7 +1,7 @@
-"""A plan: what a policy proposes to do with a view, before anybody has written a summary.
+"""Plan of a compaction: the change of the view that a policy proposes, before any summary is written.
 
-A plan is a patch whose inserts may still be empty *slots*. Making one is pure; filling the slots, checking the result and
-logging it is `harness.compaction.apply`.
+A plan is a patch whose inserted messages may still be empty *slots* for summaries. Making a plan is pure.
+`harness.compaction.compactor` fills the slots, checks the result and logs it.
 """
 
 from dataclasses import dataclass
@@ -14,147 +14,156 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
-    """What a summary format needs to know to write its prompt."""
+    """Material from which a summary format builds the prompt for the summarizer."""
 
     to_summarize: tuple[Message, ...]
-    """In view order, former summaries left out."""
+    """Messages to summarize, in view order, without former summaries."""
     previous_summary: str
-    """Empty in round 1."""
+    """Text of the former summary; empty in the first compaction round."""
     task: str
-    """The user's request from the log, verbatim, also when it is no longer in view (S0.6)."""
+    """First message of the user in the log, verbatim, even if that message is no longer in view."""
     round: int
-    """The number that the new summary will have."""
+    """Number of the compaction round to which the new summary belongs."""
     system: Message | None = None
-    """The session's own system message, for a summarizer that is asked in the session's own name."""
+    """System message of the session, for summarizers that receive the session's own messages."""
 
 
 @runtime_checkable
 class SummaryFormat(Protocol):
-    """How a summary is asked for and how it is put into the view. Pure."""
+    """How a summary is requested and how its text is inserted into the view. Pure."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """The messages that a summarizer gets."""
+        """Return the messages that are sent to the summarizer."""
         ...
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The text that goes into the view."""
+        """Return the text that is inserted into the view."""
         ...
 
 
 class Excerpt(Protocol):
-    """What of the messages a summarizer is shown, where that is not all of them. Pure."""
+    """Selection of the messages that the summarizer reads, where it does not read all of them. Pure."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The messages that it is shown, in order, whole or cut."""
+        """Return the messages that the summarizer reads, in order; each message is whole or cut."""
         ...
 
 
 class PromptShortener(Protocol):
-    """What a summarizer is told instead of what was too long for it. Pure."""
+    """Shortening of a prompt that is too long for the summarizer. Pure."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """The messages for another attempt, the first being 1; none = there is nothing more to leave out."""
+        """Return the messages for the next attempt, numbered from 1; an empty tuple ends the attempts."""
         ...
 
 
 class Review(Protocol):
-    """A second question to the summarizer about its draft. Pure."""
+    """Second request to the summarizer, about its own draft. Pure."""
 
     def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
-        """The prompt whose answer replaces the draft, unless it is empty."""
+        """Return the prompt of the review; a non-empty answer replaces the draft."""
         ...
 
 
 class StandIn(Protocol):
-    """A text that is put in the place of a summary that did not come. Pure."""
+    """Text that replaces a failed summary. Pure."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """The text, as a summarizer would have given it."""
+        """Return the replacement text in the form in which a summarizer would answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryProcedure:
-    """What happens around asking for a summary, where that is more than one question and its answer."""
+    """Steps around the request for a summary, such as retries, a review or a replacement text."""
 
     shorter: PromptShortener | None = None
-    """What is told when the prompt is too long for the summarizer; None = then the summary has failed."""
+    """Shortening of the prompt after a failed request; None makes the summary fail instead."""
     shorter_for: Literal["overflow", "failed"] = "overflow"
-    """Whether that is only for a prompt that is too long, or after every call of the summarizer that failed."""
+    """Failures after which the prompt is shortened: only a prompt that is too long, or every failed request."""
     retry_text: str = ""
-    """Said behind the prompt, once, after an answer without text; empty = the summary has failed then."""
+    """Message appended to the prompt for one retry after an empty answer; an empty text disables the retry."""
     review: Review | None = None
+    """Second request to the summarizer about its draft; None disables the review."""
     stand_in: StandIn | None = None
-    """What stands for a summary that did not come; the event still says that it failed. None = nothing does."""
+    """Text that replaces a failed summary, while the event still records the failure; None disables the replacement."""
     stand_in_for: Literal["empty", "failed"] = "failed"
-    """Whether that is only for an answer without text, or for every failure."""
+    """Failures that `stand_in` replaces: only an empty answer, or every failure."""
     skips_empty: bool = False
-    """Whether after an answer without text the view stays as it is, whatever the plan's fallback is."""
+    """Whether an empty answer leaves the view unchanged even if the plan has a fallback."""
 
 
 PLAIN_PROCEDURE = SummaryProcedure()
-"""One question, one answer."""
+"""Procedure of a single request without retries or replacement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A place for a summary that is still to be written."""
+    """Place in the view for a summary that is not written yet."""
 
     after: ItemId
-    """The item behind which it goes."""
+    """Id of the item behind which the summary is inserted."""
     role: Literal["system", "user", "assistant"]
+    """Role of the summary message."""
     stands_for: tuple[ItemId, ...]
-    """What it summarizes, in view order; former summaries among them are integrated."""
+    """Ids of the summarized items, in view order; former summaries among them are merged into the new summary."""
     format: SummaryFormat
+    """Format of the prompt and of the summary."""
     max_tokens: int
-    """Output limit that the summarizer is given."""
+    """Maximum number of output tokens of the summarizer."""
     max_input_tokens: int | None = None
-    """Longest prompt that the summarizer is given, by its own count if it offers one; of a longer one the oldest messages are
-    left out. None = no limit but that of a summarizer which reads little (`harness.protocols.LimitedInputModel`)."""
+    """Maximum length of the summarizer's prompt in tokens, by the summarizer's own count if it offers one; the oldest messages of
+    a longer prompt are left out. None applies only the limit of the summarizer itself (`harness.protocols.LimitedInputModel`)."""
     former: Literal["apart", "among"] = "apart"
-    """Whether former summaries are told apart from what is to be summarized, or are messages like the others."""
+    """Whether former summaries are passed to the summarizer separately (`apart`) or as messages like all others (`among`)."""
     continues: bool = False
-    """Whether its text is joined to that of the slot before instead of being a message of its own."""
+    """Whether the summary is appended to the summary of the slot before, instead of becoming a message of its own."""
     before: tuple[Message, ...] = ()
-    """Messages that are put right before the summary, e.g. the question that it answers."""
+    """Messages inserted directly before the summary, such as the question that the summary answers."""
     behind: tuple[Message, ...] = ()
-    """Messages that are put right behind it, e.g. the request to go on."""
+    """Messages inserted directly behind the summary, such as a request to continue."""
     excerpt: Excerpt | None = None
-    """What of the messages is shown; None = all."""
+    """Selection of the messages that the summarizer reads; None passes all of them."""
     text_if_empty: str = ""
-    """The summary where an excerpt leaves nothing to be shown: then nobody is asked."""
+    """Summary to insert, without asking the summarizer, where `excerpt` selects no message."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
+    """Retries, review and replacement text for the summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A proposed change: which items go, which are replaced, which summaries come. An empty plan was due but found nothing."""
+    """Proposed change of a view: items to evict, items to replace, and summaries to insert.
+
+    An empty plan means that the policy was triggered but found nothing to change.
+    """
 
     reason: str
-    """The trigger in words and numbers."""
+    """Trigger in words and numbers, for the log."""
     forget: tuple[ItemId, ...] = ()
+    """Ids of the items to evict."""
     replace: tuple[Replace, ...] = ()
-    """Of what is forgotten too, it is what a summarizer is told instead."""
+    """Items to replace; if a replaced item is also evicted, the summarizer reads the replacement."""
     slots: tuple[Slot, ...] = ()
+    """Summaries to request and insert."""
     insert: tuple[Insert, ...] = ()
-    """Messages that come without anybody being asked."""
+    """Messages to insert that need no summarizer."""
     texts_to_save: tuple[str, ...] = ()
-    """Texts that its messages name by `harness.truncation.name_output`: saved before it takes effect, so that the tools over
-    saved outputs find them."""
+    """Texts to save before the plan is applied, so that the tools for saved outputs find the names in the new messages (see
+    `harness.truncation.name_output`)."""
     fallback: "Plan | None" = None
-    """What is done instead when a summary fails or saves nothing; None = nothing is."""
+    """Plan to apply instead if a summary fails or saves nothing; None leaves the view unchanged."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would change."""
+        """Whether the plan changes nothing."""
         return not (self.forget or self.replace or self.slots or self.insert)
 
 
 def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
-    """What the summarizer of a slot is told, read off the view.
+    """Return the material for the summarizer of a slot.
 
     Raises:
-        KeyError: the slot stands for an item that is not in the view.
+        KeyError: the slot refers to an item that is not in the view.
     """
     messages_by_id = {item.item_id: item.message for item in view.items}
     former = set(view.summaries) if slot.former == "apart" else set()

@@ -1,7 +1,7 @@
-"""All policies by their public names, and how a plan names them.
+"""All compaction policies by their public names, and the conversion between policies and plan files.
 
-A preset is registered by its name in `__all__`. Another package adds a policy class, a frozen dataclass with a `kind` of its
-own, by the entry point group `harness.policies` (S3.21).
+A preset is registered by its name in `__all__`. Another package adds a policy class, a frozen dataclass with a `kind` of its own,
+by the entry point group `harness.policies`.
 """
 
 from collections.abc import Mapping
@@ -93,36 +93,40 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP = "harness.policies"
-"""The entry point group."""
+"""Entry point group in which other packages register policies."""
 
 REQUIRED_ATTRIBUTES = ("budget", "clip_characters", "counter", "plan")
-"""What every policy has."""
+"""Names of the attributes that every policy has."""
 
 _EXPORTED: list[Any] = [value for name, value in globals().items() if name in __all__ and isinstance(value, type)]
 PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"].default, preset) for preset in _EXPORTED))
-"""Each preset that this module exports, by its kind."""
+"""Policy classes of this package by their kind."""
 
 
 def list_policy_names() -> tuple[str, ...]:
-    """The kinds of all policies, ours and those of installed packages, sorted; none of the latter is loaded."""
+    """Return the kinds of all policies, including those of installed packages, sorted; no class of another package is loaded."""
     return tuple(sorted({*PRESETS, *entry_points(group=ENTRY_POINT_GROUP).names}))
 
 
 def load_policy_classes() -> dict[str, type[Any]]:
-    """Every policy by its kind: ours, and those of installed packages (ours win a clash of names).
+    """Return every policy class by its kind; a policy of this package takes precedence over one of the same kind elsewhere.
 
     Raises:
-        UsageError: a package's policy cannot be loaded.
+        UsageError: the policy of an installed package cannot be loaded.
     """
     return {name: load_policy_class(name) for name in list_policy_names()}
 
 
 def load_policy_class(name: str, where: str = "policy") -> type[Any]:
-    """The class of a policy; of those of other packages only this one is loaded.
+    """Return the class of a policy; of other packages, only this class is loaded.
+
+    Args:
+        name: Kind of the policy, such as `keep-last`.
+        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
 
     Raises:
-        UnknownName: no such policy; the nearest names are offered.
-        UsageError: a package's policy cannot be loaded, or is none.
+        UnknownName: no policy has this kind; the message lists the nearest kinds.
+        UsageError: the class of an installed package cannot be loaded or is not a policy class.
     """
     if name in PRESETS:
         return PRESETS[name]
@@ -145,7 +149,7 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
 
 
 def _describe_defect(policy_class: object, name: str) -> str:
-    """What a class lacks to be a policy that a plan can name; empty = nothing."""
+    """Return why a class cannot be a policy of a plan file; empty if it can."""
     if not isinstance(policy_class, type) or not is_dataclass(policy_class):
         return "it must be a dataclass"
     if not policy_class.__dataclass_params__.frozen:  # type: ignore[attr-defined]
@@ -157,18 +161,22 @@ def _describe_defect(policy_class: object, name: str) -> str:
 
 
 def _describe_missing(policy: object) -> str:
-    """Attributes of every policy that a policy or its class lacks; empty = none."""
+    """Return which required attributes a policy or its class lacks; empty if it lacks none."""
     own_fields = getattr(policy, "__dataclass_fields__", ())
     missing = [name for name in REQUIRED_ATTRIBUTES if name not in own_fields and not hasattr(policy, name)]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
 
 
 def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
-    """Return a policy that is given as an object or by its public name, e.g. `"codex"` for `Codex()`.
+    """Return a policy that is given as an object or by its public name, such as `"codex"` for `Codex()`.
+
+    Args:
+        policy: Policy object, or the kind of a policy with default fields.
+        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
 
     Raises:
-        UnknownName: no policy of that name; the nearest names are offered.
-        UsageError: the value is no policy.
+        UnknownName: no policy has this kind; the message lists the nearest kinds.
+        UsageError: the value is not a policy.
     """
     resolved = policy_from_plain({"kind": policy}, where) if isinstance(policy, str) else policy
     check_policy(resolved, where)
@@ -176,10 +184,14 @@ def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
 
 
 def check_policy(value: object, where: str = "policy") -> None:
-    """Refuse what is no policy but often stands for one: a class, a name, a table.
+    """Raise UsageError for a value that is not a policy, such as a policy class, a number or a table.
+
+    Args:
+        value: Value to check.
+        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
 
     Raises:
-        UsageError: says what was given and what to write.
+        UsageError: names the value and the expression to write instead.
     """
     if isinstance(value, type):
         raise UsageError(f"{where}: a policy is needed and {value.__name__} is a class; write {value.__name__}(...)")
@@ -190,9 +202,13 @@ def check_policy(value: object, where: str = "policy") -> None:
 
 
 def expand_shorthand(value: object) -> object:
-    """A policy in short as the table that it stands for (S4.5); anything else as it is.
+    """Return the table that a shorthand stands for; return any other value unchanged.
 
-    A text is a kind with its defaults: `"none"`. A whole number is the cap of a message window: `30`.
+    A string such as `"none"` stands for a kind with its default fields. A whole number such as `30` stands for a `message-window`
+    with that maximum number of messages.
+
+    Args:
+        value: Value of a policy in a plan file.
     """
     if isinstance(value, str):
         return {"kind": value}
@@ -202,11 +218,15 @@ def expand_shorthand(value: object) -> object:
 
 
 def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
-    """The policy of a table such as `{"kind": "keep-last", "threshold": 0.8}`.
+    """Return the policy that a table such as `{"kind": "keep-last", "threshold": 0.8}` describes.
+
+    Args:
+        plain: Fields of the policy by name, including `kind`.
+        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
 
     Raises:
-        UnknownName: no such kind, or a field that the kind does not have.
-        UsageError: no kind, a value of the wrong type or out of range (names the path), or a package's policy that is broken.
+        UnknownName: the kind does not exist, or the kind has no such field.
+        UsageError: the kind is missing, a value has the wrong type or is out of range, or a package's policy is broken.
     """
     kind = plain.get("kind")
     if not isinstance(kind, str):

@@ -1,6 +1,6 @@
-"""How long a tool output may be when it is logged, what is shown of a longer one, and how the whole is named (S0.9, S3.1).
+"""Limits on the length of a logged tool output, and the preview that replaces a longer output.
 
-Pure text, no I/O.
+Every function here is pure and works on texts; saving the whole output is left to the caller.
 """
 
 import hashlib
@@ -10,32 +10,36 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """The limits of a tool output, each None = none, and which end of a longer one stays."""
+    """Limits on the length of a tool output; None disables a limit."""
 
     max_characters: int | None = None
+    """Maximum number of characters."""
     max_lines: int | None = None
+    """Maximum number of lines."""
     max_bytes: int | None = None
-    """Of the UTF-8 of the lines, line ends not counted."""
+    """Maximum number of UTF-8 bytes, line ends not counted."""
     keep: Literal["head", "tail", "ends"] = "head"
-    """Which end stays where lines or bytes are too many. Of too many characters it is the head, or with `ends` both, half each;
-    of lines and bytes `ends` keeps the head."""
+    """End of a longer output to keep. `head` and `tail` apply to the limits on lines and bytes; a limit on characters always
+    keeps the head. `ends` keeps both ends, half each, under the limit on characters, and the head under the other limits."""
     saved: bool = False
-    """Whether the whole output is kept apart, for tools that search and page through it."""
+    """Whether the whole output is saved, so that tools can search and page through it."""
 
 
 class Preview(NamedTuple):
-    """What is left of an output."""
+    """Part of a tool output that stays in view."""
 
     text: str
+    """Kept part of the output."""
     cut_bytes: int = 0
-    """Of the UTF-8; 0 = it is whole."""
+    """Number of UTF-8 bytes that were cut; 0 means that the output is whole."""
     cut_characters: int = 0
+    """Number of characters that were cut."""
 
 
 def preview_output(text: str, limits: Truncation) -> Preview:
-    """An output within its limits of lines and bytes, in whole lines.
+    """Return the part of an output that fits the limits on lines and bytes, in whole lines.
 
-    Of a first line that is too long alone as much is kept as may be; the seed would show nothing of it.
+    If the first line alone exceeds the limits, as much of that line is kept as fits.
     """
     lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines
@@ -52,7 +56,7 @@ def preview_output(text: str, limits: Truncation) -> Preview:
 
 
 def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
-    """The first lines that fit, and their bytes."""
+    """Return the first lines that fit the limits, and their size in bytes."""
     fitting_lines: list[str] = []
     total_bytes = 0
     for line in lines[:most_lines]:
@@ -65,19 +69,19 @@ def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[lis
 
 
 def _cut_line(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
-    """One end of a line, whole characters."""
+    """Return one end of a line, cut between characters."""
     data = line.encode(errors="surrogatepass")
     part = data[:most_bytes] if keep == "head" else data[len(data) - most_bytes :]
     return part.decode(errors="ignore")
 
 
 def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
-    """A preview with a mark where the rest was, and where that is now.
+    """Return a preview with a mark where the rest was cut, and with the location of the saved output.
 
     Args:
-        preview: of an output that was cut.
-        limits: by which it was.
-        name: of the saved output; empty = it was not saved.
+        preview: Preview of an output that was cut.
+        limits: Limits that the preview was made with.
+        name: Name of the saved output; empty if the output was not saved.
     """
     gone = f"...{preview.cut_bytes} bytes truncated..."
     text = f"{preview.text}\n\n{gone}" if limits.keep != "tail" else f"{gone}\n\n{preview.text}"
@@ -85,10 +89,10 @@ def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
 
 
 def name_output(text: str) -> str:
-    """The name of a saved tool output, short enough for a model to repeat: equal texts have equal names."""
+    """Return the name of a saved tool output: short enough for a model to repeat, and equal for equal texts."""
     return f"output-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
 def describe_location(name: str) -> str:
-    """Two lines that tell a model where a whole output is, and by which tools it is read."""
+    """Return two lines that give the name of a saved output and the tools to read it with."""
     return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."

@@ -1,11 +1,11 @@
-"""The view: what the model sees next, folded from the log event by event.
+"""View of a session: the messages that the model sees next, folded from the log event by event.
 
-`fold` is the only place where an event changes what is seen, so a live session, a replay of its log and a preview agree.
-A view is a value: folding gives a new one and costs a copy of references, whatever the messages hold. Token counts are
-kept per item and summed as items come and go. What a policy must remember (rounds, no-ops, the first request) is part of
-the view, so that planning stays pure.
+`fold` is the only place where an event changes the view, so a live session, a replay of its log and a preview agree. A view is a
+value: folding returns a new view and costs a copy of references, however long the messages are. Token counts are kept per item
+and updated as items come and go. State that policies need (rounds, attempts without effect, the first request) is part of the
+view, so planning stays pure.
 
-Provider rules are named classes: each says where a conversation may be cut and what is wrong with one that breaks it.
+The rules of providers are named classes. Each class defines where a conversation may be cut and what makes it invalid.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
 
 
 class Item(NamedTuple):
-    """A message in a view, with its id and its estimated tokens."""
+    """Message in a view, with its id and its estimated number of tokens."""
 
     item_id: ItemId
     message: Message
@@ -47,44 +47,47 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What the model sees next, and what has been done to it so far."""
+    """Messages that the model sees next, and a record of the compactions so far."""
 
     items: tuple[Item, ...] = ()
+    """Messages in view, in order."""
     tokens: Estimated = Estimated(0)
-    """Sum over `items`, the system message included (S0.4)."""
+    """Sum of the estimated tokens of all items, including the system message."""
     events: int = 0
-    """Sum of `count_events` over `items`."""
+    """Sum of `count_events` over all items."""
     rounds: int = 0
-    """Applied compactions so far."""
+    """Number of compactions applied so far."""
     edits: int = 0
-    """Changes of the view that were not plain appends; the same number means the same prefix."""
+    """Number of changes other than appended messages; two views with the same number share their prefix."""
     steps: int = 0
+    """Number of finished steps."""
     steps_since_compaction: int = 0
+    """Number of steps since the last applied compaction, or since the start of the session."""
     fruitless_attempts: int = 0
-    """Attempts in a row that saved nothing or failed, since the last applied one."""
+    """Number of consecutive compaction attempts that failed or saved nothing."""
     fruitless_tokens: int = 0
-    """Size of the view at the last fruitless attempt."""
+    """Tokens in view at the last compaction attempt that failed or saved nothing."""
     task: Message | None = None
-    """The first user message of the log, in view or not (S0.6)."""
+    """First message of the user in the log, even if that message is no longer in view."""
     summaries: tuple[ItemId, ...] = ()
-    """Items in view that a compaction inserted and that stand for others."""
+    """Ids of the summaries in view."""
     forgotten_since_summary: int = 0
-    """Messages that went out of view since a summary was written, those that it stands for not counted."""
+    """Number of messages evicted without a summary since the last summary was written."""
     original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
-    """Items in view that show something else than was logged, each with the tokens of what was logged."""
+    """Items whose text differs from the logged text, each with the tokens of the logged text."""
     saved_tokens: int = 0
-    """What the view would hold more if these items showed what was logged."""
+    """Tokens that the view would hold in addition if every replaced item showed its logged text."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
-    """Shared by views that grew out of one another by plain appends; whoever changes `items` otherwise gives a new one."""
+    """Cache of tallies, shared by views that differ only in appended messages; any other change of `items` needs a new cache."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The messages alone, in order."""
+        """Messages in view, without ids and token counts."""
         return tuple([item.message for item in self.items])
 
 
 def count_events(message: Message) -> int:
-    """How many events other systems make of a message: one for each call or result, else one."""
+    """Return the number of events that other agent systems make of a message: one per call or result, at least one."""
     if len(message.parts) <= 1:
         return 1
     kinds = [type(part) for part in message.parts]
@@ -92,11 +95,10 @@ def count_events(message: Message) -> int:
 
 
 def fold(view: View, entry: Entry, counter: Counter) -> View:
-    """The view after one more event.
+    """Return the view after one more event.
 
     Raises:
-        UsageError: it is a rollback, which leads back to events that a view does not hold; fold what `drop_rolled_back` leaves
-            of the log.
+        UsageError: the event is a rollback to events that a view does not hold; fold the result of `drop_rolled_back` instead.
     """
     event = entry.event
     match event:
@@ -121,7 +123,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
 
 
 def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
-    """The events that count: rollbacks are left out, and what they took back."""
+    """Return the entries that still count: rollbacks and the entries that they undo are left out."""
     remaining: list[Entry] = []
     for entry in entries:
         if not isinstance(entry.event, RolledBack):
@@ -133,7 +135,10 @@ def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
-    """How full the context is by the last call's report and what came since (S2.10); the cost is that of a step."""
+    """Return how full the context is, from the usage report of the last call and an estimate of later messages.
+
+    The cost does not depend on the length of the view.
+    """
     if usage is None:
         return ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
     reported, trailing = usage.prompt_tokens + usage.output_tokens, 0
@@ -145,7 +150,7 @@ def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
 
 
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
-    """The view after a whole log."""
+    """Return the view after all entries of a log."""
     view, rule = View(), counter or QuarterOfCharacters()
     for entry in drop_rolled_back(entries):
         view = fold(view, entry, rule)
@@ -186,7 +191,7 @@ def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dic
 
 
 def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
-    """The items after a patch that is (or would be) logged as event `seq`. Inserts behind one item keep their order."""
+    """Return the items after a patch that is logged as event `seq`; messages inserted behind one item keep their order."""
     touched: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
     touched.update(dict.fromkeys(patch.forget))
     behind: dict[ItemId, list[Item]] = {}
@@ -206,27 +211,27 @@ def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
 
 
 class ProviderRule(Protocol):
-    """What a provider accepts. Pure."""
+    """Rule of a provider for the conversations that it accepts. Pure."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Whether everything before `messages[index]` may go (the system message aside)."""
+        """Return whether all messages before `messages[index]`, except the system message, may be evicted."""
         ...
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """What is wrong with a conversation, or None."""
+        """Return a description of the first violation in a conversation, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SystemMessageFirst:
-    """A system message stands first or nowhere else than where a policy puts a summary; the first is never lost."""
+    """Rule that a conversation begins with its system message, which is never evicted."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Never before the message that follows the system message."""
+        """Return whether the cut lies behind the system message."""
         return index >= 1
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """The view must begin with the system message."""
+        """Return a description if the conversation does not begin with a system message, or None."""
         if messages and messages[0].role != "system":
             return f"it begins with a {messages[0].role} message instead of the system message"
         return None
@@ -234,14 +239,14 @@ class SystemMessageFirst:
 
 @dataclass(frozen=True, slots=True)
 class CompletePairs:
-    """Every tool result follows its call, and every call that is not the newest has its result."""
+    """Rule that every tool result follows its call and that every call but the newest has its result."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Not right before a tool result."""
+        """Return whether the cut does not lie directly before a tool result."""
         return index >= len(messages) or messages[index].role != "tool"
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """A result without its call, a call without its result, or a message between them."""
+        """Return a description of a result without its call, a call without its result, or a message between the two; or None."""
         waiting: dict[str, None] = {}
         for index, message in enumerate(messages):
             if message.role == "tool":
@@ -257,27 +262,27 @@ class CompletePairs:
 
 
 PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs())
-"""What every provider demands; legal cuts are the intersection."""
+"""Rules that apply to every provider; a cut is legal if all rules allow it."""
 
 
 def can_cut(messages: Sequence[Message], index: int) -> bool:
-    """Whether all rules allow a cut right before `messages[index]`."""
+    """Return whether all provider rules allow a cut directly before `messages[index]`."""
     return all(rule.can_cut(messages, index) for rule in PROVIDER_RULES)
 
 
 def find_violation(messages: Sequence[Message]) -> str | None:
-    """The first thing that a provider would refuse, or None."""
+    """Return a description of the first violation of a provider rule, or None."""
     return next((found for rule in PROVIDER_RULES if (found := rule.find_violation(messages))), None)
 
 
 OPENING_MESSAGE = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
-"""The synthetic user turn of `render_messages`."""
+"""User message that `render_messages` inserts before a conversation that begins with an assistant message."""
 
 
 def render_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The messages as they are sent: a user turn is added behind the system message where an assistant would come first.
+    """Return the messages as they are sent, with a user message inserted if the conversation begins with an assistant message.
 
-    S0 puts an assistant summary first, which several providers refuse; the log stays as the policy wants it.
+    Several providers refuse a conversation that begins with an assistant message, such as a summary. The log is not changed.
     """
     first = next((index for index, message in enumerate(messages) if message.role != "system"), None)
     if first is None or messages[first].role == "user":
@@ -289,11 +294,11 @@ ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "comp
 
 
 def compute_tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mapping[str, ToolState]:
-    """The state of every call of a log by call id (S3.7): pending -> running -> completed or error, completed -> compacted.
+    """Return the state of every call in a log by call id: pending, running, completed, error or compacted.
 
     Args:
-        entries: the log.
-        running: calls whose `ToolStarted` signal was seen; a signal is not logged.
+        entries: Entries of the log.
+        running: Ids of the calls whose `ToolStarted` signal was received; signals are not logged.
     """
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}

@@ -1,12 +1,12 @@
-"""A policy at work in one session: plan, ask the summarizer, check the result against the guards, make the event.
+"""Compaction of one session: plan, request summaries, check the result and build the event.
 
-Every guard stands here, once, for all policies: the system message stays, calls and results stay together, a change that
-saves nothing is recorded as a no-op and not applied, and after two fruitless attempts in a row nobody is asked again until
-the view has grown by a tenth. A failed summary is recorded and skipped (S0.9), or the plan's fallback takes its place; a
-summary that saves nothing has failed too where there is a fallback.
+All guards stand here, once for all policies. The system message stays, calls and their results stay together, and a change that
+saves nothing is recorded as a no-op and not applied. After two attempts in a row without effect, no further attempt is made until
+the view has grown by a tenth. A failed summary is recorded; then the view stays unchanged or the plan's fallback is applied. A
+summary that saves nothing counts as failed if the plan has a fallback.
 
-Of a summarizer's answer only the text counts; a call in it is never run. What the text says is not judged: a refusal, or an
-answer to the conversation, is taken as the summary that was asked for. It stands in the event, and what it leaves out is lost.
+Only the text of a summarizer's answer counts; a tool call in the answer is never run. The content of the text is not judged: a
+refusal, or a reply to the conversation, is accepted as the summary. It is stored in the event, and what it leaves out is lost.
 """
 
 from bisect import bisect_left
@@ -39,48 +39,71 @@ from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, apply_patch, find_violation
 
 FRUITLESS_IN_A_ROW = 2
+"""Number of consecutive attempts without effect after which compaction pauses."""
 GROWTH_BEFORE_NEXT = 1.1
-"""After that many fruitless attempts the view must grow by this factor before the next one."""
+"""Factor by which the view must grow before compaction resumes after a pause."""
 
 
 @dataclass(slots=True)
 class _SummaryOutcome:
-    """What became of asking the summarizer, also before a failure."""
+    """Record of the requests for summaries in one attempt, kept up to date even if a request fails."""
 
     replies: list[Reply] = field(default_factory=list)
-    """Every answer that was paid for."""
+    """Answers of the summarizer, all of which are paid for."""
     notes: list[str] = field(default_factory=list)
-    """What it was not told or not asked."""
+    """Notes about material that was left out and requests that were skipped."""
     failures: list[str] = field(default_factory=list)
-    """Why no summary came."""
+    """Reasons why a summary failed."""
     texts_to_save: tuple[str, ...] = ()
-    """See `harness.plan.Plan`; of the plan that was filled last."""
+    """Texts to save with the plan whose slots were filled last; see `harness.plan.Plan`."""
 
     def note_shortening(self, times: int, error: ModelError) -> None:
-        """Note that less was told."""
+        """Add or update the note that the material was shortened."""
         too_long = isinstance(error, ContextOverflow)
         why = "was too long for the summarizer and" if too_long else f"was, since the summarizer failed ({error}),"
         note = f"what was told {why} shortened {times} times"
         self.notes = [*(self.notes if times == 1 else self.notes[:-1]), note]
 
     def note_failure(self, error: Exception) -> None:
-        """Note a failure."""
+        """Add the reason why a summary failed."""
         self.failures.append(f"{type(error).__name__}: {error}")
 
 
 class SummaryPrompt(NamedTuple):
-    """A prompt for a summarizer."""
+    """Prompt for a summarizer, with the material that it was built from."""
 
     prompt: tuple[Message, ...]
     request: SummaryRequest
     stands_for: tuple[ItemId, ...]
-    """The items that it tells of."""
+    """Ids of the items that the prompt covers."""
     note: str = ""
-    """What was left out, for the event; empty = nothing was."""
+    """Note for the event about material that was left out; empty if nothing was."""
 
 
 class SessionCompactor:
-    """Applies one policy to one session. Keeps no state of its own: what was tried before stands in the view."""
+    """Compactor that applies one policy to one session.
+
+    The compactor keeps no state of its own: earlier attempts are recorded in the view.
+
+    Args:
+        policy: Policy that plans the compactions.
+        window: Window of the agent's model; a policy may override it.
+        summarizer: Model that writes the summaries; None if the policy never requests a summary.
+        outputs: Store for texts that are moved out of the view; None if the policy never moves any. The caller closes the store.
+            Default: `None`.
+        listen: Function that receives each part of a summary as it is streamed; an exception from this function ends the request.
+            By default, the parts are ignored.
+
+    Raises:
+        UsageError: the reserves leave nothing of the window, or the policy retains more than its threshold allows.
+
+    Example:
+        >>> from harness import KeepLast, SessionCompactor
+        >>> from harness.tokens import Window
+        >>> window = Window(tokens=32_768, source="configuration")
+        >>> SessionCompactor(policy=KeepLast(), window=window, summarizer=None).budget.threshold_tokens
+        17414
+    """
 
     def __init__(
         self,
@@ -91,18 +114,6 @@ class SessionCompactor:
         outputs: OutputStore | None = None,
         listen: Callable[[TextDelta], None] = ignore,
     ) -> None:
-        """Compute the budget.
-
-        Args:
-            policy: decides what goes.
-            window: of the agent's model; a policy may override it.
-            summarizer: writes the summaries; None = the policy never asks for one.
-            outputs: keeps what is moved out of the view; None = the policy never moves anything. Who opened it closes it.
-            listen: hears the summary as it comes and before it is asked for anew; what it raises ends the asking.
-
-        Raises:
-            UsageError: the policy's reserves leave nothing of the window, or it keeps more than its threshold leaves.
-        """
         self.policy = policy
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)
@@ -114,7 +125,7 @@ class SessionCompactor:
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """See `harness.protocols.Compactor`."""
+        """Return the event of a compaction attempt at a hook, or None without an attempt; see `harness.protocols.Compactor`."""
         if self._warning_policy is not None and (text := self._warning_policy.check_view(view)):
             signal(Notice(text=text))
         if _should_hold_back(view) and hook != "manual":
@@ -127,7 +138,7 @@ class SessionCompactor:
         return replace(event, wall_seconds=perf_counter() - start_seconds)
 
     def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, signal: Callable[[Signal], None]) -> Compaction:
-        """What becomes of a plan, its fallback included."""
+        """Return the event of a plan, or of its fallback if the plan saves nothing."""
         if plan.is_empty:
             return attempt
         outcome = _SummaryOutcome()
@@ -139,7 +150,7 @@ class SessionCompactor:
         return event
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
-        """The event of an attempt, with what became of asking; None = there is no patch."""
+        """Return the event of an attempt with its costs, notes and failures; a patch of None makes a failed attempt."""
         reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
         attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome.replies)
         if patch is None:
@@ -149,7 +160,7 @@ class SessionCompactor:
         return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
     def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
-        """The patch of a plan, or of its fallback where a summary fails; None where there is none of these."""
+        """Return the patch of a plan, or of its fallback if a summary fails; None if neither can be built."""
         try:
             return self._fill_slots(plan, view, outcome, signal)
         except (ModelError, SummaryFailed) as error:
@@ -158,13 +169,13 @@ class SessionCompactor:
             return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
 
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """The names of texts that are saved now."""
+        """Save texts and return their names."""
         if self._outputs is None:
             raise UsageError(f"policy {self._policy_name!r} moves texts into the saved outputs but no place for them was given")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
-        """The patch of a plan with its summaries; `outcome` is filled as they come."""
+        """Return the patch of a plan with its summaries, and record the requests in `outcome`."""
         inserts: list[Insert] = []
         items = apply_patch(view.items, Patch(replace=plan.replace), 0, self.policy.counter)
         edited_view = replace(view, items=items, tally_cache=TallyCache())
@@ -185,7 +196,7 @@ class SessionCompactor:
         return _assemble_patch(plan, tuple(inserts))
 
     def _request_summary(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """What the summarizer says, or what the policy says for it where there is nothing to be told."""
+        """Return the text of the summarizer, or the text that the policy provides in its place."""
         if slot.text_if_empty and not summary_prompt.request.to_summarize:
             outcome.notes.append("nothing of the messages was left to be told, so no summarizer was asked")
             return slot.text_if_empty
@@ -203,7 +214,7 @@ class SessionCompactor:
             return procedure.stand_in.write_summary(summary_prompt.request)
 
     def _ask_summarizer(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """The text of the summarizer; told less where all was too long or failed, reviewed where it is to be."""
+        """Return the text of the summarizer, with shorter material after a failure and a review of the draft where configured."""
         prompt, draft = summary_prompt.prompt, None
         for attempt in count(1):
             try:
@@ -227,7 +238,7 @@ class SessionCompactor:
         return text
 
     def _review_draft(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> list[str]:
-        """The answer of a review; none where its prompt is longer than the summarizer reads."""
+        """Return the answer of the review; none if the prompt of the review exceeds the summarizer's input limit."""
         limit = slot.max_input_tokens
         if limit is not None and (tokens := self._count_tokens(prompt)) > limit:
             outcome.notes.append(f"the draft was not reviewed (with it {tokens} tokens; the summarizer reads {limit} at most)")
@@ -235,7 +246,7 @@ class SessionCompactor:
         return [self._call_summarizer(prompt, slot, outcome).text]
 
     def _limit_slot(self, slot: Slot) -> Slot:
-        """The slot with the limit of the summarizer, where that is the smaller one."""
+        """Return the slot with the input limit of the summarizer, if that is the smaller one."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
         limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
@@ -248,7 +259,7 @@ class SessionCompactor:
         return reply.message
 
     def _count_tokens(self, prompt: tuple[Message, ...], more: str = "") -> int:
-        """Tokens of a prompt, and of what may be said behind it, by the summarizer's own tokenizer or estimated without one."""
+        """Return the tokens of a prompt and of a text behind it, by the summarizer's tokenizer or the policy's estimate."""
         prompt = (*prompt, user(more)) if more else prompt
         summarizer: object = self._summarizer
         if isinstance(summarizer, PromptTokenCounter):
@@ -256,7 +267,7 @@ class SessionCompactor:
         return sum(map(self.policy.counter.count, prompt))
 
     def _add_costs(self, event: Compaction, replies: list[Reply]) -> Compaction:
-        """The event with what its summaries cost."""
+        """Return the event with the costs of its summaries."""
         if not replies or self._summarizer is None:
             return event
         costs = [reply.cost_usd for reply in replies]
@@ -269,7 +280,7 @@ class SessionCompactor:
         )
 
     def _check_patch(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
-        """The event of a filled plan: applied if it is legal and saves something."""
+        """Return the event of a complete patch: applied if the patch is legal and saves tokens."""
         known_ids = {item.item_id for item in view.items}
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
         if strangers := [item for item in named_ids if item not in known_ids]:
@@ -294,7 +305,7 @@ class SessionCompactor:
 
 
 def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelError, attempt: int) -> tuple[Message, ...]:
-    """What is told in the next attempt; nothing = there is none."""
+    """Return the material for the next request after a failure; empty if there is no next request."""
     procedure = slot.procedure
     if procedure.shorter is None or not (procedure.shorter_for == "failed" or isinstance(error, ContextOverflow)):
         return ()
@@ -302,7 +313,7 @@ def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelErr
 
 
 def _should_hold_back(view: View) -> bool:
-    """Whether enough attempts in a row came to nothing, and the view has not grown by enough since."""
+    """Return whether compaction pauses, because attempts had no effect and the view has not grown enough since."""
     if view.fruitless_attempts < FRUITLESS_IN_A_ROW:
         return False
     # of no tokens there is no tenth, so that it must have grown at all is asked apart
@@ -310,14 +321,14 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    """What a plan changes in the view; what goes need not be replaced before."""
+    """Return the patch of a plan; an item that is evicted is not replaced as well."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert))
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
-    """The event of an attempt that comes to nothing: what stands if nothing better is found."""
+    """Return the event of an attempt without effect, from which other events are derived."""
     return Compaction(
         round=view.rounds,
         step=step,
@@ -338,15 +349,15 @@ def _sum_usages(usages: list[Usage]) -> Usage:
 
 
 def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
-    """The prompt of a slot within its input limit.
+    """Return the prompt of a slot within its input limit.
 
-    Where all would be too long, the oldest messages are left out, as few as must be, calls together with their results. A line
-    in their place says so. Former summaries are never left out.
+    If the whole material is too long, as few of the oldest messages as possible are left out, calls together with their results.
+    A line in the prompt says so. Former summaries are never left out.
 
     Args:
-        slot: what is to be summarized.
-        view: what it names items of.
-        count_tokens: tokens of a prompt as its reader counts them; asked only where there is a limit.
+        slot: Slot of the summary.
+        view: View that the items of the slot belong to.
+        count_tokens: Function that counts the tokens of a prompt; called only if there is a limit.
 
     Raises:
         SummaryFailed: the prompt would be too long even with the newest message alone.
@@ -366,7 +377,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
 
 
 def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
-    """The prompt without what is older than an item of the slot."""
+    """Return the prompt without the items before an index of the slot."""
     former = set(view.summaries)
     kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
     gone = len(slot.stands_for) - len(kept_ids)

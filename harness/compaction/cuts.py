@@ -1,7 +1,7 @@
-"""Where a view is cut: which messages at the end of it stay as they are.
+"""Cuts of a view: the place from which on messages stay unchanged.
 
-A tail says where the kept end would begin; `find_legal_index` moves that place to where a cut is legal. Places are indexes of the
-first kept item; a place at or before the kept head means that nothing lies between head and tail.
+A tail proposes where the retained end of a view begins. `Snap.find_legal_index` moves that place to a legal cut. A place is the
+index of the first retained item; if that index lies within the retained head, nothing lies between head and tail.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,23 +14,26 @@ from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
 
 CutBoundary: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
-"""The first kept message: any at all; any but a tool result, which would lose its call; or one of certain roles."""
+"""Messages that may be the first retained one: any message, any but a tool result, or one of certain roles.
+
+A tool result must not be the first retained message, because its call would be evicted.
+"""
 
 
 class Tail(Protocol):
-    """What is kept at the end of a view. Pure."""
+    """Retained end of a view. Pure."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Index of the first item that stays, before any boundary rule."""
+        """Return the index of the first retained item, before that index is moved to a legal cut."""
         ...
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """State the minimum that stays; None = no number can be stated."""
+        """Return the smallest amount that the tail retains, or None if no number can be given."""
         ...
 
 
 def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
-    """How many messages it takes to make so many events."""
+    """Return the number of leading messages that contain a number of events."""
     index = events = 0
     while index < len(items) and events < event_count:
         events += count_events(items[index].message)
@@ -39,7 +42,7 @@ def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
 
 
 def find_fitting_start(sizes: Sequence[int], room: int) -> int:
-    """Return the index from which on all sizes together fit the room; the number of sizes if not even the last one fits."""
+    """Return the smallest index from which on all sizes together fit the room; the number of sizes if none fits."""
     index = len(sizes)
     while index and sizes[index - 1] <= room:
         index -= 1
@@ -49,31 +52,31 @@ def find_fitting_start(sizes: Sequence[int], room: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessages:
-    """So many messages. Source: S0.5 (where its picture and its algorithm differ, the algorithm counts)."""
+    """Tail of a fixed number of messages."""
 
     count: int
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         return max(0, len(items) - self.count)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return Amount(self.count, "messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTokens:
-    """Messages of so many estimated tokens."""
+    """Tail of messages with a number of estimated tokens."""
 
     tokens: int
     reaching: bool = True
-    """True: as few messages as hold at least so many tokens (S2.2). False: as many as hold no more."""
+    """Whether the tail is the shortest one with at least `tokens`; otherwise it is the longest one with at most `tokens`."""
     least_messages: int = 0
-    """Messages that stay whatever they hold."""
+    """Minimum number of retained messages, whatever their length."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         if not self.reaching:
             fitting = find_fitting_start([item.tokens for item in items], self.tokens)
             return max(0, min(fitting, len(items) - self.least_messages))
@@ -85,21 +88,21 @@ class LastTokens:
         return 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return Amount(self.tokens, "tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastShare:
-    """The last share of the messages, or of the characters of their JSON."""
+    """Tail of a share of the messages, or of the characters of their JSON."""
 
     share: float
     unit: Literal["messages", "characters"] = "messages"
     excluded_messages: int = 0
-    """Messages at the beginning of which no share is taken; of messages only."""
+    """Number of leading messages that the share of the messages does not count."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         if self.unit == "messages":
             beside = min(self.excluded_messages, len(items))
             return beside + int((len(items) - beside) * (1 - self.share))
@@ -112,19 +115,19 @@ class LastShare:
         return len(items)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return ALL_KEPT if self.share >= 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snap:
-    """Moves a place to the nearest legal one in a direction."""
+    """Move of a cut to the nearest legal place in one direction."""
 
     direction: Literal["back", "forward"] = "back"
     legal: CutBoundary = "no-result"
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
-        """The place: 0 when there is none behind, the number of items when there is none ahead."""
+        """Return the nearest legal index; 0 if there is none before the cut, the number of items if there is none behind it."""
         allowed, end = _BOUNDARY_CHECKS[self.legal], len(items)
         index = min(max(index, 0), end)
         if self.direction == "back":
@@ -137,7 +140,7 @@ class Snap:
 
 
 SNAP_BACK = Snap()
-"""To the nearest message that is no tool result."""
+"""Move to the nearest earlier message that is not a tool result."""
 
 _BOUNDARY_CHECKS: dict[CutBoundary, Callable[[Message], bool]] = {
     "any": lambda _: True,

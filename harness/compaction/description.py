@@ -1,7 +1,7 @@
-"""What a policy says of itself, read off its class, its fields and its pipeline: nothing is told twice, so nothing can differ.
+"""Descriptions of a policy, derived from its class, its fields and its pipeline.
 
-A pipeline is made of values, so what it could do is known without running it: whether it has a rule at all, and whether one
-of its rules holds a summary format. Of a policy of another package that has no such pipeline only its fields are known.
+A pipeline consists of values, so its possible effects are known without running it: whether it has a rule, and whether one of its
+rules holds a summary format. Of a policy without such a pipeline, only the fields are known.
 """
 
 import inspect
@@ -16,32 +16,32 @@ from harness.plan import SummaryFormat
 from harness.protocols import TruncatingPolicy
 
 NON_CONFIG_FIELDS = frozenset({"kind"})
-"""Fields that name a policy and configure nothing."""
+"""Fields that identify a policy and configure nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a policy could do if the occasion came."""
+    """Possible effects of a policy."""
 
     can_act: bool
-    """It has a rule that could change a view; without one it is a control."""
+    """Whether the policy has a rule that could change a view; a policy without one is a control."""
     can_summarize: bool
-    """It could ask for a summary."""
+    """Whether the policy could request a summary."""
 
 
 def name_policy(policy: object) -> str:
-    """Return the name of a policy's family: its `kind`, or its class without one."""
+    """Return the kind of a policy, or the name of its class if the policy has no kind."""
     return str(getattr(policy, "kind", type(policy).__name__))
 
 
 def find_summarizer(policy: object) -> str | None:
-    """Return the model that a policy names for its summaries; None = the policy asks for none."""
+    """Return the name of the model that writes the policy's summaries, or None if the policy requests none."""
     name: str | None = getattr(policy, "summarizer", None)
     return name
 
 
 def inspect_abilities(policy: object) -> Abilities:
-    """What a policy could do, as it is configured."""
+    """Return the possible effects of a configured policy."""
     pipeline = getattr(policy, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
@@ -50,7 +50,7 @@ def inspect_abilities(policy: object) -> Abilities:
 
 
 def walk_parts(value: object) -> Iterator[object]:
-    """A value and everything that it holds, fields and tuples gone into."""
+    """Yield a value and, recursively, all values in its fields or elements."""
     yield value
     for part in list_parts(value):
         yield from walk_parts(part)
@@ -66,9 +66,9 @@ def list_parts(value: object) -> tuple[object, ...]:
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:
-    """One line for what becomes of tool outputs, if it says so, and one for each rule: moment, trigger and reducer.
+    """Return one line for the treatment of tool outputs and one for each rule: hook, trigger and reducer.
 
-    Fields that are as usual are left out.
+    Fields at their default are left out.
     """
     pipeline = getattr(policy, "pipeline", None)
     truncation_line = (f"output: {format_stage(policy.truncation)}",) if isinstance(policy, TruncatingPolicy) else ()
@@ -81,7 +81,7 @@ def describe_stages(policy: object) -> tuple[str, ...]:
 
 
 def format_stage(value: object) -> str:
-    """A stage as its class and those of its fields that differ from their defaults; a summary format as its class."""
+    """Return a stage as its class name and the fields that differ from their defaults; a summary format as its class name."""
     if isinstance(value, SummaryFormat):
         return type(value).__name__
     if isinstance(value, Message):
@@ -100,30 +100,30 @@ def _format_argument(field: "Field[Any]", value: object) -> str:
 
 
 def resolve_default(field: "Field[Any]") -> object:
-    """The default of a field, `MISSING` where it must be given."""
+    """Return the default of a field, or `MISSING` if the field is required."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def list_config_fields(policy_class: type[Any]) -> "list[Field[Any]]":
-    """Return the fields that configure a policy; those that presets share come last."""
+    """Return the fields that configure a policy: its threshold first, and fields that presets share last."""
     shared_bases = [base for base in policy_class.__mro__ if base.__module__ == Preset.__module__]
     ranks = {name: rank for rank, base in enumerate(shared_bases, start=1) for name in inspect.get_annotations(base)}
     config_fields = [field for field in fields(policy_class) if field.init and field.name not in NON_CONFIG_FIELDS]
-    return sorted(config_fields, key=lambda field: ranks.get(field.name, 0))
+    return sorted(config_fields, key=lambda field: -1 if field.name == "threshold" else ranks.get(field.name, 0))
 
 
 def list_defaults(policy_class: type[Any]) -> dict[str, object]:
-    """The constants of a preset and what they are if nothing is said."""
+    """Return the default of each field that configures a policy."""
     return {field.name: resolve_default(field) for field in list_config_fields(policy_class)}
 
 
 def extract_description(policy_class: type[Any]) -> str:
-    """What a policy does: the first paragraph of its description, without its source; empty = it has none."""
+    """Return the first paragraph of a policy's docstring without its source; empty if there is no docstring."""
     first = (inspect.getdoc(policy_class) or "").split("\n\n", 1)[0]
     return " ".join(first.partition("Source:")[0].split())
 
 
 def extract_source(policy_class: type[Any]) -> str:
-    """Where a policy comes from: the sentence of its description that begins with `Source:`; empty = it tells none."""
+    """Return the source that a policy's docstring names behind `Source:`; empty if it names none."""
     match = re.search(r"Source:\s+(.+?)(?:\.(?=\s+[A-Z])|\.?\Z)", inspect.getdoc(policy_class) or "", re.DOTALL)
     return " ".join(match[1].split()) if match else ""

@@ -1,11 +1,11 @@
-"""Whether a policy can do anything at all with a budget: what cannot be is refused before a session starts.
+"""Feasibility of a policy in a budget: a policy that could never do anything is refused before a session starts.
 
-A policy that keeps as much as its threshold finds nothing to do when it is due, and works far above the threshold that it is
-named for if it works at all. In a window smaller than its constants were made for this is easily overlooked. What is done when
-the provider refuses a prompt is no answer to that: by then the threshold has been passed without effect.
+A policy that retains as much as its threshold finds nothing to do when it is triggered. In a window smaller than the one its
+constants were made for, this is easily overlooked. Rules for an overflow do not count, because by then the threshold has been
+passed without effect.
 
-Compared is like with like: tokens with tokens, messages with messages. A rule that is due by one and keeps by the other may
-always find something, and so may one whose stages are not known here.
+Only like amounts are compared: tokens with tokens, messages with messages. A rule that is triggered by one unit and retains by
+another may always find something, and so may a rule with unknown stages.
 """
 
 import math
@@ -23,27 +23,30 @@ from harness.protocols import Policy
 from harness.tokens import Budget, Window
 
 UNBOUNDED_WINDOW = Window(tokens=2**31, source="configuration")
+"""Window that is larger than any threshold."""
 
 SHARE_FIELDS = frozenset({"keep_share", "preserve"})
-"""Fields that hold how much is kept, as a share."""
+"""Fields that hold the retained amount as a share."""
 
 
 class _Conflict(NamedTuple):
-    """A rule that finds nothing when it is due."""
+    """Amounts of a rule that finds nothing to do when it is due."""
 
     kept_amount: Amount
     due_amount: Amount
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
-    """Refuse a policy all of whose rules keep at least as much as makes them due, those after an overflow aside.
+    """Raise UsageError if every rule of a policy retains at least as much as makes the rule due.
+
+    Rules for an overflow do not count.
 
     Args:
-        policy: as it will run; one that is no pipeline of stages is not looked into.
-        budget: that it made of the window.
+        policy: Policy as it will run; a policy without a pipeline of stages is not checked.
+        budget: Budget that the policy computed for the window.
 
     Raises:
-        UsageError: names what is kept, what makes it due and how that came to be.
+        UsageError: names the retained amount, the amount that makes the rule due, and the rule of the budget.
     """
     results = [_find_conflict(rule, budget) for rule in _list_rules(policy)]
     conflicts = [one for one in results if one is not None]
@@ -59,14 +62,14 @@ def check_feasible(policy: object, budget: Budget) -> None:
 
 
 def has_unknown_threshold(policy: Policy, window: Window) -> bool:
-    """Whether a policy that has a threshold in a known window has none in this one, since it is not known (S2.8)."""
+    """Return whether a policy has a threshold in known windows but none in this one, because the window is unknown."""
     return policy.budget(window).threshold_tokens is None and policy.budget(UNBOUNDED_WINDOW).threshold_tokens is not None
 
 
 def explain_never_due(policy: object, budget: Budget) -> str:
-    """Why nothing makes a policy act in a window, an overflow aside; empty = something may, or the window is not known.
+    """Return why nothing triggers a policy in a window before an overflow; empty if something may, or if the window is unknown.
 
-    It is no mistake to put a policy with constants of its own into a small window, but whoever does should know.
+    A policy with constants for a larger window may be used in a small one on purpose, so this is a warning and not an error.
     """
     window, rules = budget.window_tokens, _list_rules(policy)
     smallest_views = [_find_smallest_view(rule, budget) for rule in rules]
@@ -84,10 +87,10 @@ def _list_rules(policy: object) -> tuple[Rule, ...]:
 
 
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
-    """Why a rule finds nothing when it is due; None = it may find something.
+    """Return the amounts of a rule that finds nothing to do when it is due, or None if it may find something.
 
-    More tokens than the threshold are in no view that it is named for, whatever else makes it due. A quiet rule just waits
-    until it finds something, in tokens no longer than the window goes.
+    No view holds more tokens than the threshold when the rule becomes due, whatever else triggers the rule. A quiet rule waits
+    until it finds something, in tokens at most up to the window.
     """
     due_amounts, kept_amounts = state_due(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
@@ -102,7 +105,7 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
 
 
 def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
-    """What a rule keeps at the least, by unit; `all` = everything, where nothing else is kept."""
+    """Return the smallest amount that a rule retains, by unit; `all` stands for a rule that retains everything."""
     smallest_by_unit: dict[Unit, Amount] = {}
     for amount in _list_kept_amounts(rule.reducer, budget):
         if amount.size < smallest_by_unit.get(amount.unit, ALL_KEPT).size:
@@ -115,7 +118,7 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
 
 
 def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
-    """Yield what each stage of a reducer states to keep."""
+    """Yield the amount that each stage of a reducer states to retain."""
     if isinstance(part, Retaining):
         amount = part.state_kept(budget)
         if amount is not None:
@@ -126,9 +129,9 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 
 
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
-    """The smallest view that a rule does something with; None = it rests on nothing that is known here.
+    """Return the smallest view in which a rule has an effect, or None if that is unknown.
 
-    Of messages only more are told than a window has tokens: each has at least one.
+    A required number of messages counts only if it exceeds the tokens of the window, since every message has at least one token.
     """
     due, messages = state_due(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:
@@ -137,7 +140,7 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
 
 
 def _format_field_name(policy: object, kept: Amount, budget: Budget) -> str:
-    """The field that says so, if one does."""
+    """Return the name in parentheses of the policy's field that sets a retained amount; empty if there is no such field."""
     if not is_dataclass(policy):
         return ""
     named = (field.name for field in fields(policy) if _is_keep_field(field.name, getattr(policy, field.name), kept, budget))
@@ -149,4 +152,4 @@ def _is_keep_field(name: str, value: object, kept: Amount, budget: Budget) -> bo
         return value >= 1 if kept == ALL_KEPT else int(value * budget.window_tokens) == kept.size
     if not name.startswith(("keep", "protect")):
         return False
-    return value == kept.size or (kept.unit == "messages" and value == kept.size - 1)  # the system message is one more
+    return value == kept.size or (kept.unit == "messages" and value == kept.size - 1)  # the system message counts too

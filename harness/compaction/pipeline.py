@@ -1,7 +1,7 @@
-"""A preset is a pipeline: who counts, how the window is divided, and which rules are asked at which moment, in order.
+"""Pipelines and presets: a preset is a policy that consists of a token counter, a division of the window and a list of rules.
 
-A rule is a trigger and a reducer. Rules of one moment are tiers: the next one looks at the view as the one before would
-leave it, and what all of them propose becomes one plan, so that a view is edited, and a cached prefix lost, once.
+A rule is a trigger with a reducer. The rules of one hook are tiers: each rule sees the view as the rule before would leave it,
+and all proposals together become one plan. So the view is edited, and the cached prefix of the provider lost, only once.
 """
 
 from abc import ABC, abstractmethod
@@ -21,31 +21,36 @@ from harness.truncation import Truncation
 from harness.view import View
 
 AUTOMATIC_HOOKS: tuple[Hook, ...] = ("step", "turn", "overflow")
+"""Hooks at which rules run without a request of the user."""
 MANUAL_REASON = "asked for"
-"""The reason of a compaction that somebody wished."""
+"""Reason of a compaction that the user requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is done when."""
+    """Trigger with the reducer that runs when the trigger is due."""
 
     trigger: Trigger
     reducer: Reducer
     moment: Hook = "step"
+    """Hook at which the rule runs."""
     quiet: bool = False
-    """Whether finding nothing to do is as if it had not been due: no attempt, and no record of one."""
+    """Whether an empty proposal counts as if the trigger had not been due, so that no attempt is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """All that a policy does."""
+    """Behaviour of a policy: division of the window, rules and token counter."""
 
     division: Division
     rules: tuple[Rule, ...] = ()
     counter: Counter = DEFAULT_COUNTER
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
-        """What the rules of a moment propose together; None when none is due. Somebody's wish makes all of them due."""
+        """Return the joint proposal of all rules of a hook, or None if no rule is due.
+
+        A compaction that the user requests runs every rule of its hook, whether it is due or not.
+        """
         plan: Plan | None = None
         rules = self._select_rules(hook)
         for rule in rules:
@@ -62,16 +67,16 @@ class Pipeline:
         return plan
 
     def _select_rules(self, hook: Hook) -> list[Rule]:
-        """The rules of a moment; for somebody's wish those before a step or, of a policy that has none there, the next ones."""
+        """Return the rules of a hook; a manual compaction uses the first automatic hook for which the policy has rules."""
         if hook == "manual":
             hook = next((one for one in AUTOMATIC_HOOKS if any(rule.moment == one for rule in self.rules)), "step")
         return [rule for rule in self.rules if rule.moment == hook]
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Two plans as one, the second made for the view that the first leaves.
+    """Return two plans as one; the second plan was made for the view that the first plan leaves.
 
-    What the first replaces stays replaced where the second forgets it: so a summarizer is told of it.
+    An item that the first plan replaces stays replaced if the second plan evicts it, so the summarizer reads the replacement.
     """
     if second.is_empty:
         return first
@@ -94,7 +99,7 @@ class Range(NamedTuple):
 
     contains: Callable[[float], bool]
     requirement: str
-    """End of the message that refuses a value, such as `must be at least 1`."""
+    """End of the error message for a value outside the range, such as `must be at least 1`."""
 
 
 Positive: TypeAlias = Annotated[int, Range(lambda value: value >= 1, "must be at least 1")]
@@ -103,7 +108,7 @@ Share: TypeAlias = Annotated[float, Range(lambda value: 0 < value <= 1, "must be
 
 
 def check_ranges(policy: Any) -> None:
-    """Refuse a policy with a field outside its range.
+    """Raise UsageError for a policy with a field outside its range.
 
     Raises:
         UsageError: names the field, its value and its range.
@@ -117,7 +122,7 @@ def check_ranges(policy: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
-    """Return each field that has a range, also where the field may be None."""
+    """Return every field that has a range, by name, including fields that may be None."""
     hints = get_type_hints(policy_class, include_extras=True)
     return tuple(
         (name, extra)
@@ -130,10 +135,10 @@ def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Preset(StrictFields, ABC):
-    """What all presets have in common: a frozen dataclass says by `pipeline` what it does, and keeps `Policy` by that.
+    """Base of all policies of this package: a frozen dataclass whose property `pipeline` defines its behaviour.
 
-    A preset is its fields; the pipeline is made from them once and remembered. The shared fields stand in classes without slots
-    of their own, so that a preset can have several of them as its bases.
+    A preset is equal to another one with equal fields. The pipeline is built from the fields once and cached. Base classes with
+    shared fields have no slots of their own, so that a preset can inherit from several of them.
     """
 
     __slots__ = ()
@@ -141,21 +146,21 @@ class Preset(StrictFields, ABC):
     revision: ClassVar[int] = 0
     """Number of changes of this policy's behaviour since version 0.1; part of the ids of its trials from 1 on."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut to this before it is logged."""
+    """Maximum length of a tool output, in characters; a longer output is cut before it is logged."""
 
     def __new__(cls, *_: object, **values: object) -> Self:
-        """Refuse also values of another type than their field's, before any preset compares them."""
+        """Raise UsageError for values whose type differs from the type of their field, before the preset compares them."""
         preset = super().__new__(cls, **values)
         refuse_mistyped(cls, values)
         return preset
 
     def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
+        """Raise UsageError for values that no session could run with."""
         check_ranges(self)
         self.check_combination()
 
     def check_combination(self) -> None:
-        """Refuse fields that are in their ranges and contradict each other.
+        """Raise UsageError for fields that contradict each other although each one is in its range.
 
         Raises:
             UsageError: names the fields and what to change.
@@ -164,23 +169,23 @@ class Preset(StrictFields, ABC):
     @property
     @abstractmethod
     def pipeline(self) -> Pipeline:
-        """What this policy does, as a function of its fields."""
+        """Pipeline of the policy, as a function of its fields."""
 
     @property
     def truncation(self) -> Truncation:
-        """See `harness.protocols.TruncatingPolicy`."""
+        """Limits on the length of tool outputs; see `harness.protocols.TruncatingPolicy`."""
         return Truncation(max_characters=self.clip_characters)
 
     @property
     def counter(self) -> Counter:
-        """See `harness.protocols.Policy`."""
+        """Token counter of the policy; see `harness.protocols.Policy`."""
         return _build_pipeline(self).counter
 
     def budget(self, window: Window) -> Budget:
-        """See `harness.protocols.Policy`.
+        """Return the budget of a window; see `harness.protocols.Policy`.
 
         Raises:
-            UsageError: the policy's own window is larger than the model's, or the reserves leave nothing of it.
+            UsageError: `context_window` is larger than the model's window, or the reserves leave nothing of the window.
         """
         own: int | None = getattr(self, "context_window", None)
         if own is not None:
@@ -190,40 +195,44 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).division.compute_budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """See `harness.protocols.Policy`."""
+        """Return the plan of the policy for a view, or None if no rule is due; see `harness.protocols.Policy`."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizingPreset(Preset):
-    """A preset that has summaries written."""
+    """Base of presets that request summaries."""
 
     __slots__ = ()
 
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
+    """Name of the model that writes the summaries; `same` is the agent's own model."""
     summary_max_tokens: Positive = 4_096
-    """Output limit of a summary."""
+    """Maximum number of tokens in a summary."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdPreset(Preset):
-    """A preset that acts at a share of the window less three reserves, or at a number of tokens."""
+    """Base of presets that act at a share of the window less three reserves, or at a number of tokens."""
 
     __slots__ = ()
 
     threshold: Share = 0.8
-    """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
+    """Share of the window less its reserves that triggers compaction, above 0 and at most 1."""
     system_reserve_tokens: NonNegative = 2_000
+    """Tokens of the window reserved for the system prompt."""
     output_reserve_tokens: NonNegative = 4_000
+    """Tokens of the window reserved for the answer of the model."""
     safety_reserve_tokens: NonNegative = 5_000
+    """Tokens of the window reserved for errors of the token estimate."""
     trigger_tokens: Positive | None = None
-    """Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None = by the share."""
+    """Number of tokens that triggers compaction instead of `threshold`, but at most the window less its reserves; None uses
+    `threshold`."""
     context_window: Positive | None = None
-    """Overrides the model's window for this policy; None = the window of the model."""
+    """Window of the policy in tokens, at most the window of the model; None uses the window of the model."""
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
-        """Return the pipeline that runs a reducer once the threshold is reached."""
+        """Return the pipeline that runs a reducer when the threshold is reached."""
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,

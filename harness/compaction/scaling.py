@@ -1,9 +1,9 @@
-"""A policy that was made for one window, at work in another of the same geometry.
+"""Scaling of a policy's constants from the window they were made for to another window.
 
-A policy's constants in tokens, characters, lines and bytes belong to a window of some size. In a smaller one the same numbers
-are another policy: reserves that left nine tenths of a window leave nothing. Scaled by window / nominal they keep their
-proportion to it. Counts of messages and shares stay, and so do the two fields that are windows themselves: `context_window`,
-which is the window that the policy is scaled to, and `summarizer_input_tokens`, which is that of another model.
+Constants in tokens, characters, lines and bytes belong to a window of a certain size. In a smaller window the same numbers make a
+different policy: reserves that left nine tenths of a large window may leave nothing. Scaling multiplies the constants by window /
+nominal window. Counts of messages and shares stay as they are, and so do two fields that are windows themselves:
+`context_window`, to which the policy is scaled, and `summarizer_input_tokens`, the window of another model.
 """
 
 from collections.abc import Mapping
@@ -15,40 +15,40 @@ from harness.protocols import Policy
 from harness.tokens import Window
 
 SCALED_SUFFIXES = ("_tokens", "_characters", "_lines", "_bytes")
-"""A field whose name ends so, and which holds a whole number, is a constant of the window."""
+"""Endings of the names of fields that are scaled if they hold a whole number."""
 WINDOW_FIELDS = frozenset({"context_window", "summarizer_input_tokens"})
-"""Fields that are windows themselves."""
+"""Fields that are windows themselves and are not scaled."""
 
 P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedPolicy:
-    """A policy as it works in one window."""
+    """Policy with its constants scaled to a window."""
 
     policy: Policy
     scale: float = 1.0
-    """By which its constants were multiplied; 1 = they stand as configured."""
+    """Factor by which the constants were multiplied; 1 leaves them as configured."""
     nominal_window_tokens: int | None = None
-    """The window that they were made for; None = whatever window there is."""
+    """Window for which the constants were made, in tokens; None means that they were not scaled."""
 
     def describe_rule(self, rule: str) -> str:
-        """The rule of a budget, with how its numbers came to be."""
+        """Return the rule of a budget with a note about the scaled constants."""
         if self.nominal_window_tokens is None:
             return rule
         return f"{rule}; constants scaled by {self.scale:g}, from a nominal window of {self.nominal_window_tokens}"
 
 
 def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None) -> FittedPolicy:
-    """A policy in a window.
+    """Return a policy with its constants scaled to a window.
 
     Args:
-        policy: as configured.
-        window: of the agent's model; a policy's own `context_window` goes before it.
-        nominal_window_tokens: the window that the policy's constants were made for; None = they are not scaled.
+        policy: Policy as configured.
+        window: Window of the agent's model; the policy's own `context_window` takes precedence.
+        nominal_window_tokens: Window for which the policy's constants were made; None does not scale them.
 
     Raises:
-        UsageError: the window is not known, or the nominal one is no window.
+        UsageError: the window is unknown, or the nominal window is below 1 token.
     """
     if nominal_window_tokens is None:
         return FittedPolicy(policy=policy)
@@ -65,9 +65,10 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
 
 
 def scale_policy(policy: P, factor: float) -> P:
-    """A policy whose constants of the window are multiplied by a factor, to the nearest whole number and at least 1.
+    """Return a policy with its constants multiplied by a factor, rounded to whole numbers of at least 1.
 
-    What is 0, None or negative stays: it is a switch and no amount. Fields that are dataclasses are scaled likewise.
+    Values of 0, None or below are switches and not amounts, so these values stay. Fields that are dataclasses are scaled
+    likewise.
     """
     if not is_dataclass(policy) or isinstance(policy, type):
         return policy

@@ -1,7 +1,7 @@
-"""What is done with a view when something is due: forget, mask, summarize. Small values, from which presets are made.
+"""Stages from which presets are built: reducers that evict, mask or summarize items of a view.
 
-A reducer proposes; it neither asks a model nor changes anything. Each keeps the system message and leaves calls with their
-results; the guards of the compactor check it again for everybody.
+A reducer proposes a plan; it neither calls a model nor changes the view. Each reducer keeps the system message and keeps calls
+together with their results. The compactor checks both again for every policy.
 """
 
 import re
@@ -33,73 +33,79 @@ _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED, _WRIT
 
 
 class Reducer(Protocol):
-    """What is done when something is due. Pure."""
+    """Change of a view that a triggered policy proposes. Pure."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """The proposal; an empty plan, with the reason why, when there is nothing to do."""
+        """Return the proposed plan; a plan without changes gives the reason why there is nothing to do."""
         ...
 
 
 class Span(Protocol):
-    """Which items of a view go. Pure."""
+    """Selection of the items of a view to evict. Pure."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """They in view order, one stretch behind the system message, pairs whole; none = there is nothing to do."""
+        """Return the items to evict in view order.
+
+        The items form one contiguous stretch behind the system message, with calls and their results together.
+        """
         ...
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """State the minimum that stays; None = no number can be stated."""
+        """Return the smallest amount that the span retains, or None if no number can be given."""
         ...
 
 
 @runtime_checkable
 class Retaining(Protocol):
-    """A stage that states how much of a view it retains: every tail and span, and a reducer that has neither."""
+    """Stage that states how much of a view it retains: every tail, every span, and reducers that have neither."""
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """State the minimum that stays; None = no number can be stated."""
+        """Return the smallest amount that the stage retains, or None if no number can be given."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Middle:
-    """What lies between the kept head and the kept tail."""
+    """Span between a retained head and a retained tail."""
 
     tail: Tail
     head_messages: int = 1
-    """Messages at the beginning that stay, the system message among them."""
+    """Number of messages retained at the beginning, including the system message."""
     head_events: int = 0
-    """Events at the beginning that stay too; a message of several is kept whole. See `harness.view.events_of`."""
+    """Number of events retained at the beginning, in addition to `head_messages`; a message is retained whole. See
+    `harness.view.count_events`."""
     snap: Snap = SNAP_BACK
+    """Move of the end of the span to a legal cut."""
 
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Those between, pairs whole at both ends: a head that would end in a call takes its results along."""
+        """Return the items between head and tail; a head that would end in a call is extended by the results of that call."""
         start = Snap(direction="forward").find_legal_index(view.items, self._count_head_messages(view))
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `Span`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         kept = self.tail.state_kept(budget)
         return kept._replace(size=kept.size + max(1, self.head_messages)) if kept and kept.unit == "messages" else kept
 
 
 EVERYTHING = Middle(tail=LastMessages(count=0))
-"""All messages but the system message."""
+"""Span of all messages but the system message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """The middle goes."""
+    """Reducer that evicts a span."""
 
     middle: Span
+    """Span to evict."""
     keep_summaries: bool = False
-    """Whether summaries in the middle stay."""
+    """Whether summaries in the span are retained."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
         gone = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
         return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
@@ -107,39 +113,42 @@ class Forget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarize:
-    """The middle becomes a summary."""
+    """Reducer that replaces a span by a summary."""
 
     middle: Span
+    """Span to summarize."""
     format: SummaryFormat
+    """Format of the prompt and of the summary."""
     max_tokens: int
-    """Output limit that the summarizer is given."""
+    """Maximum number of output tokens of the summarizer."""
     max_input_tokens: int | None = None
-    """See `harness.plan.Slot`."""
+    """Maximum length of the summarizer's prompt in tokens; None applies only the limit of the summarizer itself."""
     role: Literal["system", "user", "assistant"] = "user"
+    """Role of the summary message."""
     former: Literal["apart", "among", "stays", "dropped"] = "apart"
-    """A former summary is given to the summarizer apart, as one message among the others, not at all while it stays in
-    view, or not at all and is lost."""
+    """Treatment of former summaries. `apart` passes them to the summarizer separately, `among` as messages like all others;
+    `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
     when_failed: Literal["skip", "forget"] = "skip"
-    """Whether the middle stays, or goes without a summary; former summaries stay then."""
+    """Result of a failed summary: `skip` leaves the view unchanged; `forget` evicts the span but retains former summaries."""
     least_share: float = 0.0
-    """Share of the view's messages that must go for it to be worth a call."""
+    """Minimum share of the messages in view that a summary must stand for; a smaller span is left unchanged."""
     in_events: bool = False
-    """Whether that share is one of events, see `harness.view.events_of`."""
+    """Whether `least_share` is a share of the events in view; see `harness.view.count_events`."""
     only_if_text: bool = False
-    """Whether nobody is asked where what goes is tool results and bare calls alone; it goes without a summary then."""
+    """Whether a span that holds only tool results and calls without text is evicted without a summary."""
     before: tuple[Message, ...] = ()
-    """See `harness.plan.Slot`; a marker of a compaction gets the number of the round."""
+    """Messages inserted directly before the summary; a compaction marker among them receives the number of the round."""
     behind: tuple[Message, ...] = ()
-    """See `harness.plan.Slot`."""
+    """Messages inserted directly behind the summary."""
     excerpt: Excerpt | None = None
-    """See `harness.plan.Slot`."""
+    """Selection of the messages that the summarizer reads; None passes all of them."""
     text_if_empty: str = ""
-    """See `harness.plan.Slot`."""
+    """Summary to insert, without asking the summarizer, where `excerpt` selects no message."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
-    """See `harness.plan.Slot`."""
+    """Retries, review and replacement text for the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
@@ -184,7 +193,10 @@ def _number_markers(message: Message, round_number: int) -> Message:
 
 
 def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
-    """The item behind which a summary goes: the one before the first that it stands for, or the last summary that stays."""
+    """Return the id of the item behind which a summary is inserted.
+
+    The anchor is the item before the first summarized one, or the last retained summary if that stands later.
+    """
     ids = [item.item_id for item in items]
     kept = [item for item in ids if item in stays]
     return max((ids[ids.index(first) - 1], *kept), key=ids.index)
@@ -192,42 +204,45 @@ def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """Old tool results become stubs; the calls stay.
+    """Reducer that replaces old tool results by stubs and retains the calls.
 
-    Newest results are protected by number, by tokens and by turns, each 0 = not at all; what is left is masked if that saves
-    enough.
+    The newest results are protected by number, by tokens and by turns; 0 disables a kind of protection. The remaining results are
+    masked if masking saves enough.
     """
 
     stub: str = "[Old tool result content cleared]"
-    """S3.2."""
+    """Text that replaces a masked result."""
     keep_results: int = 0
+    """Number of newest results that are protected."""
     keep_tokens: int = 0
-    """Newest tool output that is protected, in estimated tokens: masking begins with the result that exceeds it."""
+    """Estimated tokens of the newest tool output that are protected; masking begins with the result that exceeds this number."""
     keep_turns: int = 0
+    """Number of newest turns whose results are protected."""
     least_saved_tokens: int = 0
-    """Nothing is masked unless more than this would be saved; 0 = whatever is."""
+    """Savings that masking must exceed, in tokens; 0 masks whatever the savings are."""
     enough_tokens: int = 0
-    """Masking begins with the oldest result and ends when so much is saved, former masking included; 0 = all is masked."""
+    """Savings after which no further result is masked, in tokens, including those of earlier maskings; 0 masks all old results.
+    """
     exempt_tools: tuple[str, ...] = ()
-    """Shell patterns of the calls whose results stay: over the tool's name, or, where a pattern holds a blank, over the name
-    and the key argument (`execute_command git *`)."""
+    """Shell patterns of the calls whose results are never masked. A pattern with a space is matched against the tool name and the
+    key argument (`execute_command git *`), any other pattern against the tool name."""
     exempt_failures: bool = False
-    """Whether results that are errors or tell of an exit code other than 0 stay."""
+    """Whether results that are errors, or that report an exit code other than 0, are never masked."""
     least_characters: int = 0
-    """Shorter results stay, and count as exempt ones do."""
+    """Minimum length of a masked result in characters; shorter results are treated like exempt ones."""
     completed_only: bool = False
-    """Whether results with another status than `completed` stay."""
+    """Whether only results with the status `completed` are masked."""
     exempt_count: bool = False
-    """Whether results of exempt tools count among the newest that are kept."""
+    """Whether results of exempt tools count among the newest results that are protected."""
     clear_arguments: bool = False
-    """Whether the arguments of the masked calls are emptied too."""
+    """Whether the arguments of the masked calls are removed as well."""
     stop_at_summary: bool = False
-    """Whether what is older than the newest summary is left alone."""
+    """Whether results before the newest summary are left unchanged."""
     counter: Counter = DEFAULT_COUNTER
-    """By which is measured what is saved."""
+    """Token counter used to compute the savings."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
@@ -238,15 +253,18 @@ class Mask:
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
     def is_worthwhile(self, view: View) -> bool:
-        """Whether enough would be saved, all old results masked; the cost is that of what came since the last asking."""
+        """Return whether masking all old results would save enough.
+
+        The cost depends only on the items added since the last call.
+        """
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `Retaining`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
-        """Tokens of all old results, for `is_worthwhile`; None where arguments of calls go too, whose size is not counted."""
+        """Return the tokens of all old results, or None if `clear_arguments` is set, because arguments are not counted."""
         return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
 
     def _is_enough(self, tokens: int) -> bool:
@@ -256,18 +274,23 @@ class Mask:
         return with_output(result, self.stub)
 
     def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
-        """What the tally of old results tells; one for each mask, since masks differ in what they protect."""
+        """Return what a function reads from the tally of old results; every mask has a tally of its own."""
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
-        """Whether results stay for what they are or hold; `calls` are name and key argument of the calls by id."""
-        for part in item.message.parts:  # a loop, since a view has thousands of results
+        """Return whether all results of an item are exempt.
+
+        Args:
+            item: Tool message of the view.
+            calls: Name and key argument of each call, by call id.
+        """
+        for part in item.message.parts:  # a loop is faster than a generator, and a view has thousands of results
             if isinstance(part, ToolResult) and self.can_mask(part) and not self._must_stay(part, calls):
                 return False
         return True
 
     def can_mask(self, result: ToolResult) -> bool:
-        """Whether a result is long enough, and not masked yet."""
+        """Return whether a result is long enough and not masked yet."""
         return len(result.output) >= self.least_characters and result.output != self.stub
 
     def _must_stay(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
@@ -281,7 +304,7 @@ class Mask:
         return False
 
     def _select_enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
-        """As many of the oldest as save enough, and their tokens; none where all of them are too few."""
+        """Return the oldest results that together save enough, and their tokens; no results if all of them save too little."""
         if not self._is_enough(old.tokens):
             return (), old.tokens
         if self.enough_tokens == 0:
@@ -301,7 +324,7 @@ def compile_patterns(patterns: tuple[str, ...]) -> tuple[Callable[[str], object]
 
 
 class _OldResults:
-    """The tally of a mask: the tool messages that it does not protect, oldest first. See `harness.tally_cache`."""
+    """Tally of the tool messages that a mask does not protect, oldest first; see `harness.tally_cache`."""
 
     __slots__ = ("_calls", "_held_tokens", "_mask", "_protected", "_summaries", "_tells", "_turns", "chosen", "tokens")
 
@@ -310,22 +333,22 @@ class _OldResults:
         self._summaries = summaries if mask.stop_at_summary else frozenset()
         self._tells = any(" " in pattern for pattern in mask.exempt_tools)
         self._calls: dict[str, str] = {}
-        """Name and key argument of every call by its id, if a pattern looks at them."""
+        """Name and key argument of every call by its id, if an exempt pattern refers to arguments."""
         self._reset()
 
     def _reset(self) -> None:
         self.chosen: list[Item] = []
         self.tokens = 0
-        """Of these."""
+        """Estimated tokens of the chosen results."""
         self._protected: deque[tuple[Item, bool]] = deque()
-        """Results that are protected by number or by tokens, and whether they are exempt."""
+        """Results that are protected by number or by tokens, each with whether it is exempt."""
         self._held_tokens = 0
-        """Of these."""
+        """Estimated tokens of the protected results."""
         self._turns: deque[list[tuple[Item, bool]]] = deque([[]])
-        """Results of the newest turns, which do not even count."""
+        """Results of the newest turns, one list per turn; these results are protected and not counted."""
 
     def add(self, item: Item) -> None:
-        """See `harness.tally_cache.Tally`."""
+        """Add an item to the tally; see `harness.tally_cache.Tally`."""
         message, mask = item.message, self._mask
         if item.item_id in self._summaries:
             self._reset()
@@ -343,7 +366,7 @@ class _OldResults:
                 self._add_results(self._turns.popleft())
 
     def _add_results(self, results: Iterable[tuple[Item, bool]]) -> None:
-        """Take in results whose turn is over; those that they make too old are chosen."""
+        """Add the results of a finished turn, and choose the results that are no longer protected."""
         mask, protected = self._mask, self._protected
         for item, exempt in results:
             if exempt and not mask.exempt_count:
@@ -359,7 +382,10 @@ class _OldResults:
 
 
 def with_output(result: ToolResult, output: str) -> ToolResult:
-    """The result with another text; written slot by slot, since its constructor takes thrice as long and a view has thousands."""
+    """Return a tool result with another text.
+
+    The copy is written slot by slot: the constructor takes three times as long, and a view may have thousands of results.
+    """
     changed_result = object.__new__(ToolResult)
     _WRITE_CALL_ID(changed_result, result.call_id)
     _WRITE_NAME(changed_result, result.name)
@@ -371,13 +397,13 @@ def with_output(result: ToolResult, output: str) -> ToolResult:
 
 
 def replace_results(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
-    """The replacement of a tool message by one whose results are changed."""
+    """Return the replacement of a tool message with every result changed by a function."""
     parts = tuple([change(part) if isinstance(part, ToolResult) else part for part in item.message.parts])
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
 def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
-    """The replacement of a message by one in which these calls have no arguments."""
+    """Return the replacement of a message with the arguments of some calls removed."""
     parts = tuple(
         replace(part, arguments_json="{}") if isinstance(part, ToolCall) and part.call_id in call_ids else part
         for part in item.message.parts
@@ -386,7 +412,7 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
 
 
 def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
-    """The view as a plan without summaries would leave it: what the next stage looks at."""
+    """Return the view that a plan without summaries leaves, as the next stage sees it."""
     items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
     tokens = Estimated(sum([item.tokens for item in items]))
@@ -395,37 +421,37 @@ def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunable:
-    """A mask has enough to do. Where it has not, it is as if nothing had been due."""
+    """Trigger that is due when a mask would save enough; otherwise no attempt is recorded."""
 
     mask: Mask = field(repr=False)
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         if not self.mask.is_worthwhile(view):
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DueAmounts(smallest_view=Amount(self.mask.keep_tokens + self.mask.least_saved_tokens + 1, "tokens"))
 
 
 def is_from_user(view: View, index: int) -> bool:
-    """Whether a message of the view is the user's own, and no summary in that role."""
+    """Return whether a message in view was written by the user and is not a summary in the role of the user."""
     item = view.items[index]
     return item.message.role == "user" and item.item_id not in view.summaries
 
 
 def find_last_user_text(view: View) -> str:
-    """What the user said last: the newest in view, else the session's request."""
+    """Return the newest message of the user in view as text, or the first request of the session if there is none."""
     indexes = range(len(view.items) - 1, 0, -1)
     texts = (view.items[index].message.text for index in indexes if is_from_user(view, index))
     return next(texts, view.task.text if view.task else "")
 
 
 def find_answered_end(view: View) -> int:
-    """Index behind the last answer or result: what the user has said since is still to be answered."""
+    """Return the index behind the last answer or tool result; later messages of the user are still unanswered."""
     end = len(view.items)
     while end > 1 and is_from_user(view, end - 1):
         end -= 1
@@ -435,15 +461,15 @@ def find_answered_end(view: View) -> int:
 def make_split_slots(
     view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
 ) -> tuple[Slot, ...]:
-    """The slots for a history and for the beginning of a turn that a cut splits.
+    """Return the slots for a history and for the beginning of a turn that a cut splits.
 
     Args:
-        view: that the items are of.
-        before: the history, former summaries among it.
-        within: the beginning of the turn; none = no turn is split.
-        history: how the history is summed up; also the beginning of a turn before which there is nothing but former summaries.
-        beginning: how the beginning of a turn is summed up behind its history.
-        alone: how it is summed up where nothing at all lies before it.
+        view: View that the items belong to.
+        before: History before the turn, including former summaries.
+        within: Beginning of the turn; empty if the cut does not split a turn.
+        history: Slot for the history, also used if only former summaries precede the turn.
+        beginning: Slot for the beginning of the turn behind a summary of the history.
+        alone: Slot for the beginning of the turn if nothing precedes it.
     """
     if not within:
         chosen = [(history, before)]
@@ -455,7 +481,7 @@ def make_split_slots(
 
 
 def group_results(items: Sequence[Item]) -> list[list[Item]]:
-    """Items in groups, in order: neighbouring tool messages, which other systems send as one message, are one group."""
+    """Return the items in groups: neighbouring tool messages form one group, as other systems send them in one message."""
     groups: list[list[Item]] = []
     for item in items:
         if item.message.role == "tool" and groups and groups[-1][-1].message.role == "tool":
@@ -466,17 +492,17 @@ def group_results(items: Sequence[Item]) -> list[list[Item]]:
 
 
 class Block(NamedTuple):
-    """Items that only make sense together."""
+    """Items that must stay together."""
 
     items: tuple[Item, ...]
 
     @property
     def tokens(self) -> int:
-        """Of all its items."""
+        """Sum of the estimated tokens of all items."""
         return sum([item.tokens for item in self.items])
 
 
 def group_blocks(items: Sequence[Item]) -> list[Block]:
-    """Items in blocks, in order: tool messages stay with the message before them."""
+    """Return the items in blocks, in order; a tool message belongs to the block of the message before it."""
     starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
     return [Block(tuple(items[start:end])) for start, end in pairwise((*starts, len(items)))]

@@ -1,6 +1,6 @@
-"""Summary formats that several presets share, and what they ask around a summary.
+"""Summary formats and excerpts that several presets share.
 
-Lists of files are not left to the summarizer: they are read off the calls and carried from summary to summary.
+Lists of files are not left to the summarizer: they are read from the calls and carried on from summary to summary.
 """
 
 import re
@@ -19,7 +19,7 @@ WRITE_TOOLS = frozenset({"write_file"})
 
 
 def append_file_lists(text: str, request: SummaryRequest) -> str:
-    """A summary with the lists of files read and modified below it: those of the former one and what was called since."""
+    """Return a summary with the lists of read and modified files, from the former summary and from the calls since then."""
     body = re.sub(rf"<({READ_TAG}|{MODIFIED_TAG})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
     calls = [call for message in request.to_summarize for call in message.calls]
     modified_paths = {*extract_paths(MODIFIED_TAG, request.previous_summary), *_list_paths(calls, WRITE_TOOLS)}
@@ -29,7 +29,7 @@ def append_file_lists(text: str, request: SummaryRequest) -> str:
 
 
 def extract_paths(tag: str, text: str) -> list[str]:
-    """The paths of the lists of one kind in a summary; one of two parts may have two."""
+    """Return the paths in all lists of one kind in a summary; a summary of two parts may contain two such lists."""
     found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
     return [path for lines in found for path in lines.splitlines()]
 
@@ -42,42 +42,45 @@ def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[st
 
 
 def format_material(request: SummaryRequest) -> str:
-    """Return the former summary, if there is one, and the transcript of what is to be summarized, each under a heading."""
+    """Return the former summary, if there is one, and the transcript of the messages to summarize, each under a heading."""
     former = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
     return f"{former}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}"
 
 
 INSTRUCTION_OPENING = "Create a summary"
-"""How an instruction begins, so that a reader of the prompt knows where the material ends."""
+"""First words of an instruction; a scripted summarizer recognizes the end of the material by these words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """One instruction, the same each time but for a sentence about a former summary."""
+    """Format with one instruction that is the same in every round, except for a sentence about a former summary."""
 
     instruction: str
-    """Begins with `Create a summary`."""
+    """Instruction to the summarizer; it begins with `Create a summary`."""
     merge: str = ""
-    """Added to the instruction when a former summary is told apart."""
+    """Sentence added to the instruction if a former summary is passed separately."""
     heading: str = ""
-    """Before the answer, a line of its own."""
+    """Line above the summary in the view."""
     closing: str = ""
-    """Behind the answer, a line of its own."""
+    """Line below the summary in the view."""
     system: str = ""
-    """System message of the prompt; empty = none, but for the layout `session`."""
+    """System message of the prompt; if empty, the prompt has none, or in the layout `session` the session's own."""
     layout: Literal["transcript", "session", "system"] = "transcript"
-    """`transcript`: text and instruction in one user message. `session`: the session's own messages, then the instruction, so
-    that the prompt begins as the request before it did. `system`: text and instruction are the system message, and the user
-    asks for what it says."""
+    """Layout of the prompt.
+
+    * `transcript`: material and instruction in one user message.
+    * `session`: the messages of the session, then the instruction, so that the prompt begins like the request before it.
+    * `system`: material and instruction in the system message, followed by a user message that asks for the summary.
+    """
     files: bool = False
-    """Whether lists of the files that were read and modified are carried on below the answer."""
+    """Whether lists of the read and modified files are carried on below the summary."""
     most_characters: int | None = None
-    """A longer answer is cut; None = it is not."""
+    """Maximum length of the summary in characters; None sets no limit."""
     drops: str = ""
-    """Name of a tag that is taken out of the answer with all that is in it, e.g. a scratchpad."""
+    """Name of a tag whose content is removed from the answer, such as a scratchpad."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """The messages in the layout."""
+        """Return the prompt in the configured layout."""
         instruction = f"{self.instruction}\n{self.merge}" if self.merge and request.previous_summary else self.instruction
         if self.layout == "session":
             own = (system(self.system),) if self.system else (request.system,) if request.system else ()
@@ -89,7 +92,7 @@ class Brief:
         return (*((system(self.system),) if self.system else ()), user(prompt_text))
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The answer between the fixed texts."""
+        """Return the answer between heading and closing line."""
         body = remove_tag(self.drops, text) if self.drops else text.strip()
         body = truncate_text(body, self.most_characters) if self.most_characters is not None else body
         body = append_file_lists(body, request) if self.files else body
@@ -97,7 +100,7 @@ class Brief:
 
 
 def remove_tag(tag: str, text: str) -> str:
-    """A text without what stands between `<tag>` and `</tag>`; as it is if nothing else would be left."""
+    """Return a text without the content between `<tag>` and `</tag>`; return it unchanged if nothing else would be left."""
     before, opening, rest = text.partition(f"<{tag}>")
     _, ending, after = rest.partition(f"</{tag}>")
     left = f"{before}{after}".strip() if opening and ending else ""
@@ -106,17 +109,17 @@ def remove_tag(tag: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapTexts:
-    """Shows a summarizer the beginning of long texts only."""
+    """Excerpt that shows the summarizer only the beginning of long texts."""
 
     result_characters: int
-    """Of one tool result."""
+    """Maximum length of a tool result in characters."""
     text_characters: int | None = None
-    """Of any other text; None = whole."""
+    """Maximum length of any other text in characters; None sets no limit."""
     without: str = ""
-    """What the user says in a message that is not shown, e.g. the question that a former summary answered."""
+    """Text of a user message that is left out, such as the question that a former summary answered."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """See `harness.plan.Excerpt`."""
+        """Return the messages that the summarizer reads; see `harness.plan.Excerpt`."""
         shown = (message for message in messages if not (self.without and message == user(self.without)))
         return tuple(replace(message, parts=tuple(map(self._cap_part, message.parts))) for message in shown)
 
@@ -129,58 +132,58 @@ class CapTexts:
 
 
 def truncate_text(text: str, limit_characters: int) -> str:
-    """The first characters of a text, with a mark that says how many are left out."""
+    """Return the first characters of a text, with a mark that gives the number of characters left out."""
     gone = len(text) - limit_characters
     return text if gone <= 0 else f"{text[:limit_characters]}\n[... {gone} more characters]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantText:
-    """Always the same text. See `harness.plan.StandIn`."""
+    """Fixed text that replaces a failed summary; see `harness.plan.StandIn`."""
 
     words: str
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """The words."""
+        """Return the fixed text."""
         return self.words
 
 
 ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="empty")
-"""An answer without text is taken as the summary."""
+"""Procedure that accepts an answer without text as the summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """One instruction over the transcript; the answer stands under a heading."""
+    """Format with an instruction above the transcript, and a heading above the summary."""
 
     instruction: str
     heading: str
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """One user message."""
+        """Return one user message with the instruction, the material and the task."""
         asked = f"\n\nORIGINAL USER TASK:\n{request.task}" if request.task else ""
         return (user(f"{self.instruction}\n\n{format_material(request)}{asked}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The answer under the heading."""
+        """Return the answer under the heading."""
         return f"{self.heading}\n{text.strip()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sections:
-    """One instruction with the titles of the sections; the answer stands under an opening line."""
+    """Format that asks for named sections, and an opening line above the summary."""
 
     titles: tuple[str, ...]
-    """Of the sections, in order."""
+    """Titles of the sections, in order."""
     opening: str
-    """Stands above the answer in the view; tells the agent what it is reading."""
+    """Line above the summary that introduces it to the agent."""
     closing: str = ""
-    """Stands below it."""
+    """Line below the summary; empty adds none."""
     with_task: bool = False
-    """Whether the summarizer is given the user's request from the log, also where it is among the messages."""
+    """Whether the prompt contains the user's request from the log, even if that request is among the messages."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """One user message: the sections, the former summary if it is told apart, and the transcript."""
+        """Return one user message with the sections, a former summary that is passed separately, and the transcript."""
         titles = "\n".join(f"## {title}" for title in self.titles)
         heading = "PREVIOUS SUMMARY, to be brought up to date"
         former = f"\n\n{heading}:\n{request.previous_summary}" if request.previous_summary else ""
@@ -193,7 +196,7 @@ class Sections:
         return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The answer between opening and closing line."""
+        """Return the answer between opening and closing line."""
         return "\n\n".join(part for part in (self.opening, text.strip(), self.closing) if part)
 
 
@@ -229,12 +232,13 @@ CONSTRAINTS:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SixSections:
-    """Six sections under "Session Summary (Compaction Round N)". Prompt, heading and closing line are the seed's own: S0.6."""
+    """Format of this project's default design: six sections under the heading "Session Summary (Compaction Round N)"."""
 
     max_tokens: int = 800
+    """Maximum number of tokens that the prompt asks for."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """One user message with the former summary, the transcript and the original task."""
+        """Return one user message with the former summary, the transcript and the original task."""
         filled = _SIX_SECTIONS_PROMPT.format(
             previous=request.previous_summary or "None - this is the first compaction",
             messages=transcript.render(request.to_summarize),
@@ -244,7 +248,7 @@ class SixSections:
         return (user(filled),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The text under the heading with its round number, which replaces one that the summarizer wrote itself."""
+        """Return the answer under the heading with the round number; a heading that the summarizer wrote is removed."""
         body = text.strip()
         if body.startswith("## Session Summary"):
             body = body.partition("\n")[2].strip()

@@ -1,7 +1,7 @@
-"""When a policy acts, and how it divides a window. What a trigger costs does not grow with the view.
+"""Triggers, which decide when a policy acts, and divisions, which turn a window into a budget.
 
-A division turns a window into a budget once in a session; a trigger looks at view, budget and the last usage report before
-each step. Both are values, so that a preset can be read, compared and hashed.
+A division computes the budget of a session once. A trigger looks at the view, the budget and the last usage report before every
+step, at a cost that does not grow with the view. Both are values, so a preset can be read, compared and hashed.
 """
 
 import math
@@ -14,37 +14,45 @@ from harness.tokens import Budget, Usage, Window
 from harness.view import View, compute_context_usage
 
 Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
-"""How full the view is: the policy's own estimate of it; the tokens of the last call as the provider reported them, of its
-prompt alone or answer included; the latter and the estimate of what came after that answer (S2.10); the estimate, multiplied by
-what the report was of the estimate then, between 1 and 1.25; or the estimate of what the view would hold if nothing in it had
-been edited."""
+"""Measure of how full the view is, in tokens.
+
+* `estimate`: the policy's own estimate of the view.
+* `prompt`: the prompt of the last call, as reported by the provider.
+* `reported`: prompt and answer of the last call, as reported by the provider.
+* `reported-and-since`: `reported`, plus an estimate of the messages that followed.
+* `rescaled`: the estimate, multiplied by the ratio of report to estimate at the last call, between 1 and 1.25.
+* `unedited`: the estimate of the view as if no item had been edited.
+"""
 MAX_RESCALE_FACTOR = 1.25
+"""Upper limit of the factor that `rescaled` applies to the estimate."""
 
 
 Unit: TypeAlias = Literal["tokens", "messages", "requests and answers", "all"]
 
 
 class Amount(NamedTuple):
-    """A number of tokens or messages in a view."""
+    """Number of tokens or messages in a view."""
 
     size: float
-    """Infinite = all that there are."""
+    """Number of units; infinity stands for everything in the view."""
     unit: Unit
+    """Unit that `size` counts."""
 
     def __str__(self) -> str:
         return "everything" if self.unit == "all" else f"{int(self.size)} {self.unit}"
 
 
 ALL_KEPT = Amount(math.inf, "all")
+"""Amount of a stage that retains the whole view."""
 
 
 class DueAmounts(NamedTuple):
     """Amounts of a view that make a trigger due."""
 
     amounts: tuple[Amount, ...] = ()
-    """Each of them is enough; empty = the trigger is due for another reason, or never."""
+    """Amounts of which each one alone makes the trigger due; empty if the trigger depends on something else or is never due."""
     smallest_view: Amount | None = None
-    """Smallest view in which the trigger can be due; infinite = none, None = not known."""
+    """Smallest view in which the trigger can be due; infinite if there is no such view, None if the smallest view is unknown."""
 
     @property
     def is_never(self) -> bool:
@@ -53,32 +61,34 @@ class DueAmounts(NamedTuple):
 
 
 DUE_IN_ANY_VIEW = DueAmounts()
-"""Statement of a trigger that does not depend on an amount."""
+"""Amounts of a trigger that does not depend on the size of the view."""
 
 
 class Division(Protocol):
-    """How a window is divided. Pure, and a value."""
+    """Division of a window into reserves and the part that a policy may fill. Pure, and a value."""
 
     def __hash__(self) -> int: ...
 
     def compute_budget(self, window: Window) -> Budget:
-        """The budget of a window; 0 tokens = unknown, which turns a threshold off that depends on it (S2.8).
+        """Return the budget of a window.
+
+        A window of 0 tokens is unknown, which disables a threshold that depends on the window.
 
         Raises:
-            UsageError: nothing is left of the window.
+            UsageError: the reserves leave nothing of the window.
         """
         ...
 
 
 class Trigger(Protocol):
-    """When something is due. Pure; constant cost."""
+    """Condition under which a policy acts. Pure, at a constant cost."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """The reason in words and numbers, or None."""
+        """Return the reason in words and numbers if the trigger is due, or None."""
         ...
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """State which amounts of a view make the trigger due; `DUE_IN_ANY_VIEW` where it depends on none."""
+        """Return the amounts of a view that make the trigger due, or `DUE_IN_ANY_VIEW` if the trigger depends on no amount."""
         ...
 
 
@@ -98,15 +108,18 @@ def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserves:
-    """Tokens kept free of messages. Source and defaults: S0.4."""
+    """Tokens of the window that messages must not fill."""
 
     system_tokens: int = 2_000
+    """Tokens reserved for the system prompt."""
     output_tokens: int = 4_000
+    """Tokens reserved for the answer of the model."""
     safety_tokens: int = 5_000
+    """Tokens reserved for errors of the token estimate."""
 
     @property
     def total_tokens(self) -> int:
-        """All three together."""
+        """Sum of the three reserves."""
         return self.system_tokens + self.output_tokens + self.safety_tokens
 
 
@@ -115,15 +128,18 @@ NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfAvailable:
-    """Act at a share of the window less its reserves (S0.4: 128,000 -> 117,000 -> 93,600 at 0.8)."""
+    """Threshold at a share of the window less its reserves.
+
+    With the default reserves of 11,000 tokens, a share of 0.8 gives a threshold of 93,600 tokens in a window of 128,000.
+    """
 
     share: float
     reserves: Reserves = NO_RESERVES
     at_most_tokens: int | None = None
-    """The threshold is no higher than this, and just this where the window is unknown; None = as high as the share says."""
+    """Upper limit of the threshold in tokens, which is also the threshold in an unknown window; None sets no limit."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         if window.tokens == 0:
             return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens
@@ -138,12 +154,12 @@ class ShareOfAvailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowMinusReserve:
-    """Act when a reserve at the end of the window is touched."""
+    """Threshold at the window less one reserve."""
 
     reserve_tokens: int
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         threshold = subtract_reserves(window, self.reserve_tokens)
@@ -153,17 +169,17 @@ class WindowMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsableInput:
-    """Act when what the model can take as input is used up (S3.3)."""
+    """Threshold at the number of tokens that the model accepts as input."""
 
     max_output_tokens: int
-    """Configured; a model that can write less needs less."""
+    """Tokens reserved for the answer; a smaller output limit of the model takes precedence."""
     input_limit_tokens: int | None = None
-    """Of the model, apart from its window; None = it has none."""
+    """Input limit of the model where it differs from the window; None means that the model has no such limit."""
     input_reserve_tokens: int = 0
-    """Kept free of that limit, but no more than is kept free for an answer."""
+    """Tokens reserved within `input_limit_tokens`, at most the tokens reserved for the answer."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
@@ -179,36 +195,36 @@ class UsableInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTokens:
-    """Act at a number of tokens, whatever the window is."""
+    """Threshold at a fixed number of tokens, independent of the window."""
 
     tokens: int
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         rule = f"{self.tokens} tokens, fixed"
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=self.tokens, rule=rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoThreshold:
-    """No threshold in tokens: something else triggers, or nothing does."""
+    """Budget without a threshold in tokens, for policies with another trigger or none."""
 
     rule: str
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=None, rule=self.rule)
 
 
 def make_division(share: float | None, tokens: int | None, rule: str) -> Division:
-    """Act at a number of tokens or at a share of the window; without either, by the rule alone."""
+    """Return a division at a number of tokens, or at a share of the window; without either, one that has no threshold."""
     if tokens is not None:
         return FixedTokens(tokens=tokens)
     return NoThreshold(rule=rule) if share is None else ShareOfAvailable(share=share)
 
 
 def check_triggers(share: float | None, tokens: int | None, messages: int | None) -> None:
-    """Refuse two triggers in tokens, and a policy without a trigger.
+    """Raise UsageError for a policy with two triggers in tokens, or with no trigger at all.
 
     Raises:
         UsageError: names the fields.
@@ -220,13 +236,14 @@ def check_triggers(share: float | None, tokens: int | None, messages: int | None
 
 
 UNKNOWN_BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
+"""Budget of an unknown window, without a threshold."""
 
 
 def subtract_reserves(window: Window, reserved_tokens: int) -> int:
-    """Tokens of a window that reserves leave.
+    """Return the tokens of a window that the reserves leave.
 
     Raises:
-        UsageError: they leave none.
+        UsageError: the reserves leave nothing.
     """
     available = window.tokens - reserved_tokens
     if available <= 0:
@@ -239,14 +256,14 @@ def subtract_reserves(window: Window, reserved_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Full:
-    """The view has reached the budget's threshold, by some measure."""
+    """Trigger that is due when the view reaches the threshold of the budget."""
 
     measure: Measure = "estimate"
     above: bool = False
-    """Whether it must be above the threshold, not only at it."""
+    """Whether the view must exceed the threshold, not only reach it."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         if budget.threshold_tokens is None:
             return None
         tokens = measure_tokens(self.measure, view, usage)
@@ -255,7 +272,7 @@ class Full:
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
         amount = Amount(size, "tokens")
         return DueAmounts(amounts=() if size == math.inf else (amount,), smallest_view=amount)
@@ -263,47 +280,47 @@ class Full:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreThan:
-    """The view holds more than so many messages or events."""
+    """Trigger that is due when the view holds more than a number of messages or events."""
 
     count: int
     unit: Literal["messages", "events"] = "messages"
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         amount = Amount(self.count + 1, "messages")
         return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """At every asking."""
+    """Trigger that is due every time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         return "asked at every step"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """The first of several that is due."""
+    """Trigger that is due when at least one of several triggers is due; the reason is that of the first."""
 
     triggers: tuple[Trigger, ...]
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         statements = [state_due(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
@@ -315,22 +332,22 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Several at once."""
+    """Trigger that is due when all of several triggers are due."""
 
     triggers: tuple[Trigger, ...]
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         reasons = [trigger.check_due(view, budget, usage) for trigger in self.triggers]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DUE_IN_ANY_VIEW
 
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
-    """Tokens in view by a measure; without a report yet, the estimate."""
+    """Return the number of tokens in view by a measure; before the first usage report, return the estimate."""
     if measure == "unedited":
         return view.tokens + view.saved_tokens
     if measure == "estimate" or usage is None:
@@ -351,12 +368,12 @@ def _rescale_estimate(view: View, known: ContextUsage) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallestThreshold:
-    """The division with the smallest threshold."""
+    """Division with the smallest threshold among several divisions."""
 
     divisions: tuple[Division, ...]
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         budgets = [division.compute_budget(window) for division in self.divisions]
         return min(budgets, key=lambda budget: budget.threshold_tokens or 0)
 

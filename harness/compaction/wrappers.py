@@ -1,4 +1,4 @@
-"""Reducers around reducers: what is done besides, instead or only if. Each takes another's proposal and changes it."""
+"""Reducers that modify the proposal of another reducer: fallbacks, conditions and closing messages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,20 +13,21 @@ from harness.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:
-    """Return the number of messages below which a reducer states that it does nothing; 0 = it states none."""
+    """Return the number of messages below which a reducer does nothing; 0 if the reducer states no number."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFailure:
-    """Does something else when a summary of the first fails."""
+    """Reducer with a fallback for a failed summary."""
 
     first: Reducer
     then: Reducer
+    """Reducer that runs if a summary of `first` fails."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.first.reduce(view, budget, reason)
         if not plan.slots:
             return plan
@@ -36,17 +37,17 @@ class OnFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfSaves:
-    """Does nothing where a mask saves too little."""
+    """Mask that runs only if it saves enough tokens."""
 
     tokens: int
-    """At least so many."""
+    """Minimum savings in tokens."""
     reducer: Mask
     counter: Counter
-    """Of the policy."""
+    """Token counter of the policy."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
-        most = self.reducer.count_old_tokens(view) if self.tokens else None  # asked first: it costs nothing in a long view
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        most = self.reducer.count_old_tokens(view) if self.tokens else None  # checked first, because it is cheap in a long view
         if most is not None and most < self.tokens:
             return Plan(reason=f"{reason}, but at most {most} tokens would be saved, fewer than {self.tokens}")
         plan = self.reducer.reduce(view, budget, reason)
@@ -61,16 +62,16 @@ class IfSaves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfMessages:
-    """Does nothing where there are too few messages since the last summary, or in all."""
+    """Reducer that runs only if enough messages follow the last summary, or are in view without one."""
 
     count: int
-    """At least so many."""
+    """Minimum number of messages."""
     reducer: Reducer
     with_summary: bool = False
-    """Whether that summary counts too."""
+    """Whether the summary itself counts as a message."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         message_count = len(view.items) - 1
         if view.summaries:
             summary_index = [item.item_id for item in view.items].index(view.summaries[-1])
@@ -80,22 +81,22 @@ class IfMessages:
         return self.reducer.reduce(view, budget, reason)
 
     def count_required_messages(self) -> int:
-        """See `count_required_messages`."""
+        """Return the number of messages below which the reducer does nothing."""
         return max(self.count, count_required_messages(self.reducer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithClosingMessage:
-    """Puts a message of the user at the end of what another reducer's summary leaves."""
+    """Reducer that adds a user message at the end of the view after a summary."""
 
     reducer: Reducer
     text: str
-    """`{said}` in it becomes what the user said last, in view or not."""
+    """Text of the message; `{said}` is replaced by the last message of the user, whether it is in view or not."""
     when: Literal["always", "interrupted", "overflow"] = "always"
-    """`interrupted`: only where the view ends with the result of a tool."""
+    """Views to which the message is added; `interrupted` restricts it to views that end with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.reducer.reduce(view, budget, reason)
         last = view.items[-1]
         if not plan.slots or (self.when == "interrupted" and last.message.role != "tool"):

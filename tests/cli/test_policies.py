@@ -27,9 +27,8 @@ def test_the_list_says_what_acts_in_a_session_of_one_prompt(listed):
     assert re.search(r"sample +acts: \d+ compactions? in \d+ steps", listed["keep-last"])
     assert "acts never: it has no rule" in listed["none"]
     assert "Summarize(Middle(LastMessages(count=10)), SixSections" in listed["keep-last"]
-    assert "S0.4 to S0.6" in listed["keep-last"]
-    assert "fields    keep_last=10" in listed["keep-last"]
-    assert "threshold=0.8" in listed["keep-last"]
+    assert "this project's default design" in listed["keep-last"]
+    assert "threshold=0.8 keep_last=10" in listed["keep-last"]
 
 
 def test_a_policy_is_drawn_with_what_it_keeps_and_summarizes():

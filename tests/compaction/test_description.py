@@ -5,7 +5,6 @@ from typing import Literal
 
 import pytest
 
-from harness.compaction.cuts import LastMessages
 from harness.compaction.description import (
     Abilities,
     describe_stages,
@@ -18,12 +17,10 @@ from harness.compaction.pipeline import Pipeline, Preset
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.policies import PRESETS
-
-OURS = {"drop-all", "random"}
-"""Bounds, which nobody published."""
 
 
 class Stranger:
@@ -80,14 +77,14 @@ def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() ->
 
 def test_a_source_is_the_sentence_that_names_it_wherever_it_stands() -> None:
     assert extract_source(Odd) == "the second of two papers, sec. 3, v1.2; as told there"
-    assert extract_source(NoCompaction) == "S2.9"
-    assert extract_source(LastMessages) == "S0.5 (where its picture and its algorithm differ, the algorithm counts)"
+    assert extract_source(NoCompaction) == "this project, as the control of every comparison"
+    assert extract_source(SweAgent).startswith("SWE-agent 3ea751c0, `sweagent/agent/history_processors.py`")
     assert extract_source(Stranger) == ""
 
 
 def test_a_sentence_is_the_first_paragraph_without_the_source() -> None:
     assert extract_description(Odd) == "Does what it does, and then some."
-    assert extract_description(NoCompaction) == "Goes on until the provider refuses the prompt."
+    assert extract_description(NoCompaction) == "No compaction: the session goes on until the provider refuses the prompt."
 
 
 def test_defaults_are_the_fields_but_the_kind() -> None:
@@ -97,5 +94,5 @@ def test_defaults_are_the_fields_but_the_kind() -> None:
 @pytest.mark.parametrize("kind", PRESETS)
 def test_every_preset_says_in_a_sentence_what_it_does_and_where_it_comes_from(kind: str) -> None:
     assert extract_description(PRESETS[kind]).endswith((".", ")"))
-    assert bool(extract_source(PRESETS[kind])) == (kind not in OURS)
+    assert extract_source(PRESETS[kind])
     assert describe_stages(PRESETS[kind]())

@@ -1,6 +1,7 @@
-"""Bounds of what any policy can do without writing a word: keep nothing, keep what the lot says, keep what will be needed.
+"""Bounds of what any policy can achieve without summaries: retain nothing, random messages, or the messages needed later.
 
-All three act when `keep-last` does and fill the same budget, so that they can be compared with it and with each other.
+All three bounds are triggered like `keep-last` and fill the same budget, so they can be compared with that policy and with each
+other.
 """
 
 import hashlib
@@ -22,39 +23,41 @@ from harness.transcript import parse_arguments
 from harness.view import Item, View
 
 RECEIPT_CHARACTERS = 100
-"""Longest first line of a result in a receipt."""
+"""Maximum length in characters of the first line of a result in a receipt."""
 
 
 class RankedBlock(NamedTuple):
-    """A block as it would be kept."""
+    """Block with its rank among the candidates to retain."""
 
     rank: tuple[float, ...]
-    """Lower ones are kept first."""
+    """Rank of the block; blocks with lower ranks are retained first."""
     block: Block
-    """The items as they would stand in the view."""
+    """Items of the block as they would stand in the view."""
 
 
 class Ranking(Protocol):
-    """Says which blocks are kept first, and how. Pure."""
+    """Order in which blocks are retained. Pure."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """An offer for each candidate; None = not worth keeping."""
+        """Return a ranked block for each candidate, or None for a candidate that is not worth retaining."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retain:
-    """Keep the best blocks that fit a share of the threshold, forget the others.
+    """Reducer that retains the best blocks that fit a share of the threshold and evicts all others.
 
-    The system message and the newest block always stay and count; if they alone fill the share, all else goes.
+    The system message and the newest block are always retained and count. If these two fill the share, everything else is
+    evicted.
     """
 
     ranking: Ranking
+    """Order in which blocks are retained."""
     share: float
-    """Of the threshold, up to which the view is filled."""
+    """Share of the threshold up to which the view is filled."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         *candidates, newest = group_blocks(view.items[1:]) or [Block(())]
         room = int((budget.threshold_tokens or 0) * self.share) - newest.tokens - sum(item.tokens for item in view.items[:1])
         ranked_blocks = self.ranking.rank_blocks(view, candidates)
@@ -73,35 +76,38 @@ class Retain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomRanking:
-    """By lot. A block has one draw for its whole life, so at each compaction every block of the session had the same chance."""
+    """Random order: each block has one draw for the whole session, so every block has the same chance in each compaction."""
 
     seed: int
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """From (seed, the user's request, ids): ids alone would keep the same places in every session of an arm."""
+        """Return the blocks with ranks drawn from the seed, the user's request and the ids.
+
+        Ids alone would retain the same places in every session of an arm.
+        """
         request = view.task.text if view.task else ""
         salt = hashlib.sha256(f"{self.seed}/{request}".encode(errors="surrogatepass")).digest()
         return [RankedBlock((_draw_rank(salt, block.items[0].item_id),), block) for block in candidates]
 
 
 def _draw_rank(salt: bytes, item: ItemId) -> int:
-    """A digest, since seeding a generator for each block costs ten times as much."""
+    """Return a rank from a digest, because a generator seeded per block would take ten times as long."""
     return int.from_bytes(hashlib.sha256(b"%b/%d/%d" % (salt, *item)).digest()[:8])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRanking:
-    """By what is needed, as somebody knows who has seen the future: what cannot be got again first, and of that the soonest.
+    """Order by future need: first what cannot be obtained again, then what is needed soonest.
 
-    Of two that are needed alike, the shorter one is kept first. Of a call or result whose content is not needed, only the
-    receipt is kept: the call without its further arguments, and the first line of its result.
+    Of two equally needed blocks, the shorter one is retained first. If only the fact of a call is needed, a receipt is retained:
+    the call with its first argument, and the first line of the result.
     """
 
     oracle: Oracle
     counter: Counter
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """The most pressing need of the items of a block."""
+        """Return the blocks ranked by the most pressing need among their items."""
         needs = dict(zip((item.item_id for item in view.items), self.oracle.predict_needs(view.messages), strict=True))
         return [self._rank_block(block, [needs[item.item_id] for item in block.items]) for block in candidates]
 
@@ -119,7 +125,7 @@ class OracleRanking:
 
 
 def shorten_part(part: Part) -> Part:
-    """A part with what a receipt of its call is made from, and no more."""
+    """Return the receipt of a call or result; return any other part unchanged."""
     if isinstance(part, ToolResult):
         return replace(part, output=part.output.split("\n", 1)[0][:RECEIPT_CHARACTERS])
     if isinstance(part, ToolCall):
@@ -130,10 +136,10 @@ def shorten_part(part: Part) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class MissingRanking:
-    """Stands where foresight has not been given yet."""
+    """Placeholder for a ranking that needs an oracle."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Refuses.
+        """Raise UsageError.
 
         Raises:
             UsageError: always.
@@ -143,27 +149,57 @@ class MissingRanking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropAll(ThresholdPreset):
-    """Everything goes but the system message and the newest message: the lower bound.
+    """Eviction of everything but the system message and the newest message: the lower bound.
 
-    The newest message must stay, since no provider answers a conversation that is empty; if it is a tool result, the call that
-    it answers stays too, with all results of that call's message. The request goes like everything else.
+    Source: this project, as the lower bound of every comparison.
+
+    The newest message is retained because providers refuse an empty conversation. If the newest message is a tool result, its
+    call and all results of that call's message are retained too. The user's request is evicted like everything else.
+
+    Choose this policy as the lower bound of a comparison.
+
+    Attributes:
+        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        system_reserve_tokens: Tokens of the window reserved for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Tokens of the window reserved for the answer of the model. Default: `4_000`.
+        safety_reserve_tokens: Tokens of the window reserved for errors of the token estimate. Default: `5_000`.
+        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
+            reserves; None uses `threshold`. Default: `None`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     kind: Literal["drop-all"] = "drop-all"
 
     @property
     def pipeline(self) -> Pipeline:
-        """Forget all but the last message, its pair left whole."""
+        """Pipeline with one rule: evict all but the last message and its call."""
         return self.build_pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomRetention(ThresholdPreset):
-    """Keeps messages drawn by lot, whatever they say, up to a share of the threshold; system and newest message always stay.
+    """Retention of randomly drawn messages up to a share of the threshold, in addition to the system and the newest message.
+
+    Source: this project, as a baseline for policies that select messages.
+
+    Choose this policy as a baseline: a policy that selects messages by their content should do better.
 
     Attributes:
         keep_share: Share of the threshold up to which the view is filled, above 0 and at most 1. Default: `0.5`.
-        seed: Of the lots. Default: `0`.
+        seed: Seed of the random draws, at least 0. Default: `0`.
+        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        system_reserve_tokens: Tokens of the window reserved for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Tokens of the window reserved for the answer of the model. Default: `4_000`.
+        safety_reserve_tokens: Tokens of the window reserved for errors of the token estimate. Default: `5_000`.
+        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
+            reserves; None uses `threshold`. Default: `None`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     keep_share: Share = 0.5
@@ -172,25 +208,40 @@ class RandomRetention(ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Retain what is drawn."""
+        """Pipeline with one rule: retain randomly drawn blocks."""
         return self.build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRetention(ThresholdPreset):
-    """Keeps the messages that will be needed, known from the task's script: the upper bound of keeping messages.
+    """Retention of the messages that the task's script will need: the upper bound of retaining messages.
 
-    First those that hold something that cannot be got again, then the others, each by when they are needed next, up to a
-    share of the threshold; what is never needed again goes even where there is room. Where it only counts that something was
-    done, the receipt of the call stays: whole messages that show it would soon fill any budget. Source: RESEARCH 5.6, after
-    Belady 1966.
-    It bounds only where what one step needs fits the share in whole messages. `spec-api` has a step that needs seven readings of
-    its specification at once, 15,000 tokens of them, and a later one that needs more than the 21,768 that the reserves leave of
-    a window of 32,768: there it fetches one and loses another, for ever. In 49,152 tokens it succeeds.
-    It needs to be told the future by `with_oracle`; the experiment does that for tasks that have a script.
+    Source: the optimal replacement algorithm of Belady (1966), applied to messages.
+
+    Messages with content that cannot be obtained again come first, then all others, each by the step that needs them next, up to
+    a share of the threshold. Messages that are never needed again are evicted even if there is room. If only the fact of a call
+    is needed, its receipt is retained, because whole messages would soon fill any budget.
+
+    The bound holds only where the messages needed by one step fit the share. `spec-api` has a step that needs seven readings of
+    its specification at once (15,000 tokens), and a later step that needs more than the 21,768 tokens that the reserves leave of
+    a window of 32,768. With that window the agent keeps re-reading; with 49,152 tokens it succeeds.
+
+    The policy needs an oracle (`with_oracle`), which the runner provides for tasks that have a script.
+
+    Choose this policy as the upper bound of a comparison, with a scripted agent.
 
     Attributes:
         keep_share: Share of the threshold up to which the view is filled, above 0 and at most 1. Default: `0.5`.
+        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        system_reserve_tokens: Tokens of the window reserved for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Tokens of the window reserved for the answer of the model. Default: `4_000`.
+        safety_reserve_tokens: Tokens of the window reserved for errors of the token estimate. Default: `5_000`.
+        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
+            reserves; None uses `threshold`. Default: `None`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     keep_share: Share = 0.5
@@ -198,23 +249,22 @@ class OracleRetention(ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Without foresight it can divide a window but not plan."""
+        """Pipeline without an oracle, which can divide a window but cannot plan."""
         return self.build_ranked_pipeline(MissingRanking())
 
     def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:
-        """The pipeline with a ranking."""
+        """Return the pipeline with a ranking."""
         return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share))
 
     def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
-        """The same policy for one session whose future is known."""
+        """Return the policy with an oracle for one session."""
         return OraclePolicy(self, oracle)
 
 
 class OraclePolicy:
-    """An oracle that knows the future of one session. See `harness.protocols.Policy`."""
+    """Policy with an oracle for one session; see `harness.protocols.Policy`."""
 
     def __init__(self, policy: OracleRetention, oracle: Oracle) -> None:
-        """Join the two."""
         self._policy, self._pipeline = policy, policy.build_ranked_pipeline(OracleRanking(oracle=oracle, counter=policy.counter))
         self.kind, self.clip_characters = policy.kind, policy.clip_characters
 
@@ -223,13 +273,13 @@ class OraclePolicy:
 
     @property
     def counter(self) -> Counter:
-        """See `harness.protocols.Policy`."""
+        """Token counter of the policy; see `harness.protocols.Policy`."""
         return self._policy.counter
 
     def budget(self, window: Window) -> Budget:
-        """See `harness.protocols.Policy`."""
+        """Return the budget of a window; see `harness.protocols.Policy`."""
         return self._policy.budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """See `harness.protocols.Policy`."""
+        """Return the plan of the policy for a view, or None if no rule is due; see `harness.protocols.Policy`."""
         return self._pipeline.plan(view, budget, usage, hook)

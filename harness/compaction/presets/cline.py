@@ -1,4 +1,4 @@
-"""Cline, new and classic: summaries, digests that no model writes, and dropping half of the messages."""
+"""Policies of Cline, new and classic: a summary, a digest made without a model, and eviction of half of the messages."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -36,17 +36,19 @@ from harness.view import Item, View, apply_patch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTarget:
-    """How much a view may hold after a compaction, as shares of the trigger and of the longest input."""
+    """Maximum size of a view after a compaction, as shares of the threshold and of the longest input."""
 
     input_share: float
-    """Longest input, as a share of the window."""
+    """Longest input of the model, as a share of the window."""
     trigger_share: float
+    """Target as a share of the threshold."""
     long_share: float
-    """Of the longest input, in its place once there are `long_answers`."""
+    """Target as a share of the longest input, used once the view holds `long_answers`."""
     long_answers: int
+    """Number of answers from which on `long_share` applies."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
-        """The target in tokens."""
+        """Return the target in tokens."""
         answers = sum(item.message.role == "assistant" for item in view.items)
         if answers >= self.long_answers:
             return int(self.long_share * self.input_share * budget.window_tokens)
@@ -55,17 +57,18 @@ class SizeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeNewest:
-    """What lies before the newest tokens, and before the last message of the user unless that is the first message of all.
+    """Span before the newest tokens and before the last message of the user, unless that is the first message of all.
 
-    The newest tokens are no more than what the target leaves beside the system message. It ends at an answer or at a message
-    of the user.
+    The newest tokens are at most what the target leaves beside the system message. The span ends at an answer or at a message of
+    the user.
     """
 
     most_tokens: int
+    """Maximum number of newest tokens that are retained."""
     target: SizeTarget
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
+        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
@@ -78,21 +81,22 @@ class BeforeNewest:
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Span`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTable:
-    """Act at what a table allows for a window; where it has no row, at the larger of a share and of the window less a reserve."""
+    """Threshold from a table of windows; for other windows, the larger of a share and of the window less a reserve."""
 
     thresholds: tuple[tuple[int, int], ...]
     """Pairs of window and threshold, both in tokens."""
     share: float
+    """Threshold of other windows as a share of the window."""
     reserve_tokens: int
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
@@ -102,16 +106,17 @@ class WindowTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unless:
-    """Does something more unless the first has saved enough of the view's characters."""
+    """Reducer that adds a second proposal if the first one saves too little of the view's characters."""
 
     first: Reducer
     then: Reducer
     enough_share: float
+    """Share of the characters that the first reducer must save to make the second unnecessary."""
     counter: Counter
-    """Of the policy, for the view that the first leaves."""
+    """Token counter of the policy, for the view that the first proposal leaves."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.first.reduce(view, budget, reason)
         if plan.is_empty:
             return self.then.reduce(view, budget, reason)
@@ -124,6 +129,7 @@ class Unless:
 
 
 NOTICE_HEADING = "[Older messages were left out. What was done in them:]"
+"""First line of the notice about evicted messages."""
 
 
 COMMAND_TOOLS = frozenset({"execute_command"})
@@ -136,22 +142,27 @@ SAID_PREFIX = "said: "
 
 
 COMMAND_CHARACTERS = 100
+"""Maximum length in characters of a command in the notice."""
 
 
 SAID_CHARACTERS = 500
-"""Of one text in the notice; the source gives none, ours."""
+"""Maximum length in characters of an answer in the notice; this project's choice, since the source sets no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """Keeps every message of the user, the last plain answer to each but the last, and the newest messages that fit a target."""
+    """Reducer that replaces old messages by a notice with their files, commands and last answers, without a model.
+
+    It retains every message of the user, the last answer without calls in each turn but the last, and the newest messages that
+    fit a target.
+    """
 
     target: SizeTarget
     texts: int
-    """Answers that the notice repeats, newest ones."""
+    """Number of newest answers that the notice repeats."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         request_indexes = [index for index in range(1, len(view.items)) if is_from_user(view, index)]
         survivors = {
             0,
@@ -172,7 +183,7 @@ class Digest:
         return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
 
     def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
-        """The message with its notice, a former one brought up to date."""
+        """Return the message of the user with the notice appended, or with its former notice updated."""
         body, _, former = anchor.message.text.partition(f"\n\n{NOTICE_HEADING}\n")
         lines = [*former.splitlines(), *_format_notice_lines(gone)]
         answers = [line for line in lines if line.startswith(SAID_PREFIX)]
@@ -183,13 +194,13 @@ class Digest:
 
 
 def _find_last_plain_answer(items: Sequence[Item], start: int, end: int) -> tuple[int, ...]:
-    """Index of the last answer without calls between two places, if there is one."""
+    """Return the index of the last answer without calls between two places, as a tuple; empty if there is none."""
     plain = [index for index in range(start, end) if items[index].message.role == "assistant" and not items[index].message.calls]
     return tuple(plain[-1:])
 
 
 def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
-    """What a notice says of messages: files and commands by their calls, texts by their first line."""
+    """Yield the lines of a notice: files and commands from the calls, and the first line of each answer."""
     for item in gone:
         for call in item.message.calls:
             if label := LABELS.get(call.name):
@@ -199,7 +210,7 @@ def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
 
 
 def _describe_call(call: ToolCall) -> str:
-    """The path, with the lines if the call names them, or the beginning of the command."""
+    """Return the path of a call with its line range, or the beginning of its command."""
     key, given = transcript.find_key_argument(call), transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
         return key[:COMMAND_CHARACTERS]
@@ -209,20 +220,21 @@ def _describe_call(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetHalf:
-    """A share of the messages behind the first ones goes, an even number of them; a notice says so."""
+    """Reducer that evicts a share of the messages behind the first ones, in even numbers, and inserts a notice."""
 
     share: float
+    """Share of the messages to evict."""
     keep_first: int
-    """Messages behind the system message that stay."""
+    """Number of retained messages behind the system message."""
     excluded_messages: int
-    """Messages that the share is not taken of."""
+    """Number of messages that the share does not count."""
     notice: str
-    """`{count}` in it becomes the number of messages that went."""
+    """Text of the notice; `{count}` is replaced by the number of evicted messages."""
     place: Literal["behind", "in-answer"]
-    """Whether the notice is a message of the user behind the first ones, or stands in the first answer, once."""
+    """Place of the notice: a user message behind the first messages, or the text of the first answer, once."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         notices = {item.item_id for item in view.items if self._is_notice(item)}
         units = group_results([item for item in view.items[1:] if item.item_id not in notices])
         count = int(self.share * max(0, len(units) - self.excluded_messages)) // 2 * 2
@@ -259,12 +271,13 @@ class ForgetHalf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRereads:
-    """Of a file that was read several times only the newest reading stays; a note stands for the others."""
+    """Reducer that keeps only the newest reading of each file and replaces older readings by a note."""
 
     note: str
+    """Text that replaces an older reading."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         paths = {
             call.call_id: transcript.find_key_argument(call)
             for item in view.items
@@ -289,6 +302,7 @@ JSON_COUNTER = JsonCharacters(characters_of_token=3)
 
 
 NOTICE_TEXTS = 3
+"""Number of newest answers in the notice."""
 
 
 INSTRUCTION = """\
@@ -314,17 +328,18 @@ SUMMARY_HEADING = "Context summary of the earlier conversation:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClineSdk(Preset):
-    """What both modes of Cline share: trigger and target."""
+    """Base of the two modes of Cline, with their threshold and their target size."""
 
     threshold: Share = 0.9
-    """Share of the longest input at which the view is compacted, above 0 and at most 1."""
+    """Share of the longest input that triggers compaction, above 0 and at most 1."""
     input_share: Share = 0.9
-    """Longest input as a share of the window, where nothing else is known of the model."""
+    """Longest input of the model as a share of the window."""
     target_share: Share = 0.7
-    """What a view may hold afterwards, as a share of the threshold in tokens."""
+    """Target size of the view after compaction, as a share of the threshold."""
     long_target_share: Share = 0.5
-    """The same once there are `long_answers`, as a share of the longest input."""
+    """Target size as a share of the longest input, used once the view holds `long_answers`."""
     long_answers: Positive = 5
+    """Number of answers from which on `long_target_share` applies."""
 
     def _build_target(self) -> SizeTarget:
         return SizeTarget(
@@ -340,18 +355,30 @@ class _ClineSdk(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cline(_ClineSdk, SummarizingPreset):
-    """At 81 % of the window, what lies before the newest 20K tokens becomes a summary that is updated from round to round.
+    """Summary of everything before the newest 20K tokens, at 81 % of the window; each round updates the former summary.
 
-    Source: cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`; PEERS 2.8. The cut never lies behind the
-    user's last message, unless that is the first of all. When the summary fails, and after an overflow, the messages go without
-    one, and the digest of `cline-basic` tells of them. An empty summary changes nothing. Tool schemas do not count, since a
-    policy does not see them. The lists of files are not left to the summarizer.
+    Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`.
+
+    The cut never lies behind the user's last message, unless that is the first message of all. If the summary fails, and after an
+    overflow, the digest of `cline-basic` replaces the messages. An empty summary leaves the view unchanged. The lists of files
+    are read from the calls instead of being left to the summarizer. Different from the original, tool schemas do not count
+    towards the threshold, because a policy does not see them.
+
+    Choose this policy to compare with Cline, or for a summary with a digest as its fallback.
 
     Attributes:
-        keep_recent_tokens: Newest ones that stay at least, but no more than the target leaves. Default: `20_000`.
-        result_characters: Of each tool result that the summarizer is shown. Default: `2_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Default: `4_096`.
+        threshold: Share of the longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
+        input_share: Longest input of the model as a share of the window. Default: `0.9`.
+        target_share: Target size of the view after compaction, as a share of the threshold. Default: `0.7`.
+        long_target_share: Target size as a share of the longest input, used once the view holds `long_answers`. Default: `0.5`.
+        long_answers: Number of answers from which on `long_target_share` applies. Default: `5`.
+        keep_recent_tokens: Minimum number of newest tokens that are retained, at most what the target size leaves.
+            Default: `20_000`.
+        result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     keep_recent_tokens: Positive = 20_000
@@ -360,7 +387,7 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule before a step, and one after an overflow."""
+        """Pipeline with a rule before each step and a rule after an overflow."""
         target = self._build_target()
         summarize = Summarize(
             middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=target),
@@ -376,17 +403,30 @@ class Cline(_ClineSdk, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineBasic(_ClineSdk):
-    """At 81 % of the window, a notice with files, commands and last words stands for old messages; nobody is asked.
+    """Notice with files, commands and last answers in place of old messages, at 81 % of the window, without a model.
 
-    Source: cline 21cb8d25, mode `basic`; PEERS 2.8. All messages of the user stay, of older turns the last plain answer too, of
-    the last turn the newest messages that fit the target. The notice stands below the user's last message and is updated.
+    Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `basic`.
+
+    All messages of the user are retained, of older turns also the last answer without calls, and of the last turn the newest
+    messages that fit the target size. The notice stands below the user's last message and is updated in each round.
+
+    Choose this policy for compaction without a summarizer that still lists what was done.
+
+    Attributes:
+        threshold: Share of the longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
+        input_share: Longest input of the model as a share of the window. Default: `0.9`.
+        target_share: Target size of the view after compaction, as a share of the threshold. Default: `0.7`.
+        long_target_share: Target size as a share of the longest input, used once the view holds `long_answers`. Default: `0.5`.
+        long_answers: Number of answers from which on `long_target_share` applies. Default: `5`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     kind: Literal["cline-basic"] = "cline-basic"
 
     @property
     def pipeline(self) -> Pipeline:
-        """The same rule before a step and after an overflow."""
+        """Pipeline with the same reducer before each step and after an overflow."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         rules = (Rule(Full(), digest), Rule(Always(), digest, moment="overflow"))
         return Pipeline(self._build_division(), rules, counter=JSON_COUNTER)
@@ -394,20 +434,24 @@ class ClineBasic(_ClineSdk):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineClassic(Preset):
-    """When the last call reached what its table allows for the window, half of the messages go, without a summary.
+    """Eviction of half of the messages, without a summary, when the last call reaches the limit that a table sets for the window.
 
-    Source: cline 01cfde0d and 031561ea, `src/core/context/context-management`; PEERS 2.8. First a note takes the place of every
-    reading of a file but its newest; if that saves 30 % of the characters, nothing else is done. The first exchange stays, with
-    a notice in its answer. The original counts from behind that answer, whose results would go; here they stay with it, and one
-    message more at the end goes in their place. That three quarters go where half would still be too much can only be after a
-    change of the model, which a session here has not.
+    Source: Cline 01cfde0d and 031561ea, `src/core/context/context-management`.
+
+    First, a note replaces every reading of a file but the newest; if that saves 30 % of the characters, nothing else is done. The
+    first exchange is retained, with a notice in its answer. Different from the original, results of the first answer stay with
+    their calls, and one more message at the end is evicted instead. The original evicts three quarters where half is not enough
+    after a change of the model; a session here never changes its model.
+
+    Choose this policy to compare with Cline before its SDK, or for eviction without a summarizer.
 
     Attributes:
-        enough_share: Of the view's characters: if the notes save so much, no message goes. Default: `0.3`.
-        half_share: Of the messages behind the first exchange that go. Default: `0.5`.
-        spare_tokens: Kept free of a window that is not in the table, unless a fifth of it is less. Default: `40_000`.
-        spare_share: Default: `0.8`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        enough_share: Share of the view's characters that the notes must save to make eviction unnecessary. Default: `0.3`.
+        half_share: Share of the messages behind the first exchange that is evicted. Default: `0.5`.
+        spare_tokens: Tokens kept free of a window that is not in the table, unless `spare_share` leaves fewer. Default: `40_000`.
+        spare_share: Minimum threshold of a window that is not in the table, as a share of the window. Default: `0.8`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     enough_share: Share = 0.3
@@ -418,7 +462,7 @@ class ClineClassic(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: notes, and if they save too little, half."""
+        """Pipeline with one rule: insert notes, and evict half of the messages if the notes save too little."""
         half = ForgetHalf(
             share=self.half_share,
             keep_first=3,

@@ -1,4 +1,4 @@
-"""Codex CLI: the user's own messages stay, a hand-over tells the rest."""
+"""Policy of the Codex CLI: retain the user's own messages and replace everything else by a hand-over summary."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -17,36 +17,35 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutOldest:
-    """Leave out one more message at the beginning each time, a call together with its results.
-
-    See `harness.plan.PromptShortener`.
-    """
+    """Shortening that leaves out one more message at the beginning in each attempt, and with a call its results."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """What is left after so many messages have gone."""
+        """Return the messages without as many leading messages as the number of the attempt."""
         starts = [index for index, message in enumerate(messages) if message.role != "tool"]
         return messages[starts[attempt] :] if attempt < len(starts) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """The newest messages of the user stay up to a number of tokens, the one that crosses it is cut in its middle.
+    """Reducer that retains the newest messages of the user up to a number of tokens and summarizes everything else.
 
-    The summarizer is told everything, also what stays. What the user has said since the last answer is neither told nor counted.
+    The message that crosses the limit is cut in its middle. The summarizer reads everything, including the retained messages.
+    Messages of the user since the last answer are neither summarized nor counted.
     """
 
     most_tokens: int
-    """Of the user's messages; a cap, so a policy that hands over always finds something."""
+    """Maximum tokens of retained user messages."""
     format: SummaryFormat
+    """Format of the prompt and of the summary."""
     max_tokens: int
-    """Output limit that the summarizer is given."""
+    """Maximum number of output tokens of the summarizer."""
     counter: Counter
-    """Of the policy: the share of a message that stays is measured by it."""
+    """Token counter of the policy, used to cut a message."""
     procedure: SummaryProcedure
-    """See `harness.plan.Slot`."""
+    """Retries and replacement text for the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         end = find_answered_end(view)
         kept, change = self._select_kept(view, end)
         summarized_items = view.items[1:end]
@@ -80,7 +79,7 @@ class HandOver:
         return kept_items, ()
 
     def _cut_middle(self, item: Item, room: int) -> Replace:
-        """The message without so much of its middle that it fits."""
+        """Return the replacement of a message by one whose middle is cut so that the rest fits the room."""
 
         def cut_message(half: int) -> Message:
             return replace(item.message, parts=(Text(text=remove_middle(item.message.text, half)),))
@@ -91,7 +90,7 @@ class HandOver:
 
 
 def remove_middle(text: str, half: int) -> str:
-    """The first and the last characters of a text, and how many are left out between them."""
+    """Return the first and the last `half` characters of a text, with a mark that gives the number of characters left out."""
     return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[len(text) - half :]}"
 
 
@@ -108,22 +107,28 @@ SUMMARY_HEADING = "Another model began this task. It left the following hand-ove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codex(SummarizingPreset):
-    """At 90 % of the window everything but the newest 20K tokens of the user's messages becomes a hand-over.
+    """Hand-over summary of everything but the user's newest 20K tokens, at 90 % of the window.
 
-    Source: codex-rs in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction; PEERS 2.5. The summarizer gets the
-    session itself and one more message, so its prompt begins as the request before it did. A former hand-over is told again and
-    is no message of the user. A prompt that is too long loses its oldest message at each try. When the summary fails, the session
-    goes on as it is. An empty summary is replaced by a constant; the event says so. The instructions and the environment that the
-    original puts back before the last message of the user are the system message here, which never goes.
+    Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
+
+    The summarizer receives the messages of the session and one more message, so its prompt begins like the request before it. A
+    former hand-over is summarized again and does not count as a message of the user. A prompt that is too long loses its oldest
+    message in each attempt. If the summary fails, the view stays unchanged. An empty summary is replaced by a constant text, and
+    the event records that. Different from the original, instructions and environment are part of the system message, which always
+    stays.
+
+    Choose this policy to keep the user's words verbatim, or to compare with Codex.
 
     Attributes:
-        threshold: Share of the window at which the last call's tokens and what came since are compacted, above 0 and at most 1.
-            Default: `0.9`.
-        compact_at_tokens: An earlier point, in tokens; None = the share alone. A later one does not count. Default: `None`.
-        keep_user_tokens: Of the user's messages, newest first; the one that crosses it is cut in its middle. Default: `20_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none; ours. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        threshold: Share of the window that triggers compaction, by the tokens of the last call and an estimate of later messages,
+            above 0 and at most 1. Default: `0.9`.
+        compact_at_tokens: Earlier threshold in tokens; a later one has no effect, and None uses the share alone. Default: `None`.
+        keep_user_tokens: Maximum tokens of retained user messages, newest first; the message that crosses the limit is cut in its
+            middle. Default: `20_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     threshold: Share = 0.9
@@ -133,7 +138,7 @@ class Codex(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: hand over."""
+        """Pipeline with one rule: replace everything but the user's newest messages by a hand-over summary."""
         division: Division = ShareOfAvailable(share=self.threshold)
         if self.compact_at_tokens is not None:
             division = SmallestThreshold(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))

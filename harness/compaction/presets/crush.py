@@ -1,4 +1,4 @@
-"""crush: everything that has been answered becomes a summary."""
+"""Policy of crush: summarize everything that has been answered."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,28 +14,30 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredSpan:
-    """All but what the user has said since the last answer."""
+    """Span of all messages but the user's messages since the last answer."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
+        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
         return view.items[1 : find_answered_end(view)]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Span`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingTokens:
-    """Act when no more is left than a share of the window, or than a fixed number of tokens in a large one."""
+    """Threshold at which only a share of the window is left, or a fixed number of tokens in a large window."""
 
     share: float
+    """Share of a window that is not large."""
     large_tokens: int
+    """Number of tokens left of a large window."""
     large_window_tokens: int
-    """A window above this is a large one."""
+    """Size above which a window is large, in tokens."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)
@@ -61,20 +63,25 @@ CONTINUATION = "The session was interrupted because it grew too long. The user's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crush(SummarizingPreset):
-    """When 20K tokens are left of a window above 200K, or a fifth of a smaller one, everything answered becomes a summary.
+    """Summary of everything answered, when 20K tokens are left of a window above 200K, or a fifth of a smaller window.
 
-    Source: crush 37f36e93, `internal/agent/agent.go`; PEERS 2.19. The summarizer gets the session itself and one more message.
-    Where a turn was interrupted by it, the user's last words are put behind the summary in a sentence, which nests when that
-    happens again, as in the original. When the summary fails, the session goes on as it is; there the turn fails. An empty
-    summary has failed too. Lists of things to do are left out: no tool here keeps one.
+    Source: crush 37f36e93, `internal/agent/agent.go`.
+
+    The summarizer receives the messages of the session and one more message. If the compaction interrupts a turn, a sentence with
+    the user's last message follows the summary; in repeated compactions these sentences nest, as in the original. If the summary
+    fails or is empty, the view stays unchanged, while the original ends the turn. To-do lists are left out, because no tool here
+    keeps one.
+
+    Choose this policy for large windows that should be used almost completely, or to compare with crush.
 
     Attributes:
-        left_share: Of the window, that may be left at least; for windows that are not large. Default: `0.2`.
-        left_tokens: The same for large ones. Default: `20_000`.
-        large_window_tokens: A window above this is large. Default: `200_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none, and wants no limit; ours. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        left_share: Share of the window left when compaction is triggered, for windows that are not large. Default: `0.2`.
+        left_tokens: Tokens left when compaction is triggered, for large windows. Default: `20_000`.
+        large_window_tokens: Size above which a window is large, in tokens. Default: `200_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     left_share: Share = 0.2
@@ -84,7 +91,7 @@ class Crush(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: summarize all that is answered."""
+        """Pipeline with one rule: summarize everything that has been answered."""
         summary = Summarize(
             middle=AnsweredSpan(),
             format=Brief(instruction=INSTRUCTION, system=SYSTEM, layout="session"),

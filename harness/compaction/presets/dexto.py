@@ -1,4 +1,4 @@
-"""dexto: old results are cleared, then everything before the last turns becomes a summary."""
+"""Policy of dexto: clear old results, then summarize everything before the last turns."""
 
 import collections
 from dataclasses import dataclass
@@ -17,15 +17,17 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurnsOrShare:
-    """What lies before the last turns; where nothing does, all but the last share of the messages since the last summary."""
+    """Span before the last turns; if that is empty, all but the last share of the messages since the last summary."""
 
     turns: int
+    """Number of retained turns."""
     share: float
+    """Share of the messages since the last summary to retain, where the turns leave nothing to evict."""
     least_messages: int
-    """Of that share."""
+    """Minimum number of messages that `share` retains."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
+        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
         request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
@@ -36,34 +38,35 @@ class BeforeTurnsOrShare:
         return items[1:cut] if cut > first else ()
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Span`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCap:
-    """Divides no more of a window than a cap, and the cap where the window is not known."""
+    """Division of a window of limited size; the limit also applies to an unknown window."""
 
     tokens: int
+    """Maximum size of the window in tokens."""
     division: Division
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         within = 0 < window.tokens <= self.tokens
         return self.division.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsAndTools:
-    """What was asked and which tools were used, read off the messages. See `harness.plan.StandIn`."""
+    """List of the user's requests and of the tools used, in place of a failed summary; see `harness.plan.StandIn`."""
 
     request_characters: int = 200
-    """Of each request."""
+    """Maximum length of a request in characters."""
     requests: int = 5
-    """Newest ones that are repeated."""
+    """Maximum number of requests, newest ones."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """One line for each request, and one for the tools with their numbers of calls."""
+        """Return one line for each request, and one line for the tools with their numbers of calls."""
         request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
         newest = (" ".join(text.split()) for text in request_texts[-self.requests :])
         lines = [f"- asked: {truncate_text(text, self.request_characters)}" for text in newest]
@@ -82,27 +85,32 @@ Create a summary of the messages above. Answer in this form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dexto(SummarizingPreset):
-    """Above 90 % of the window old results are cleared; if that is not enough, all but the last 2 turns become a summary.
+    """Clearing of old results above 90 % of the window; if that is not enough, a summary of all but the last 2 turns.
 
-    Source: dexto ea2b1863, `packages/core/src/context/compaction`; PEERS 2.21. Where two turns are all there is, the last fifth
-    of the messages since the last summary stays, 3 at least; the original may part a call from its result there, here the cut
-    moves back. A former summary is neither told nor kept: what it held is lost, as in the original. When the summary fails, a
-    list of requests and tools takes its place. An empty summary has failed too.
+    Source: dexto ea2b1863, `packages/core/src/context/compaction`.
+
+    If two turns are all there is, the last fifth of the messages since the last summary is retained, at least 3 messages. The
+    original may separate a call from its result there; here the cut moves back. A former summary is evicted without being
+    summarized again, so its content is lost, as in the original. If the summary fails or is empty, a list of requests and tools
+    replaces it.
+
+    Choose this policy to compare with dexto, or for two tiers of which the cheap one comes first.
 
     Attributes:
-        threshold: Share of the window above which it is compacted, above 0 and at most 1. Default: `0.9`.
-        window_cap_tokens: The smaller of this and the model's window counts; None = the window of the model. Default: `None`.
-        protect_tokens: Newest tool output that stays. Default: `40_000`.
-        least_saved_tokens: Nothing is cleared unless more than this would be saved. Default: `20_000`.
-        keep_turns: Last turns that stay. Default: `2`.
-        keep_share: Of the messages since the last summary, where no turn lies before these. Default: `0.2`.
-        keep_least_messages: Of that share. Default: `3`.
-        least_messages: Fewer since the last summary are not summarized. Default: `5`.
-        text_characters: Of each message that the summarizer is shown. Default: `2_000`.
-        result_characters: Of each tool result that it is shown. Default: `500`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Default: `2_000`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
+        window_cap_tokens: Maximum size of the window in tokens; None uses the window of the model. Default: `None`.
+        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
+        least_saved_tokens: Savings in tokens that clearing must exceed. Default: `20_000`.
+        keep_turns: Number of last turns that are retained. Default: `2`.
+        keep_share: Share of the messages since the last summary to retain, where no turn precedes the last ones. Default: `0.2`.
+        keep_least_messages: Minimum number of messages that `keep_share` retains. Default: `3`.
+        least_messages: Minimum number of messages since the last summary to request another one. Default: `5`.
+        text_characters: Maximum length in characters of a message that the summarizer reads. Default: `2_000`.
+        result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `500`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `2_000`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     threshold: Share = 0.9
@@ -120,7 +128,7 @@ class Dexto(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Two tiers: clear, then summarize."""
+        """Pipeline with two tiers: clear old results, then summarize."""
         stretch = BeforeTurnsOrShare(turns=self.keep_turns, share=self.keep_share, least_messages=self.keep_least_messages)
         heading, closing = "<session_compaction>", "</session_compaction>"
         summary = Summarize(

@@ -1,7 +1,4 @@
-"""Gemini CLI: at half of the window the first 70 % become a snapshot, if the user said something after them.
-
-Beside it its masking of tool output, which saves old results apart.
-"""
+"""Policies of the Gemini CLI: a snapshot of the first 70 % at half of the window, and the masking of old tool output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,22 +18,23 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeUserMessage:
-    """The first share of the characters that were sent and answered, up to the next message of the user.
+    """Span of the first share of the characters, up to the next message of the user.
 
-    Without such a message behind that share: all of it where the last answer has no calls, else what lies before the user's
-    last message.
+    If no such message follows that share, the span covers everything answered where the last answer has no calls, and otherwise
+    everything before the user's last message.
     """
 
     keep_share: float
+    """Share of the characters to retain."""
     answers: bool = False
-    """Whether a place before an answer of the model will do as well."""
+    """Whether the span may also end before an answer of the model."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
+        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
         return view.items[1 : self._find_end(view.items)]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Span`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return ALL_KEPT if self.keep_share >= 1 else None
 
     def _find_end(self, items: Sequence[Item]) -> int:
@@ -58,21 +56,23 @@ class BeforeUserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipOldResults:
-    """Clips long results beyond the newest tokens of tool output, where another reducer leaves them in view.
+    """Reducer that adds the clipping of long results beyond the newest tool output to the proposal of another reducer.
 
-    Where the other one finds nothing to do, nothing is clipped either.
+    If the other reducer finds nothing to do, no result is clipped either.
     """
 
     reducer: Reducer
     protect_tokens: int
+    """Tokens of the newest tool output that are never clipped."""
     characters: int
-    """A longer result is clipped to this."""
+    """Maximum length of an older result in characters."""
     head_share: float
-    """Of these, from its beginning; the rest is from its end."""
+    """Share of these characters that is taken from the beginning of the result; the rest is taken from its end."""
     counter: Counter
+    """Token counter of the policy."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
@@ -101,34 +101,34 @@ class ClipOldResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """Asks the summarizer what its draft leaves out. See `harness.plan.Review`."""
+    """Review that asks the summarizer what its draft leaves out; see `harness.plan.Review`."""
 
     question: str
+    """Question about the draft."""
 
     def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
-        """The first prompt, the draft, the question."""
+        """Return the first prompt, the draft and the question."""
         return (*prompt, assistant(draft.text), user(self.question))
 
 
 POINTER_CHARACTERS = 300
-"""No pointer is longer, its preview left out."""
+"""Maximum length of a pointer in characters, without its preview."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
-    """What a mask takes out of view is saved; in its place stands how to read it, between both ends of the text.
+    """Reducer that saves the results selected by a mask and replaces each one by a pointer between both ends of its text.
 
-    A result must be longer than what stands in its place, or it would be offloaded again and again: so the mask is given
-    `least_characters`.
+    A result must be longer than its pointer, or it would be offloaded again and again; therefore the mask has a minimum length.
     """
 
     mask: Mask
-    """Which results go; its stub is not used."""
+    """Mask that selects the results; its stub is not used."""
     preview_characters: int = 0
-    """Of each end of the text that stay, at most; whole lines where the end has any."""
+    """Maximum length of either end of the text that is kept, in characters; whole lines where the end contains a line break."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.mask.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
@@ -141,7 +141,7 @@ class Offload:
         return replace(plan, reason=f"{plan.reason} into the saved outputs", replace=changes, texts_to_save=tuple(texts))
 
     def _insert_pointers(self, change: Replace, original: Message) -> Replace:
-        """The change of a mask with pointers in the place of its stubs; calls without arguments stay so."""
+        """Return the change of a mask with pointers in place of its stubs; cleared arguments of calls stay cleared."""
         parts = tuple(self._insert_pointer(old, new) for old, new in zip(original.parts, change.message.parts, strict=True))
         return replace(change, message=replace(change.message, parts=parts))
 
@@ -152,12 +152,12 @@ class Offload:
 
 
 def compute_least_characters(preview_characters: int) -> int:
-    """How long a text must be at the least to be longer than its pointer."""
+    """Return the minimum length in characters of a text that is longer than its pointer."""
     return 2 * preview_characters + POINTER_CHARACTERS
 
 
 def format_pointer(text: str, preview_characters: int) -> str:
-    """What stands in the place of a text that was offloaded: both its ends, what is gone, and where the whole is."""
+    """Return the replacement of an offloaded text: both ends, the number of characters between them, and where the whole is."""
     head, tail = text[:preview_characters], text[len(text) - preview_characters :]
     head, tail = head.rpartition("\n")[0] if "\n" in head else head, tail[tail.find("\n") + 1 :]
     gone = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"
@@ -190,27 +190,31 @@ ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiCli(SummarizingPreset):
-    """At 50 % of the window, the messages before the last 30 % of the characters become a snapshot, with an acknowledgement.
+    """Snapshot of everything before the last 30 % of the characters, with an acknowledgement, at 50 % of the window.
 
-    Source: gemini-cli 5411f113, `packages/core/src/context/chatCompressionService.ts`; PEERS 2.4. The cut stands at a message of
-    the user; in a session of a single request there is none but the first, so it never has an effect: every attempt is a no-op.
-    The *adapted* variant cuts before an answer of the model as well. Old results beyond 50K tokens are clipped where they are
-    longer than the limit of a result, which none is unless `clip_characters` is raised above it. When the summary fails, the
-    session goes on as it is. An empty summary has failed too. The summarizer is asked twice: for a draft, and what the draft
-    leaves out. It is shown the messages as they were, also where the original, for their length, shows it clipped ones. After an
-    attempt that made the view larger the original never asks again by itself; here the engine's guard waits, as for every
-    policy.
+    Source: Gemini CLI 5411f113, `packages/core/src/context/chatCompressionService.ts`.
+
+    The cut lies at a message of the user. In a session with a single request there is no such message behind the first, so every
+    attempt is a no-op; `adapted` also allows a cut before an answer of the model. The summarizer is asked twice: for a draft, and
+    for what the draft leaves out. Results beyond the newest 50K tokens of tool output are clipped, but none is that long unless
+    `clip_characters` is raised above `result_characters`. If the summary fails or is empty, the view stays unchanged. Different
+    from the original, the summarizer reads unclipped results, and after an attempt without effect the session pauses compaction
+    as for every policy instead of never trying again.
+
+    Choose this policy to compare with the Gemini CLI; set `adapted` for sessions with one request.
 
     Attributes:
-        adapted: Whether the cut may stand before an answer of the model. Default: `False`.
-        threshold: Share of the window that the last prompt must reach, above 0 and at most 1. Default: `0.5`.
-        keep_share: Share of the characters that stay, above 0 and at most 1. Default: `0.3`.
-        protect_tokens: Newest tool output that is never clipped. Default: `50_000`.
-        result_characters: A longer result beyond these is clipped to this: its first fifth and its last four fifths. Default:
-            `40_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none; ours. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        adapted: Whether the cut may also lie before an answer of the model. Default: `False`.
+        threshold: Share of the window that the last prompt must reach to trigger compaction, above 0 and at most 1.
+            Default: `0.5`.
+        keep_share: Share of the characters that is retained, above 0 and at most 1. Default: `0.3`.
+        protect_tokens: Tokens of the newest tool output that are never clipped. Default: `50_000`.
+        result_characters: Maximum length of an older result in characters: a fifth from its beginning and four fifths from its
+            end. Default: `40_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     adapted: bool = False
@@ -222,7 +226,7 @@ class GeminiCli(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: clip, then summarize."""
+        """Pipeline with one rule: clip old results and summarize."""
         summarize = Summarize(
             middle=BeforeUserMessage(keep_share=self.keep_share, answers=self.adapted),
             format=Brief(instruction=INSTRUCTION, drops="scratchpad"),
@@ -244,22 +248,28 @@ class GeminiCli(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiMasking(Preset):
-    """Beyond the newest 50,000 tokens of tool output, results are moved out of view and stay readable by tools, if 30,000 go.
+    """Offloading of tool results beyond the newest 50,000 tokens of tool output, once 30,000 tokens can be saved.
 
-    Source: gemini-cli 25137857, `packages/core/src/context/toolOutputMaskingService.ts`; PEERS "gemini tool-output masking". Of a
-    result stay both its ends and the name of the whole text, which the tools `read_output` and `search_output` read. It needs no
-    summarizer, and messages that are no results stay for ever. Different from the original, which writes files: results that are
-    hardly longer than what would stand in their place stay and do not count, there they count; results of the newest answer count
-    among those that are protected; of a command's output the same ends stay as of others, there ten lines of each; four tools are
-    exempt there, none of which is ours.
+    Source: Gemini CLI 25137857, `packages/core/src/context/toolOutputMaskingService.ts`.
+
+    Both ends of a result stay in view with the name of the saved text, which the tools `read_output` and `search_output` read. No
+    summarizer is needed, and messages other than results are never evicted. Different from the original: texts are not saved as
+    files; a result that is hardly longer than its pointer stays and does not count; results of the newest answer are protected;
+    both ends are cut alike for every tool, while the original keeps ten lines of each end of a command's output; and no tool is
+    exempt by default.
+
+    Choose this policy for long tool outputs that the agent should be able to read again.
 
     Attributes:
-        protect_tokens: Newest tool output that stays: moving begins with the result that exceeds it. Default: `50_000`.
-        prune_minimum_tokens: Nothing is moved unless at least so many tokens are. Default: `30_000`.
-        preview_characters: Of each end of a result that stay at most, in whole lines where the end has any. Default: `250`.
-        exempt_tools: Shell patterns of the calls whose results stay; see `harness.compaction.stages.Mask`. Default: `()`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9), and the whole is saved for the same tools.
-            Default: `10_000`.
+        protect_tokens: Tokens of the newest tool output that stay in view; offloading begins with the result that exceeds them.
+            Default: `50_000`.
+        prune_minimum_tokens: Minimum number of tokens to offload at a time. Default: `30_000`.
+        preview_characters: Maximum length of either end of a result that stays in view, in characters; whole lines where
+            possible. Default: `250`.
+        exempt_tools: Shell patterns of the calls whose results stay in view, matched as in `harness.compaction.stages.Mask`.
+            Default: `()`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is saved for the same tools and cut
+            before it is logged. Default: `10_000`.
     """
 
     protect_tokens: NonNegative = 50_000
@@ -270,12 +280,12 @@ class GeminiMasking(Preset):
 
     @property
     def truncation(self) -> Truncation:
-        """Long outputs are saved from the beginning."""
+        """Limits on the length of tool outputs; longer outputs are saved."""
         return Truncation(max_characters=self.clip_characters, saved=True)
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: move what is old, once there is enough of it."""
+        """Pipeline with one rule: offload old results once they are large enough."""
         counter = WeightedCharacters(other_tokens=1.5)
         mask = Mask(
             keep_tokens=self.protect_tokens,

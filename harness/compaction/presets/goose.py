@@ -1,4 +1,4 @@
-"""goose: the whole conversation becomes a summary, followed by a note of the assistant."""
+"""Policy of goose: summarize the whole conversation and add a note of the assistant."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,13 +14,13 @@ from harness.plan import SummaryProcedure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutResults:
-    """Leaves out a growing share of the tool results, from the middle outwards. See `harness.plan.PromptShortener`."""
+    """Shortening that leaves out a growing share of the tool results, from the middle outwards."""
 
     shares: tuple[float, ...]
-    """Of the results, by attempt."""
+    """Share of the results to leave out, by attempt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """The messages, results that are left out without their content."""
+        """Return the messages with a share of the results emptied; see `harness.plan.PromptShortener`."""
         results = [index for index, message in enumerate(messages) if message.role == "tool"]
         if attempt > len(self.shares) or not results:
             return ()
@@ -51,21 +51,25 @@ NOTE = "The conversation was compacted; I know it by the summary above. I go on 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goose(SummarizingPreset):
-    """Above 80 % of the window, looked at before each reply, everything becomes a summary and a note of the assistant's.
+    """Summary of the whole conversation and a note of the assistant, above 80 % of the window, before each turn.
 
-    Source: goose 006bd233, `crates/goose/src/context_mgmt/mod.rs`; PEERS 2.18. Within a turn it acts only after an overflow, so
-    in a session of a single request it comes late; the *adapted* variant looks before every step. There, and after an overflow,
-    the user's last words stand behind the note. The text to be summed up is part of the system prompt; where it is too long,
-    results are left out from the middle outwards. When the summary fails, the session goes on as it is. An empty summary has
-    failed too. Left out: summing up pairs of calls in the background, whose default differs between versions. A threshold of 1
-    turns the original's check off; here it stands for the whole window, and `none` for no compaction.
+    Source: goose 006bd233, `crates/goose/src/context_mgmt/mod.rs`.
+
+    Within a turn the policy acts only after an overflow, so it comes late in a session with a single request; `adapted` lets it
+    act before every step. In that case, and after an overflow, the user's last message follows the note. The material is part of
+    the system prompt; if it is too long, tool results are left out from the middle outwards. If the summary fails or is empty,
+    the view stays unchanged. Different from the original, pairs of calls are not summarized in the background, and a threshold of
+    1 stands for the whole window instead of turning compaction off.
+
+    Choose this policy for sessions with many short turns, or to compare with goose.
 
     Attributes:
-        adapted: Whether it looks within a turn too. Default: `False`.
-        threshold: Share of the window above which it is compacted, above 0 and at most 1. Default: `0.8`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none; ours. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        adapted: Whether the policy also acts within a turn, before every step. Default: `False`.
+        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.8`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     adapted: bool = False
@@ -74,7 +78,7 @@ class Goose(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule before a turn, adapted before a step, and one after an overflow."""
+        """Pipeline with a rule before each turn (or each step if `adapted`) and a rule after an overflow."""
         summary = Summarize(
             middle=EVERYTHING,
             format=Brief(instruction=INSTRUCTION, layout="system", files=True),

@@ -1,4 +1,4 @@
-"""The three ways to compact of Inspect: summarize, trim, edit. All act above a share of the window and keep the task's input."""
+"""Policies of Inspect: summarize, trim, or edit, above a share of the window; the task's input is always retained."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -15,14 +15,19 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """A reducer again and again, as one plan, until the view is no longer above its threshold or a pass has saved nothing."""
+    """Reducer that runs another one repeatedly, until the view no longer exceeds its threshold or a pass saves nothing.
+
+    The proposals of all passes become one plan.
+    """
 
     reducer: Reducer
+    """Reducer to run."""
     max_passes: int
+    """Maximum number of passes."""
     counter: Counter = DEFAULT_COUNTER
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty or plan.slots:
             return plan
@@ -50,21 +55,21 @@ CLOSING = "(Go on with the task from here.)"
 
 
 MAX_PASSES = 4
-"""The first one, and up to three more where the view is still above the threshold."""
+"""Maximum number of passes: the first one, and up to three more while the view exceeds the threshold."""
 
 
 INPUT_MESSAGES = 2
-"""Messages that always stay: the system message and the request."""
+"""Number of messages that are always retained: the system message and the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inspect(Preset):
-    """What the three share."""
+    """Base of the three policies of Inspect, with their threshold."""
 
     threshold: Share = 0.9
-    """Share of the window above which the view is compacted, above 0 and at most 1."""
+    """Share of the window that triggers compaction when it is exceeded, above 0 and at most 1."""
     context_window: Positive | None = None
-    """Overrides the model's window for this policy (S2.8); None = the window of the model."""
+    """Window of the policy in tokens, at most the window of the model; None uses the window of the model."""
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
@@ -73,24 +78,32 @@ class _Inspect(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectSummary(_Inspect, SummarizingPreset):
-    """Everything but the system message and the request becomes a user message with a summary.
+    """Summary of everything but the system message and the request, above 90 % of the window.
 
-    Source: inspect-ai 0.3.285 `model/_compaction/summary.py`; PEERS "Inspect AI" and 2.13. The former summary is one of the
-    messages that are summarized. Different from the original: where the view is still above the threshold it is neither
-    summarized again nor is the run ended; the last answer counts as it was reported, not as it is estimated; a prompt that is too
-    long for the summarizer does not have its longest outputs halved. When the summary fails, the session goes on as it is; there
-    the run ends. An empty summary is taken.
+    Source: Inspect AI 0.3.285, `model/_compaction/summary.py`.
+
+    The former summary is summarized again as one of the messages. An empty summary is accepted. If the summary fails, the view
+    stays unchanged, while the original ends the run. Also different from the original: a view that still exceeds the threshold is
+    not summarized again at once, the last answer counts as reported instead of as estimated, and a prompt that is too long for
+    the summarizer is not shortened.
+
+    Choose this policy to compare with Inspect, or for a summary that keeps the request verbatim.
 
     Attributes:
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
+        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     kind: Literal["inspect-summary"] = "inspect-summary"
 
     @property
     def pipeline(self) -> Pipeline:
-        """Nothing stays behind the request."""
+        """Pipeline that summarizes everything behind the request."""
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=0), head_messages=INPUT_MESSAGES),
             format=Sections(titles=SECTIONS, opening=OPENING, closing=CLOSING, with_task=True),
@@ -103,13 +116,21 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectTrim(_Inspect):
-    """The oldest fifth of what follows the request goes, up to four times until the view is below the threshold.
+    """Eviction of the oldest fifth of the messages behind the request, up to four times until the view fits the threshold.
 
-    Source: inspect-ai 0.3.285 `model/_compaction/trim.py`; PEERS "Inspect AI" and 2.13. Different from the original: the run goes
-    on where that is not enough; the last answer counts as it was reported.
+    Source: Inspect AI 0.3.285, `model/_compaction/trim.py`.
+
+    Different from the original, the session goes on if four passes are not enough, and the last answer counts as reported.
+
+    Choose this policy for eviction without a summarizer that keeps the request.
 
     Attributes:
-        preserve: Share of the messages behind the request that stays each time, at least 0 and at most 1. Default: `0.8`.
+        preserve: Share of the messages behind the request that each pass retains, at least 0 and at most 1. Default: `0.8`.
+        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     preserve: Annotated[float, Range(lambda value: 0 <= value <= 1, "must be at least 0 and at most 1")] = 0.8
@@ -117,7 +138,7 @@ class InspectTrim(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Forget; results that lose their call go with it."""
+        """Pipeline that evicts the oldest messages behind the request; results without a call are evicted too."""
         tail = LastShare(share=self.preserve, excluded_messages=INPUT_MESSAGES)
         middle = Middle(tail=tail, head_messages=INPUT_MESSAGES, snap=Snap(direction="forward"))
         return self._build_pipeline(Repeat(reducer=Forget(middle=middle), max_passes=MAX_PASSES))
@@ -125,16 +146,24 @@ class InspectTrim(_Inspect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectEdit(_Inspect):
-    """All but the newest tool results become stubs.
+    """Masking of all tool results but the newest 3, above 90 % of the window.
 
-    Source: inspect-ai 0.3.285 `model/_compaction/edit.py`; PEERS "Inspect AI" and 2.13. Different from the original: thinking is
-    never sent back here, so none is cleared; calls always stay where their results are cleared; the run goes on where clearing is
-    not enough; the last answer counts as it was reported.
+    Source: Inspect AI 0.3.285, `model/_compaction/edit.py`.
+
+    Different from the original, no thinking is cleared because none is sent back, calls stay when their results are masked, the
+    session goes on if masking is not enough, and the last answer counts as reported.
+
+    Choose this policy for masking that starts late, near the end of the window.
 
     Attributes:
-        keep_results: Newest tool results that stay, those of exempt tools aside. Default: `3`.
-        exempt_tools: Tools whose results are never cleared. Default: `()`.
-        stub: What stands in the place of a cleared result. Default: `'(Tool result removed)'`.
+        keep_results: Number of newest tool results that are retained, not counting those of exempt tools. Default: `3`.
+        exempt_tools: Names of tools whose results are never masked. Default: `()`.
+        stub: Text that replaces a masked result. Default: `'(Tool result removed)'`.
+        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     keep_results: NonNegative = 3
@@ -144,5 +173,5 @@ class InspectEdit(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Mask."""
+        """Pipeline that masks old tool results."""
         return self._build_pipeline(Mask(stub=self.stub, keep_results=self.keep_results, exempt_tools=self.exempt_tools))

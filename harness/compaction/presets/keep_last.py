@@ -1,4 +1,4 @@
-"""The policy of the first design document: summarize everything but the last few messages (S0)."""
+"""Policy of this project's default design: summarize everything but the last few messages."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,28 +11,39 @@ from harness.compaction.summary_formats import SixSections
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepLast(SummarizingPreset, ThresholdPreset):
-    """At a share of the available window, all but the last messages become one summary behind the system message.
+    """Summary of all but the last 10 messages, behind the system message, at 80 % of the window less its reserves.
 
-    Source: S0.4 to S0.6; every default is the seed's. The former summary is integrated into the new one, and the summarizer is
-    always given the user's request from the log. When nothing lies before the kept messages, nothing is done. When the summary
-    fails, the session goes on as it is (S0.9). An empty summary has failed too.
+    Source: this project's default design.
+
+    Each summary takes in the former one, and the summarizer always receives the user's request from the log. If nothing lies
+    before the retained messages, nothing is done. If the summary fails or is empty, the view stays unchanged.
+
+    Choose this policy as a starting point: it works in every session, and its fields vary threshold and depth independently.
 
     Attributes:
-        threshold: Share of the window less its reserves at which the view is compacted, above 0 and at most 1. Default: `0.8`.
-        keep_last: Messages at the end that stay verbatim, at least 1; more stay where a call would lose its results. Default:
-            `10`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Default: `800`.
-        summarizer_input_tokens: Longest prompt that the summarizer is given; of a longer one the oldest messages are left out,
-            and prompt and event say so. None = no limit; models on this machine (`local/...`) are given 4,000 tokens at most in
-            any case. It is the summarizer's own window and is not scaled with the agent's. Default: `None`.
-        system_reserve_tokens: Default: `2_000`.
-        output_reserve_tokens: Default: `4_000`.
-        safety_reserve_tokens: Default: `5_000`.
-        trigger_tokens: Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None =
-            by the share. Default: `None`.
-        context_window: Overrides the model's window for this policy (S2.8); None = the window of the model. Default: `None`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        keep_last: Number of messages retained at the end, at least 1; more where a call would lose its results. Default: `10`.
+        summarizer_input_tokens: Maximum length of the summarizer's prompt in tokens; the oldest messages of a longer prompt are
+            left out, as prompt and event record. None sets no limit, but local models (`local/...`) read at most 4,000 tokens.
+            The value is not scaled with the agent's window. Default: `None`.
+        system_reserve_tokens: Tokens of the window reserved for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Tokens of the window reserved for the answer of the model. Default: `4_000`.
+        safety_reserve_tokens: Tokens of the window reserved for errors of the token estimate. Default: `5_000`.
+        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
+            reserves; None uses `threshold`. Default: `None`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
+
+    Example:
+        >>> from harness import KeepLast
+        >>> from harness.tokens import Window
+        >>> policy = KeepLast(threshold=0.5, keep_last=6)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        10884
     """
 
     keep_last: Positive = 10
@@ -42,7 +53,7 @@ class KeepLast(SummarizingPreset, ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Everything between the system message and the last messages becomes one assistant summary."""
+        """Pipeline with one rule: replace all but the last messages by an assistant message with the summary."""
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=self.keep_last)),
             format=SixSections(max_tokens=self.summary_max_tokens),

@@ -1,4 +1,4 @@
-"""The middleware of LangChain and of its deepagents, and the clearing of tool uses that LangChain took from Anthropic's API."""
+"""Policies of LangChain and deepagents, and the clearing of tool uses that LangChain adopted from Anthropic's API."""
 
 import json
 import math
@@ -35,21 +35,25 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortenArguments:
-    """Of long texts among the arguments of certain calls before a tail, only the beginning stays, with a mark.
+    """Reducer that shortens long arguments of certain calls before a tail to their beginning and a mark.
 
-    Where no call in view is long, the cost is that of what came since the last asking; else that of the tail is added.
+    If no call in view is long, the cost depends only on the items added since the last call of this reducer; otherwise the cost
+    of the tail is added.
     """
 
     tail: Tail
+    """Tail whose calls stay unchanged."""
     tools: tuple[str, ...]
+    """Names of the tools whose calls are shortened."""
     characters: int
-    """A longer text is shortened."""
+    """Maximum length in characters of an argument that stays unchanged."""
     kept_characters: int
-    """To so many, before the mark."""
+    """Number of characters kept before the mark."""
     mark: str
+    """Text at the end of a shortened argument."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
         start = 0 if first is None else self.tail.find_start(view.items, budget)
         changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
@@ -57,7 +61,7 @@ class ShortenArguments:
         return Plan(reason=f"{reason}{outcome}", replace=tuple(changes))
 
     def shorten_item(self, item: Item) -> Replace | None:
-        """What becomes of a message; None where it has nothing long."""
+        """Return the replacement of a message with shortened arguments, or None if the message has no long argument."""
         if item.message.role != "assistant":
             return None
         parts = tuple(map(self._shorten_part, item.message.parts))
@@ -75,7 +79,7 @@ class ShortenArguments:
 
 
 class _LongCallTally:
-    """The tally of long calls: where the first one stands. See `harness.tally_cache`."""
+    """Tally with the index of the first long call; see `harness.tally_cache`."""
 
     __slots__ = ("_by", "_count", "first")
 
@@ -85,7 +89,7 @@ class _LongCallTally:
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
-        """See `harness.tally_cache.Tally`."""
+        """Add an item to the tally; see `harness.tally_cache.Tally`."""
         if self.first is None and self._by.shorten_item(item):
             self.first = self._count
         self._count += 1
@@ -93,35 +97,36 @@ class _LongCallTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOfWindow:
-    """As many messages as hold no more than a share of the window."""
+    """Tail of as many messages as fit a share of the window."""
 
     share: float
     least_messages: int = 1
-    """Messages that stay whatever they hold."""
+    """Minimum number of retained messages, whatever their length."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         tokens = max(1, int(budget.window_tokens * self.share))
         return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return Amount(int(self.share * budget.window_tokens), "tokens") if budget.window_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestFromUser:
-    """The newest messages that hold no more than so many tokens, from the first message of the user among them.
+    """Excerpt of the newest messages that fit a number of tokens, beginning at the first user message among them.
 
-    Where the message before them is the user's, its last lines are shown as far as there is room. Where no message of the user
-    is among the newest, nothing is shown.
+    If the message before them was written by the user, as many of its last lines as fit are added. If none of the newest messages
+    was written by the user, the excerpt is empty.
     """
 
     tokens: int
+    """Maximum number of tokens in the excerpt."""
     counter: Counter
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """See `harness.plan.Excerpt`."""
+        """Return the messages that the summarizer reads; see `harness.plan.Excerpt`."""
         start, room = len(messages), self.tokens
         while start and (held := self.counter.count(messages[start - 1])) <= room:
             start, room = start - 1, room - held
@@ -132,7 +137,7 @@ class NewestFromUser:
         return messages[start:]
 
     def _take_last_lines(self, message: Message, room: int) -> str:
-        """The last lines of a text that hold no more than so many tokens as a message."""
+        """Return the last lines of a message that fit a number of tokens."""
         lines = transcript.extract_text(message).split("\n")
         ends = ["\n".join(lines[len(lines) - count :]) for count in range(1, len(lines) + 1)]
         fitting = bisect_right(ends, room, key=lambda end: self.counter.count(user(end)))
@@ -141,15 +146,15 @@ class NewestFromUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMiddle:
-    """In a second attempt the two ends of what was told, by characters. See `harness.plan.PromptShortener`."""
+    """Shortening that keeps both ends of the transcript, measured in characters, for one second attempt."""
 
     share: float
-    """Of the characters that is told."""
+    """Share of the characters to keep."""
     head_share: float
-    """Of these, from the beginning; the others are from the end."""
+    """Share of the kept characters that is taken from the beginning; the rest is taken from the end."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Both ends as one message; no third attempt."""
+        """Return both ends of the transcript as one message; nothing after the first attempt."""
         text = transcript.render(messages)
         kept = int(self.share * len(text))
         head = int(self.head_share * kept)
@@ -172,26 +177,30 @@ TOO_LONG_SUMMARY = "(The conversation before this was too long to be summarized.
 
 
 SUMMARY_PROCEDURE = replace(ACCEPT_EMPTY, shorter=WithoutMiddle(share=0.5, head_share=0.25))
-"""How both ask: once more with half of it where all was too long; an answer without text is taken."""
+"""Procedure of both summaries: one more request with half of the transcript if the prompt is too long; an empty answer is
+accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharactersAndOverhead:
-    """Characters of text, role, calls and ids, divided and rounded up, and an overhead for each message.
+    """Token counter that divides the characters of text, role, calls and ids, and adds an overhead for each message.
 
-    Calls count as LangChain writes them down, a list of dictionaries; tool schemas do not count, since a policy does not see
-    them. Source: langchain-core 1.7.2 `messages/utils.py`, without the correction by a provider's report, which is a trigger's
-    measure here.
+    Source: langchain-core 1.7.2, `messages/utils.py`.
+
+    Calls count in LangChain's own notation, a list of dictionaries. Tool schemas do not count, because a policy does not see
+    them. The correction by a provider's report is left to the trigger.
     """
 
     characters_per_token: float = 4.0
+    """Characters per token."""
     overhead_tokens: int = 3
+    """Tokens added for each message."""
     with_system: bool = False
-    """Whether the system message counts; LangChain's own middleware is not given it."""
+    """Whether the system message counts; LangChain's own middleware does not receive it."""
     kind: Literal["characters-and-overhead"] = "characters-and-overhead"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message; of a system message 0 unless it counts."""
+        """Return the estimated tokens of one message; 0 for a system message unless it counts."""
         if message.role == "system" and not self.with_system:
             return Estimated(0)
         written = [
@@ -211,18 +220,18 @@ COUNTER_WITH_SYSTEM = CharactersAndOverhead(with_system=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClearToolUses(Preset):
-    """What both ways to clear tool uses share."""
+    """Base of the two policies that clear tool uses at a number of tokens."""
 
     trigger_tokens: Positive = 100_000
-    """Tokens above which results are cleared, counted as if nothing had been cleared yet."""
+    """Tokens above which results are cleared, counted as if no result had been cleared yet."""
     keep_results: NonNegative = 3
-    """Newest tool results that stay, those of exempt tools among them."""
+    """Number of newest tool results that are retained, including those of exempt tools."""
     clear_arguments: bool = False
-    """Whether the arguments of the cleared calls are emptied too."""
+    """Whether the arguments of the cleared calls are removed as well."""
     exempt_tools: tuple[str, ...] = ()
-    """Tools whose results are never cleared."""
+    """Names of tools whose results are never cleared."""
     stub: str = "[cleared]"
-    """What stands in the place of a cleared result."""
+    """Text that replaces a cleared result."""
 
     def _build_mask(self, counter: Counter, enough_tokens: int = 0) -> Mask:
         return Mask(
@@ -242,62 +251,73 @@ class _ClearToolUses(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangChainClear(_ClearToolUses):
-    """Above a number of tokens, all but the newest tool results become stubs.
+    """Clearing of all tool results but the newest 3, above 100,000 tokens.
 
-    Source: LangChain 1.4.7 `context_editing.py`, ClearToolUsesEdit and its defaults; PEERS "LangChain ContextEditing".
-    The original edits a copy of the whole history for each request; here the edit is an event and its result stays in view. Both
-    are the same as long as the trigger looks at what the view would hold unedited, which it does.
+    Source: LangChain 1.4.7, `context_editing.py`, ClearToolUsesEdit with its defaults.
+
+    The original edits a copy of the whole history for each request; here the edit is an event, and the cleared result stays in
+    view. Both are equivalent, because the trigger measures the view as if nothing had been cleared.
+
+    Choose this policy for long sessions with large tool outputs, without a summarizer.
 
     Attributes:
-        trigger_tokens: More than so many, counted as if nothing had been cleared yet. Default: `100_000`.
-        keep_results: Newest tool results that stay, those of exempt tools among them. Default: `3`.
-        enough_tokens: Once so many are saved, newer results stay (`clear_at_least` of the original); 0 = all but the kept are
-            cleared. Default: `0`.
-        clear_arguments: Whether the arguments of the cleared calls are emptied too. Default: `False`.
-        exempt_tools: Tools whose results are never cleared. Default: `()`.
-        stub: What stands in the place of a cleared result. Default: `'[cleared]'`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        trigger_tokens: Tokens above which results are cleared, counted as if no result had been cleared yet. Default: `100_000`.
+        keep_results: Number of newest tool results that are retained, including those of exempt tools. Default: `3`.
+        enough_tokens: Savings in tokens after which newer results are retained (`clear_at_least` of the original); 0 clears all
+            but the newest results. Default: `0`.
+        clear_arguments: Whether the arguments of the cleared calls are removed as well. Default: `False`.
+        exempt_tools: Names of tools whose results are never cleared. Default: `()`.
+        stub: Text that replaces a cleared result. Default: `'[cleared]'`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     enough_tokens: NonNegative = 0
     kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
 
     def check_combination(self) -> None:
-        """See `Preset`."""
+        """Raise UsageError for fields that contradict each other."""
         if self.enough_tokens and self.clear_arguments:
             raise UsageError(f"enough_tokens={self.enough_tokens!r} counts results alone; unset it or clear_arguments")
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: mask."""
+        """Pipeline with one rule: mask old tool results."""
         mask = self._build_mask(COUNTER, self.enough_tokens)
         return self._build_pipeline(mask, COUNTER, quiet=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangChainSummary(SummarizingPreset):
-    """Everything before the newest messages becomes a user message with a summary; the user's request goes with it.
+    """Summary of everything before the newest 20 messages, including the user's request, at 80 % of the window.
 
-    Source: LangChain 1.4.7 `summarization.py`; PEERS "LangChain SummarizationMiddleware" and 2.10. The original has no trigger
-    unless it is given one; 0.8 of the window is the example of its documentation. As by default it shows the summarizer only the
-    last 4,000 tokens from a message of the user on, it shows nothing at all of a long run without user messages: the summary is
-    then a fixed sentence and no model is asked. `trim_tokens=None` is the variant that shows all. Of the original's rescaling of
-    counts by a provider's report, the trigger has it and the trimming has not. What is too long for the summarizer is told once
-    more without its middle, half of it (of the original's second limit, 40 % of the summarizer's window, nothing is known here).
-    When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
+    Source: LangChain 1.4.7, `summarization.py`.
+
+    The original has no default trigger; 0.8 of the window is the example of its documentation. By default the summarizer reads
+    only the last 4,000 tokens, beginning at a message of the user. In a long run without user messages it therefore reads
+    nothing: the summary is then a fixed sentence, and no model is asked. `trim_tokens=None` passes all messages. The trigger
+    corrects the estimate by the provider's report like the original, the trimming does not. If the prompt is too long for the
+    summarizer, one more request without the middle half is made. If the summary fails, the view stays unchanged, while the
+    original ends the run. An empty summary is accepted.
+
+    Choose this policy to compare with LangChain agents; set `trim_tokens=None` for useful summaries of long runs.
 
     Attributes:
-        trigger_share: Share of the window at which the view is summarized, by the estimate or by the provider's last report; None
-            = not by it. Default: `0.8`.
-        trigger_tokens: The same as a number of tokens; only one of the two may be set. Default: `None`.
-        trigger_messages: Messages, the system message aside, at which it is summarized too. Default: `None`.
-        keep_messages: Newest messages that stay; more where a result would lose its call. Default: `20`.
-        keep_tokens: Instead of a number of messages: as many as hold no more than so many tokens, at least one. Default: `None`.
-        keep_share: Instead of both: as many as hold no more than a share of the window. Default: `None`.
-        trim_tokens: What of the messages the summarizer is shown, from their end; None = all. Default: `4_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        trigger_share: Share of the window that triggers compaction, by the estimate or by the provider's last report; None
+            disables this trigger. Default: `0.8`.
+        trigger_tokens: Number of tokens that triggers compaction; cannot be combined with `trigger_share`. Default: `None`.
+        trigger_messages: Number of messages, without the system message, above which compaction is triggered as well.
+            Default: `None`.
+        keep_messages: Number of newest messages that are retained; more where a result would lose its call. Default: `20`.
+        keep_tokens: Maximum tokens of the retained messages, at least one message, instead of `keep_messages`. Default: `None`.
+        keep_share: Maximum share of the window for the retained messages, instead of `keep_messages` and `keep_tokens`.
+            Default: `None`.
+        trim_tokens: Maximum tokens of the messages that the summarizer reads, newest ones; None passes all messages.
+            Default: `4_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     trigger_share: Share | None = 0.8
@@ -310,14 +330,14 @@ class LangChainSummary(SummarizingPreset):
     kind: Literal["langchain-summary"] = "langchain-summary"
 
     def check_combination(self) -> None:
-        """See `Preset`."""
+        """Raise UsageError for fields that contradict each other."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
         if self.keep_tokens is not None and self.keep_share is not None:
             raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share are two ways to keep; unset one")
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: summarize all but the tail."""
+        """Pipeline with one rule: summarize everything before the tail."""
         summarize = Summarize(
             middle=Middle(tail=self._tail),
             format=Sections(titles=SECTIONS, opening=OPENING),
@@ -347,25 +367,31 @@ class LangChainSummary(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepAgents(SummarizingPreset):
-    """At 85 % of the window long arguments of old calls are shortened; if that is not enough, all but 10 % becomes a summary.
+    """Shortening of long arguments of old calls, at 85 % of the window, and if that is not enough, a summary of all but 10 %.
 
-    Source: deepagents 0.7.32 `middleware/summarization.py` with the sizes of its factory; PEERS "deepagents" and 2.10. The user's
-    request goes with the rest, and the summarizer is shown all of it. A refused prompt is summarized too. Different from the
-    original: what goes is not written to a file whose path the summary names (the log holds it); an argument that was shortened
-    stays short, also in an answer that a summary leaves in view; after shortening the count is not corrected by the provider's
-    report; after a refused prompt the newest results are not cut; in a window that is not known nothing is compacted, there it
-    is at 170,000 tokens. When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
-    What is too long for the summarizer is told as by `langchain-summary`.
+    Source: deepagents 0.7.32, `middleware/summarization.py`, with the sizes of its factory.
+
+    The user's request is summarized with the rest, and the summarizer reads all messages. A refused prompt triggers a summary
+    too. A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted. If the
+    summary fails, the view stays unchanged, while the original ends the run. Also different from the original: evicted messages
+    are not written to a file (the log holds them), shortened arguments stay short in retained answers, the count is not corrected
+    by the provider's report after shortening, results are not cut after a refused prompt, and an unknown window disables
+    compaction instead of setting a threshold of 170,000 tokens.
+
+    Choose this policy for agents that write large files, or to compare with deepagents.
 
     Attributes:
-        threshold: Share of the window at which it acts, by the estimate or by the provider's last report, above 0 and at most 1.
-            Default: `0.85`.
-        keep_share: Share of the window up to which newest messages stay, at least one; above 0 and at most 1. Default: `0.1`.
-        argument_characters: A longer argument of an old call that writes a file is shortened. Default: `2_000`.
-        short_characters: To so many. Default: `20`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        threshold: Share of the window that triggers compaction, by the estimate or by the provider's last report, above 0 and at
+            most 1. Default: `0.85`.
+        keep_share: Maximum share of the window for the retained messages, at least one message, above 0 and at most 1.
+            Default: `0.1`.
+        argument_characters: Length in characters above which an argument of an old call that writes a file is shortened.
+            Default: `2_000`.
+        short_characters: Number of characters kept of a shortened argument. Default: `20`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     threshold: Share = 0.85
@@ -376,7 +402,7 @@ class DeepAgents(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Two tiers before a step, and one rule after an overflow."""
+        """Pipeline with two tiers before each step and one rule after an overflow."""
         shorten = ShortenArguments(
             tail=LastOfWindow(share=self.keep_share, least_messages=0),
             tools=("write_file", "edit_file"),
@@ -402,21 +428,26 @@ class DeepAgents(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnthropicClear(_ClearToolUses):
-    """Above 100,000 tokens of input, all but the results of the newest 3 tool uses become stubs.
+    """Clearing of all tool results but those of the newest 3 tool uses, above 100,000 tokens of input.
 
-    Source: anthropic-sdk-python 009b0353, types of `clear_tool_uses_20250919`, and the page "Context editing" of its platform;
-    PEERS "Anthropic context editing" and 2.14. The provider does this to each request and leaves the session as it is: so the
-    trigger looks at what the view would hold unedited. Different from the original: it counts with its own tokenizer, here
-    characters / 4; its trigger by the number of tool uses is left out; what must be saved is what is cleared anew.
+    Source: Anthropic API, `clear_tool_uses_20250919`, by the types of anthropic-sdk-python 009b0353 and the page "Context
+    editing".
+
+    The provider edits each request and leaves the session as it is, so the trigger measures the view as if nothing had been
+    cleared. Different from the original: tokens are estimated as characters / 4, there is no trigger by the number of tool uses,
+    and `least_saved_tokens` counts only newly cleared results.
+
+    Choose this policy to simulate context editing by the provider, without a summarizer.
 
     Attributes:
-        trigger_tokens: Clears when there are more than so many, counted as if nothing had been cleared yet. Default: `100_000`.
-        keep_results: Results of the newest tool uses that stay, those of exempt tools among them. Default: `3`.
-        least_saved_tokens: Nothing is cleared unless at least so many are saved (`clear_at_least` of the original). Default: `0`.
-        clear_arguments: Whether the arguments of the cleared calls are emptied too. Default: `False`.
-        exempt_tools: Tools whose results are never cleared. Default: `()`.
-        stub: What stands in the place of a cleared result; the provider's text is not documented, ours. Default: `'[cleared]'`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        trigger_tokens: Tokens above which results are cleared, counted as if no result had been cleared yet. Default: `100_000`.
+        keep_results: Number of newest tool results that are retained, including those of exempt tools. Default: `3`.
+        least_saved_tokens: Minimum savings in tokens to clear anything (`clear_at_least` of the original). Default: `0`.
+        clear_arguments: Whether the arguments of the cleared calls are removed as well. Default: `False`.
+        exempt_tools: Names of tools whose results are never cleared. Default: `()`.
+        stub: Text that replaces a cleared result; the provider's own text is not documented. Default: `'[cleared]'`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     least_saved_tokens: NonNegative = 0
@@ -424,7 +455,7 @@ class AnthropicClear(_ClearToolUses):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: mask, if it saves enough."""
+        """Pipeline with one rule: mask old tool results if that saves enough."""
         counter = QuarterOfCharacters()
         reducer = IfSaves(tokens=self.least_saved_tokens, reducer=self._build_mask(counter), counter=counter)
         return self._build_pipeline(reducer, counter, quiet=True)

@@ -1,4 +1,4 @@
-"""Letta: a sliding share of the messages becomes a summary."""
+"""Policy of Letta: summarize a sliding share of the messages."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,18 +18,20 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpToShare:
-    """A first share of the messages, in steps more of them, until what stays is less than a share of the window.
+    """Span of a first share of the messages, enlarged in steps until the rest is below a share of the window.
 
-    It ends at the last answer within that share; where nothing less will do, it is everything.
+    The span ends at the last answer within its share. If no smaller span is enough, the span is everything.
     """
 
     first_share: float
+    """Share of the messages to which the first step is added."""
     step_share: float
+    """Share of the messages added in each step."""
     goal_share: float
-    """Of the window, for the system message and what stays."""
+    """Maximum share of the window for the system message and the retained messages."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
+        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
         steps = 1
@@ -41,20 +43,21 @@ class UpToShare:
         return items[1:]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Span`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """First shorter tool results, then only the two ends of the messages. See `harness.plan.PromptShortener`."""
+    """Shortening that cuts tool results first and then keeps only both ends; see `harness.plan.PromptShortener`."""
 
     result_characters: int
+    """Maximum length of a tool result in characters."""
     share: float
-    """Of the characters, at either end."""
+    """Share of the characters to keep at either end."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Clamped in the first attempt, without the middle in the second; no third."""
+        """Return the messages with cut results in the first attempt, and without the middle in the second; nothing after that."""
         clamped = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
             return clamped
@@ -77,25 +80,31 @@ HEADING = "[System alert: earlier messages are hidden from view. Summary of what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letta(SummarizingPreset):
-    """Above 90 % of the window, 40 % of the messages, or as many more as it takes to fall below 70 %, become a summary.
+    """Summary of the oldest 40 % of the messages, or more until 70 % of the window is enough, above 90 % of the window.
 
-    Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`; PEERS 2.16. The cut stands before an answer. What
-    the original calls the share to keep is the share that goes, and the first step is added before the first look. When the
-    summary fails, everything is summed up instead, and if that fails too the session goes on as it is. An empty summary has
-    failed too. Of a text that is too long first the results are clamped, then its middle is left out. The original counts by the
-    provider's tokens; what a cut would leave is estimated here. Its look at the result, and a second pass over everything if that
-    is still above the trigger, is the next step's.
+    Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`.
+
+    The cut lies before an answer. The setting that the original calls the share to keep is the share that it evicts, and the
+    first step is added before the first attempt. If the summary fails or is empty, everything is summarized instead; if that
+    fails too, the view stays unchanged. A prompt that is too long is shortened, first its results and then its middle. Different
+    from the original, the size after a cut is estimated, and a view that is still too large is compacted again only in the next
+    step.
+
+    Choose this policy to keep most recent messages verbatim at each compaction, or to compare with Letta.
 
     Attributes:
-        threshold: Share of the window above which the last call's tokens are compacted, above 0 and at most 1. Default: `0.9`.
-        sliding_share: Share of the messages that the first attempt adds a step to; what stays must be below the rest of the
+        threshold: Share of the window that triggers compaction when the last call exceeds it, above 0 and at most 1.
+            Default: `0.9`.
+        sliding_share: Share of the messages to which the first step is added; the retained messages must fit the rest of the
             window. Default: `0.3`.
-        step_share: By which it grows until enough goes. Default: `0.1`.
-        summary_clip_characters: A longer summary is cut. Default: `50_000`.
-        result_characters: Of each result in the second attempt to be told; the source names no number, ours. Default: `2_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none; ours. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        step_share: Share of the messages added in each step until enough is summarized. Default: `0.1`.
+        summary_clip_characters: Maximum length of a summary in characters. Default: `50_000`.
+        result_characters: Maximum length in characters of a tool result in a shortened prompt; the original gives no number.
+            Default: `2_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     threshold: Share = 0.9
@@ -107,7 +116,7 @@ class Letta(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The same before a step and after an overflow."""
+        """Pipeline with the same reducer before each step and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
         reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
         rules = (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, moment="overflow"))

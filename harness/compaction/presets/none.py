@@ -1,4 +1,4 @@
-"""No compaction at all: the control arm, and what happens to it when the window is full (S2.9)."""
+"""Policy without any compaction: the control of every comparison."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,15 +9,26 @@ from harness.compaction.triggers import NoThreshold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCompaction(Preset):
-    """Goes on until the provider refuses the prompt. Source: S2.9.
+    """No compaction: the session goes on until the provider refuses the prompt.
+
+    Source: this project, as the control of every comparison.
+
+    Choose this policy as the control: the other policies are measured against it.
 
     Attributes:
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
+
+    Example:
+        >>> from harness import NoCompaction
+        >>> from harness.tokens import Window
+        >>> NoCompaction().budget(Window(tokens=32_768, source="configuration")).rule
+        'no compaction'
     """
 
     kind: Literal["none"] = "none"
 
     @property
     def pipeline(self) -> Pipeline:
-        """The whole window, no threshold, no rule."""
+        """Pipeline without a threshold and without rules."""
         return Pipeline(NoThreshold(rule="no compaction"))

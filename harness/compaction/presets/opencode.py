@@ -1,4 +1,4 @@
-"""opencode: the conversation so far becomes the answer to a question, the last turns behind it; and its pruning of results."""
+"""Policies of opencode: a summary as the answer to a question, with the last turns behind it, and the pruning of tool results."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,18 +17,23 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurns:
-    """What lies before the last turns, as far as these fit a share of the threshold between two bounds.
+    """Span before the last turns, as far as these fit a share of the threshold between two bounds.
 
-    Newest first: a turn stays whole while it fits what is left; of the first that does not, the longest end that fits.
+    The newest turn comes first. A turn is retained whole while it fits; of the first turn that does not fit, the longest end that
+    fits is retained.
     """
 
     turns: int
+    """Maximum number of retained turns."""
     share: float
+    """Share of the threshold for the retained turns."""
     least_tokens: int
+    """Lower bound of the room for the retained turns, in tokens."""
     most_tokens: int
+    """Upper bound of the room for the retained turns, in tokens."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
+        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
         request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
@@ -42,12 +47,12 @@ class BeforeTurns:
         return items[1:before]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Span`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
 
 def _is_before_summary(view: View, index: int) -> bool:
-    """Whether a message stands right before a summary, as the question that it answers."""
+    """Return whether a message stands directly before a summary, as the question that the summary answers."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
 
 
@@ -80,27 +85,32 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCode(SummarizingPreset):
-    """When the last call fills what the output limit leaves of the window, all but the last 2 turns becomes an answer.
+    """Summary of all but the last 2 turns, as an answer of the assistant, when the last call uses up the input of the model.
 
-    Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`; PEERS 2.3. The view then holds a
-    question of the user, the summary as its answer, the kept turns, and a request to go on. A former summary is updated. After an
-    overflow nothing is kept but the user's last message, repeated behind the summary. When the summary fails, the session goes on
-    as it is, where the original stops. An empty summary has failed too.
+    Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
+
+    The view then holds a question of the user, the summary as its answer, the retained turns, and a request to continue. A former
+    summary is updated. After an overflow nothing is retained but the user's last message, repeated behind the summary. If the
+    summary fails or is empty, the view stays unchanged, while the original stops.
+
+    Choose this policy to compare with opencode, or to keep the last turns up to a small budget.
 
     Attributes:
-        max_output_tokens: Kept free for the answer: the smaller of this and the model's output limit, where that is known.
+        max_output_tokens: Tokens reserved for the answer; a smaller output limit of the model takes precedence.
             Default: `32_000`.
-        input_limit_tokens: Of the model, where it lists one apart from its window; None = it has none. Default: `None`.
-        input_reserve_tokens: Kept free of such a limit, but no more than the above; the original cuts only its default so, not
-            one that is set. Default: `20_000`.
-        tail_turns: Turns at the end that stay as far as they fit. Default: `2`.
-        tail_share: Share of the usable window that these may fill, between the next two. Default: `0.25`.
-        tail_least_tokens: Default: `2_000`.
-        tail_most_tokens: Default: `8_000`.
-        result_characters: Of each tool result that the summarizer is shown. Default: `2_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none; ours. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None means that the model has
+            none. Default: `None`.
+        input_reserve_tokens: Tokens reserved within `input_limit_tokens`, at most the tokens reserved for the answer.
+            Default: `20_000`.
+        tail_turns: Maximum number of last turns that are retained. Default: `2`.
+        tail_share: Share of the usable input for the retained turns, between the two bounds below. Default: `0.25`.
+        tail_least_tokens: Lower bound of the room for the retained turns, in tokens. Default: `2_000`.
+        tail_most_tokens: Upper bound of the room for the retained turns, in tokens. Default: `8_000`.
+        result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     max_output_tokens: Positive = 32_000
@@ -114,7 +124,7 @@ class OpenCode(SummarizingPreset):
     kind: Literal["opencode"] = "opencode"
 
     def check_combination(self) -> None:
-        """See `Preset`."""
+        """Raise UsageError for fields that contradict each other."""
         if self.tail_least_tokens > self.tail_most_tokens:
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
@@ -124,7 +134,7 @@ class OpenCode(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule before a step, and one after an overflow."""
+        """Pipeline with a rule before each step and a rule after an overflow."""
         tail = BeforeTurns(
             turns=self.tail_turns, share=self.tail_share, least_tokens=self.tail_least_tokens, most_tokens=self.tail_most_tokens
         )
@@ -151,19 +161,23 @@ class OpenCode(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCodePrune(Preset):
-    """At the end of a turn, tool results outside the newest 40K tokens and the last 2 turns are cleared if that saves 20K.
+    """Clearing of tool results outside the newest 40K tokens and the last 2 turns, before a turn, if that saves 20K tokens.
 
-    Source: opencode fork 975d7312, `packages/opencode/src/session/compaction.ts` (`prune`, off by default there); PEERS 2.3.
-    It looks from one user turn to the next, so in a session of a single request it does nothing: the *adapted* variant
-    is asked before every step and protects no turns.
+    Source: opencode fork 975d7312, `packages/opencode/src/session/compaction.ts`, `prune`, which is off by default there.
+
+    The policy acts between two turns of the user, so it does nothing in a session with a single request. `adapted` lets it act
+    before every step, without protected turns.
+
+    Choose this policy for cheap clearing in sessions with many turns; set `adapted` for sessions with one request.
 
     Attributes:
-        adapted: Whether it acts within a turn too. Default: `False`.
-        protect_tokens: Newest tool output that stays. Default: `40_000`.
-        least_saved_tokens: Nothing is cleared unless more than this would be saved. Default: `20_000`.
-        keep_turns: Last turns whose results stay; none where it is adapted. Default: `2`.
-        exempt_tools: Tools whose results are never cleared. Default: `('skill',)`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        adapted: Whether the policy also acts within a turn, before every step. Default: `False`.
+        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
+        least_saved_tokens: Savings in tokens that clearing must exceed. Default: `20_000`.
+        keep_turns: Number of last turns whose results are retained; ignored if `adapted`. Default: `2`.
+        exempt_tools: Names of tools whose results are never cleared. Default: `('skill',)`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     adapted: bool = False
@@ -175,7 +189,7 @@ class OpenCodePrune(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule before a turn; adapted, before a step."""
+        """Pipeline with one rule before each turn, or before each step if `adapted`."""
         mask = Mask(
             keep_tokens=self.protect_tokens,
             keep_turns=0 if self.adapted else self.keep_turns,

@@ -1,4 +1,4 @@
-"""The condensers of OpenHands: of its SDK, and of the server before it (V0). Both count events, see `count_events`."""
+"""Policies of OpenHands: the condensers of its SDK and of the server before it (V0). Both count events; see `count_events`."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,57 +21,60 @@ from harness.view import Item, View, count_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrElse:
-    """A second reducer where the first finds nothing to do."""
+    """Reducer with a second reducer for the case that the first finds nothing to do."""
 
     first: Reducer
     second: Reducer
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.first.reduce(view, budget, reason)
         return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvents:
-    """As many messages as make no more than so many events; a number below 0 keeps all."""
+    """Tail of as many messages as contain at most a number of events; a negative number retains everything."""
 
     count: int
+    """Maximum number of events."""
     share: float = 0.0
-    """Of all events, added to the number, rounded down."""
+    """Share of all events that is added to `count`, rounded down."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         sizes = [count_events(item.message) for item in items]
         room = int(self.share * sum(sizes)) + self.count
         return find_fitting_start(sizes, room) if room >= 0 else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBelowThreshold:
-    """As many messages as hold, together with the first ones, less than a share of the threshold."""
+    """Tail of as many messages as hold, together with the first ones, less than a share of the threshold."""
 
     share: float
+    """Share of the threshold."""
     head_events: int
-    """Events at the beginning that count as the first ones; of a message that they do not hold whole, its first calls do."""
+    """Number of leading events that count as the first ones; of a message that exceeds this number, only the first calls count.
+    """
     counter: Counter = DEFAULT_COUNTER
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         head = count_messages_for_events(items, self.head_events)
         room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
         return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
-        """Of the first events."""
+        """Return the tokens of the leading events."""
         tokens = sum(item.tokens for item in head)
         over = sum(count_events(item.message) for item in head) - self.head_events
         if over <= 0:
@@ -84,32 +87,33 @@ class LastBelowThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ShortestTail:
-    """Whichever of several tails keeps least."""
+    """Tail that retains least among several tails."""
 
     tails: tuple[Tail, ...]
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         return max(tail.find_start(items, budget) for tail in self.tails)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return None
 
 
 class TranscriptEvent(NamedTuple):
-    """One event as a summarizer is told of it."""
+    """Event of a conversation as the summarizer reads it."""
 
     kind: Literal["message", "call", "result"]
+    """Kind of the event."""
     speaker: str
-    """A role, or the name of the tool."""
+    """Role of the author, or name of the tool."""
     text: str
-    """What was said, thought, or came back."""
+    """Text of the message, of the thought before a call, or of the result."""
     arguments: str = ""
-    """Of a call; empty where they are not told."""
+    """Arguments of a call; empty if the summarizer does not read them."""
 
     def format_line(self) -> str:
-        """The event in words."""
+        """Return the event in words."""
         if self.kind == "message":
             return f"{self.speaker} says: {self.text}"
         if self.kind == "result":
@@ -119,22 +123,22 @@ class TranscriptEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
-    """Named sections over a list of events; the answer goes into view as it is.
+    """Format with named sections and a list of events; the answer is inserted into the view unchanged.
 
-    Source of the cuts: openhands-sdk 1.58.0 `event/`, V0 `memory/condenser`.
+    Source of the length limits: openhands-sdk 1.58.0 `event/`, and V0 `memory/condenser`.
     """
 
     titles: tuple[str, ...]
-    """Of the sections, in order."""
+    """Titles of the sections, in order."""
     characters: int | None
-    """Longest text of an event that is told whole; of a longer one its beginning is; None = all is told."""
+    """Maximum length of an event's text in characters; a longer text is cut, and None sets no limit."""
     middle_out: bool = False
-    """Whether of a longer text beginning and end are told, half each."""
+    """Whether both halves of a longer text are kept instead of its beginning."""
     with_arguments: bool = False
-    """Whether the arguments of calls are told."""
+    """Whether the summarizer reads the arguments of calls."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """One user message with the sections, a former summary that is told apart, and the events."""
+        """Return one user message with the sections, a former summary that is passed separately, and the events."""
         titles = "\n".join(f"{title}:" for title in self.titles)
         former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut_text(request.previous_summary)}\n</PREVIOUS SUMMARY>"
         events = "\n".join(f"<EVENT>\n{event.format_line()}\n</EVENT>" for event in self.list_events(request.to_summarize))
@@ -145,11 +149,11 @@ class EventList:
         return (user(f"{asked}{former if request.previous_summary else ''}\n\n{events}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The answer."""
+        """Return the answer unchanged, without surrounding blanks."""
         return text.strip()
 
     def list_events(self, messages: Sequence[Message]) -> tuple[TranscriptEvent, ...]:
-        """What is told of some messages, in order."""
+        """Return the events of some messages, in order."""
         return tuple(event for message in messages for event in self._split_message(message))
 
     def _split_message(self, message: Message) -> Iterator[TranscriptEvent]:
@@ -166,7 +170,7 @@ class EventList:
         return json.dumps(dict(transcript.parse_arguments(call)), ensure_ascii=False) if self.with_arguments else ""
 
     def _cut_text(self, text: str, *, mark_inside: bool = False) -> str:
-        """Of a text that is too long, the beginning and three dots; of what a person says the dots are counted in."""
+        """Return the beginning of a long text and three dots, which count towards the limit in a message but not elsewhere."""
         if self.characters is None or len(text) <= self.characters:
             return text
         if self.middle_out:
@@ -180,20 +184,20 @@ CUT_MARK = "[...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShorterEvents:
-    """Of events longer than a share of the longest one only both ends, that share again smaller in each attempt.
+    """Shortening of long events to both ends, with a smaller limit in each attempt; see `harness.plan.PromptShortener`.
 
-    See `harness.plan.PromptShortener`. Arguments of calls stay as they are.
+    Arguments of calls stay unchanged.
     """
 
     characters: int | None
-    """Longest text of an event that is told whole anyway; None = any."""
+    """Initial limit of an event's text in characters; None uses the length of the longest event."""
     share: float
-    """Of the length that the attempt before allowed, above 0 and below 1."""
+    """Factor by which each attempt reduces the limit, above 0 and below 1."""
     attempts: int
-    """Then there is nothing more to leave out."""
+    """Maximum number of attempts."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """The messages with their texts cut."""
+        """Return the messages with long texts cut in their middle."""
         if attempt > self.attempts:
             return ()
         longest = max(len(text) for message in messages for text in _list_texts(message))
@@ -210,7 +214,7 @@ def _list_texts(message: Message) -> tuple[str, ...]:
 
 
 def _keep_ends(message: Message, limit: int) -> Message:
-    """The message with both ends of its text, the mark between them counted in."""
+    """Return a message with both ends of its text, within a limit that includes the mark between them."""
     if all(len(text) <= limit for text in _list_texts(message)):
         return message
     if message.role == "tool":
@@ -231,30 +235,33 @@ SECTIONS = (
     "USER_CONTEXT", "TASK_TRACKING", "COMPLETED", "PENDING", "CURRENT_STATE", "CODE_STATE", "TESTS", "CHANGES", "DEPS",
     "VERSION_CONTROL_STATUS",
 )  # fmt: skip
-"""Headings that both ask for."""
+"""Headings that both policies request."""
 
 
 SNAP_FORWARD = Snap(direction="forward")
 
 
 RESET_ATTEMPTS = 5
-"""`hard_context_reset_max_retries`: the first one tells events as they are."""
+"""Maximum number of requests in a hard reset (`hard_context_reset_max_retries`); the first one passes events uncut."""
 
 
 RESET_SHARE = 0.8
-"""`hard_context_reset_context_scaling`: the longest event of an attempt, as a share of the one before."""
+"""Factor between the limits of two attempts in a hard reset (`hard_context_reset_context_scaling`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenHands(SummarizingPreset):
-    """What both share: the number of events in view, and how much of each a summarizer reads."""
+    """Base of both policies, with the number of events in view and the length of events that the summarizer reads."""
 
     max_size: Positive = 80
+    """Maximum number of events in view."""
     keep_first: NonNegative = 4
+    """Number of events retained at the beginning, including the system message."""
     event_characters: Positive = 500
+    """Maximum length in characters of an event that the summarizer reads."""
 
     def check_combination(self) -> None:
-        """See `Preset`."""
+        """Raise UsageError for fields that contradict each other."""
         if self.max_size // 2 - self.keep_first - 1 <= 0:
             limit = f"less than half of max_size={self.max_size!r}, less one for the summary"
             raise UsageError(f"keep_first={self.keep_first!r} must be {limit}")
@@ -262,27 +269,31 @@ class _OpenHands(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHands(_OpenHands):
-    """Above so many events, all but the first and the newest become a summary; half of the size is left.
+    """Summary of all but the first and the newest events, above 80 events, which leaves half of that number in view.
 
-    Source: openhands-sdk 1.58.0 `llm_summarizing_condenser.py`, the sizes of its default agent; PEERS "OpenHands SDK" and 2.2.
-    The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` shows it
-    all. Too many tokens and a refused prompt call for it too, and where nothing lies between head and tail then, everything but
-    the system message is summarized. When the summary fails, the session goes on as it is; but too many tokens and a refused
-    prompt first have everything but the system message summarized at once, up to four times more with shorter events, and where
-    all that fails the original ends the run. An empty summary is taken. Different from the original: tokens are estimated by
-    characters; it takes a summary longer than what it stands for; a view that is still too large is looked at before the next
-    step, not at once.
+    Source: OpenHands SDK 1.58.0, `llm_summarizing_condenser.py`, with the sizes of its default agent.
+
+    The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` passes
+    everything. Too many tokens or a refused prompt trigger a summary as well; if nothing lies between head and tail then,
+    everything but the system message is summarized. If the summary fails, the view stays unchanged; but after too many tokens or
+    a refused prompt, everything but the system message is summarized at once, with shorter events in up to four more attempts,
+    after which the original ends the run. An empty summary is accepted. Different from the original, tokens are estimated from
+    characters, a summary must be shorter than what it stands for, and a view that is still too large is compacted again only
+    before the next step.
+
+    Choose this policy for compaction by the number of events instead of tokens, or to compare with OpenHands.
 
     Attributes:
-        max_size: Events in view at most. Default: `80`.
-        max_tokens: Estimated tokens in view at most; None = the window. Default: `None`.
-        keep_first: Events at the beginning that stay, the system message among them. Default: `4`.
-        minimum_progress: Share of the events that must go for it to be worth a summary, above 0 and below 1. Default: `0.1`.
-        event_characters: What of each event the summarizer reads. Default: `500`.
-        full_events: Whether it reads whole events, arguments of calls included, instead. Default: `False`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        max_size: Maximum number of events in view. Default: `80`.
+        max_tokens: Maximum number of estimated tokens in view; None uses the window. Default: `None`.
+        keep_first: Number of events retained at the beginning, including the system message. Default: `4`.
+        minimum_progress: Minimum share of the events that a summary must stand for, above 0 and below 1. Default: `0.1`.
+        event_characters: Maximum length in characters of an event that the summarizer reads. Default: `500`.
+        full_events: Whether the summarizer reads whole events, including arguments of calls. Default: `False`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     max_tokens: Positive | None = None
@@ -292,7 +303,7 @@ class OpenHands(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Tokens and events, tokens, events; and a refused prompt. Of several reasons the strictest cut is taken."""
+        """Pipeline with rules for tokens, for events, for both, and for a refused prompt; both together use the strictest cut."""
         by_events = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         by_tokens = LastBelowThreshold(share=0.5, head_events=self.keep_first)
         by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
@@ -332,22 +343,25 @@ class OpenHands(_OpenHands):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHandsV0(_OpenHands):
-    """Above so many events, all but the first and the newest become a summary that brings the former one up to date.
+    """Summary of all but the first and the newest events, above 120 events; each round updates the former summary.
 
-    Source: All-Hands-AI/OpenHands@156d0686, the condensers of the server's default pipeline; PEERS "OpenHands V0" and 2.1. A
-    refused prompt loses the older half of what follows the request, without a summary. Different from the original: calls stay
-    with their results, where it cuts between events and repairs the head of what is left; there is no browser whose pictures
-    could be masked; the summary goes in as the user's. When the summary fails, the session goes on as it is; there the error ends
-    the run. An empty summary has failed too.
+    Source: OpenHands V0 156d0686, the condensers of the server's default pipeline.
+
+    After a refused prompt, the older half of the messages behind the request is evicted without a summary. If the summary fails
+    or is empty, the view stays unchanged, while the original ends the run. Also different from the original: calls stay with
+    their results, no browser screenshots are masked, and the summary has the role of the user.
+
+    Choose this policy for compaction by the number of events with longer excerpts, or to compare with OpenHands V0.
 
     Attributes:
-        max_size: Events in view at most. Default: `120`.
-        keep_first: Events at the beginning that stay, the system message among them. Default: `4`.
-        event_characters: What of each event and of the former summary the summarizer reads, half from the beginning and half from
-            the end. Default: `10_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        max_size: Maximum number of events in view. Default: `120`.
+        keep_first: Number of events retained at the beginning, including the system message. Default: `4`.
+        event_characters: Maximum length in characters of an event or former summary that the summarizer reads, half from each
+            end. Default: `10_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     max_size: Positive = 120
@@ -356,7 +370,7 @@ class OpenHandsV0(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Too many events: summarize. A refused prompt: forget."""
+        """Pipeline that summarizes when there are too many events and evicts after a refused prompt."""
         tail = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         summarize = Summarize(
             middle=Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD),

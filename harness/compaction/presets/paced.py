@@ -1,4 +1,4 @@
-"""Compaction at a pace: every so many steps of the agent, or at a share of the window but no more often than that."""
+"""Policy that compacts at a pace: after a number of steps, or at a share of the window but not more often than that."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -19,37 +19,41 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """So many steps have ended since the last applied compaction, or since the beginning.
+    """Trigger that is due when enough steps have ended since the last compaction, or since the start of the session.
 
-    With another trigger in `AllOf` it is hysteresis: the view is edited at most every so many steps.
+    Combined with another trigger by `AllOf`, it limits how often the view is edited.
     """
 
     count: int
+    """Number of steps."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         steps = view.steps_since_compaction
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepPinned:
-    """Keeps whole what another reducer would take, where a line of it matches a pattern: nothing forgets, masks or moves it.
+    """Reducer that retains pinned messages which another reducer would evict, mask or move.
 
-    Shell patterns over whole lines, `*` for any text, since their time grows with the text alone; that of regular expressions has
-    no bound on what a model or a tool may write. A call stays with all its results. What stays is no part of what a summary is
-    told, and summaries are never pinned, or one that quotes a pinned line would stay beside the next for ever.
+    A message is pinned if one of its lines matches a shell pattern; a call is pinned together with all its results. Shell
+    patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. Pinned
+    messages are not part of a summary. Summaries are never pinned, because a summary that quotes a pinned line would stay for
+    ever.
     """
 
     patterns: tuple[str, ...]
+    """Shell patterns for whole lines, in which `*` matches any text."""
     reducer: Reducer
+    """Reducer whose proposal is restricted."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.reducer.reduce(view, budget, reason)
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
         changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]
@@ -63,12 +67,12 @@ class KeepPinned:
 
 
 def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
-    """Whether a line of a text is as one of some shell patterns says."""
+    """Return whether a line of a text matches one of several shell patterns."""
     return any(matches(line) for line in text.splitlines() for matches in compile_patterns(patterns))
 
 
 def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
-    """A plan that leaves some items as they are; a summary that would stand for nothing else is not asked for."""
+    """Return a plan that leaves some items unchanged; a summary without any other item is not requested."""
     slots = (replace(slot, stands_for=tuple(one for one in slot.stands_for if one not in items)) for slot in plan.slots)
     changes = tuple(change for change in plan.replace if change.item not in items)
     written = "\n".join(result.output for change in changes for result in change.message.results)
@@ -84,10 +88,10 @@ def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
 
 
 def check_patterns(policy: object, name: str) -> None:
-    """Refuse shell patterns that select nothing or everything.
+    """Raise UsageError for a shell pattern that selects nothing or everything.
 
     Raises:
-        UsageError: names the field, the pattern and what would be right.
+        UsageError: names the field, the pattern and a valid example.
     """
     for pattern in getattr(policy, name):
         if not pattern.strip() or "\n" in pattern:
@@ -98,28 +102,32 @@ def check_patterns(policy: object, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paced(SummarizingPreset):
-    """Every 20 steps all but the last messages becomes one summary; with `threshold`, only where the view has reached that share.
+    """Summary of all but the last 10 messages after every 20 steps, or less often with `threshold`.
 
-    Source: ours, to vary two axes alone: a trigger by steps, and hysteresis, i.e. the fewest steps between two edits of the view,
-    each of which breaks the provider's cached prefix. Summary and cut are those of `keep-last`. A step is a call of the model
-    with the results of its tools. When the summary fails, the session goes on as it is, and it is asked for again before the next
-    step. An empty summary has failed too.
+    Source: this project, to vary the frequency of compaction alone.
+
+    Each edit of the view breaks the cached prefix of the provider, so the policy sets a minimum number of steps between two
+    edits. With `threshold`, the view must also have reached that share of the window. Summary and cut are those of `keep-last`. A
+    step is a call of the model with the results of its tools. If the summary fails or is empty, the view stays unchanged, and the
+    summary is requested again before the next step.
+
+    Choose this policy to study the frequency of compaction or the effect of pinned messages.
 
     Attributes:
-        every_steps: Steps since the last compaction, or since the beginning, before it is compacted. Default: `20`.
-        threshold: Share of the window that the view must have reached besides, above 0 and at most 1; None = steps alone count.
+        every_steps: Number of steps since the last compaction, or since the start of the session, before the next one.
+            Default: `20`.
+        threshold: Share of the window that the view must have reached as well, above 0 and at most 1; None uses steps alone.
             Default: `None`.
-        summarize: Whether a summary takes the place of what goes. Default: `True`.
-        keep_request: Whether the first message behind the system message, the user's request, is pinned: it stays word for word.
+        summarize: Whether a summary replaces the evicted messages. Default: `True`.
+        keep_request: Whether the first message behind the system message, the user's request, is retained verbatim.
             Default: `False`.
-        pins: Shell patterns of lines, such as `*must*` or `RULE *`: a message that holds such a line stays whole for ever,
-            whoever wrote it, with the call or the results that belong to it. No regular expressions: see
-            `harness.compaction.wrappers.KeepPinned`. Default: `()`.
-        keep_last: Messages at the end that stay verbatim; more stay where a call would lose its results. Default: `10`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize`. Default:
-            `'same'`.
-        summary_max_tokens: Default: `800`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        pins: Shell patterns of lines, such as `*must*` or `RULE *`; a message with a matching line is retained whole, with its
+            call or results. Default: `()`.
+        keep_last: Number of messages retained at the end; more where a call would lose its results. Default: `10`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     every_steps: Positive = 20
@@ -132,12 +140,12 @@ class Paced(SummarizingPreset):
     kind: Literal["paced"] = "paced"
 
     def check_combination(self) -> None:
-        """See `Preset`."""
+        """Raise UsageError for fields that contradict each other."""
         check_patterns(self, "pins")
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule."""
+        """Pipeline with one rule: summarize or evict everything before the last messages."""
         middle = Middle(tail=LastMessages(count=self.keep_last), head_messages=2 if self.keep_request else 1)
         summarize = Summarize(
             middle=middle,

@@ -1,4 +1,4 @@
-"""pi: a reserve at the end of the window, the newest 20K tokens, and a turn that is summed up in two parts."""
+"""Policy of pi: keep the newest 20K tokens, and summarize a split turn separately from the history before it."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,27 +15,32 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeSplitTurn:
-    """What lies before the newest tokens becomes one message of the user; the cut is at the next message that is no result.
+    """Reducer that replaces everything before the newest tokens by one user message.
 
-    Where it is in the middle of a turn, the history before that turn and the beginning of the turn are summed up apart and
-    joined. Where a turn has no history but a former summary, its beginning is merged into that.
+    The cut lies at the next message that is not a tool result. If the cut splits a turn, the history before the turn and the
+    beginning of the turn are summarized separately and joined. If only a former summary precedes the turn, its beginning is
+    merged into that summary.
     """
 
     keep_tokens: int
+    """Minimum number of newest tokens that are retained."""
     history: SummaryFormat
+    """Format of the history before the turn."""
     beginning: SummaryFormat
-    """Of the beginning of a turn, behind its history."""
+    """Format of the beginning of a turn behind its history."""
     beginning_alone: SummaryFormat
-    """Of the beginning of a turn that has no history."""
+    """Format of the beginning of a turn that has no history."""
     max_tokens: int
-    """Output limit for the history."""
+    """Maximum number of output tokens for the history."""
     beginning_max_tokens: int
+    """Maximum number of output tokens for the beginning of a turn."""
     excerpt: Excerpt
+    """Selection of the messages that the summarizer reads."""
     forgets_kept: bool = False
-    """Whether what a former compaction kept goes at the next one without being told: a defect of old versions."""
+    """Whether messages that a former compaction retained are evicted without being summarized, a defect of old versions."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         floor = self._find_floor(view)
         start = floor + LastTokens(tokens=self.keep_tokens).find_start(view.items[floor:], budget)
         cut = Snap(direction="forward").find_legal_index(view.items, start)
@@ -59,18 +64,18 @@ class SummarizeSplitTurn:
         return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Retaining`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return Amount(self.keep_tokens, "tokens")
 
     def _find_floor(self, view: View) -> int:
-        """Index of the first item that can be told."""
+        """Return the index of the first item that can be summarized."""
         if not self.forgets_kept or not view.summaries:
             return 1
         newest = max(view.summaries)
         return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
 
     def _find_split_turn(self, view: View, floor: int, cut: int) -> int:
-        """Index at which the turn begins that the cut splits; the cut itself if it splits none."""
+        """Return the index at which the turn begins that the cut splits, or the cut if no turn is split."""
         if cut >= len(view.items) or is_from_user(view, cut):
             return cut
         return next((index for index in range(cut - 1, floor - 1, -1) if is_from_user(view, index)), cut)
@@ -101,26 +106,32 @@ TURN_HEADING = "---\n\n**The turn so far:**\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pi(SummarizingPreset):
-    """When less than 16,384 tokens are left of the window, all but the newest 20K tokens become one summary.
+    """Summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
-    Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`; PEERS 2.17. The cut is the next message that is no
-    result; the turn that it splits is summed up apart from the history before it. The summary is updated from round to round and
-    lists the files that were read and modified. At that commit the second compaction began behind the first, so that what the
-    first had kept was lost untold: that is `fixed = false`. Where the newest result alone holds the kept tokens, nothing can be
-    cut. Thinking is not told, since it is not part of a view. When the summary fails, the session goes on as it is. An empty
-    summary has failed too.
+    Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`.
+
+    The cut lies at the next message that is not a tool result; a turn that the cut splits is summarized separately from the
+    history before it. The summary is updated in each round and lists the files that were read and modified. In the original at
+    that commit, the second compaction begins behind the first and loses what the first one retained: `fixed=False` reproduces
+    that. If the newest result alone fills the retained tokens, nothing can be cut. Thinking is not summarized, because a view
+    does not contain it. If the summary fails or is empty, the view stays unchanged.
+
+    Choose this policy for a reserve at the end of the window with a large verbatim tail, or to compare with pi.
 
     Attributes:
-        enabled: False: the session runs on until the provider refuses the prompt. Default: `True`.
-        fixed: Whether what a former compaction kept is told to the next one. Default: `True`.
-        reserve_tokens: Default: `16_384`.
-        keep_recent_tokens: Estimated tokens at the end that stay, at least, but for the rest of the message in which they begin.
-            Default: `20_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Four fifths of the reserve. Default: `13_107`.
-        turn_summary_max_tokens: Half of the reserve. Default: `8_192`.
-        result_characters: Of each tool result that the summarizer is shown. Default: `2_000`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
+            Default: `True`.
+        fixed: Whether messages retained by a former compaction are summarized in the next one. Default: `True`.
+        reserve_tokens: Tokens reserved at the end of the window. Default: `16_384`.
+        keep_recent_tokens: Minimum number of newest estimated tokens that are retained, except for the rest of the message in
+            which they begin. Default: `20_000`.
+        turn_summary_max_tokens: Maximum number of tokens in the summary of a turn's beginning; half of the reserve.
+            Default: `8_192`.
+        result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; four fifths of the reserve. Default: `13_107`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     enabled: bool = True
@@ -134,7 +145,7 @@ class Pi(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The same rule before a step and after an overflow."""
+        """Pipeline with the same reducer before each step and after an overflow."""
         if not self.enabled:
             return Pipeline(NoThreshold(rule="compaction is disabled"))
         reducer = SummarizeSplitTurn(

@@ -1,4 +1,4 @@
-"""Three of the strategies of pydantic-ai-harness: summarize, drop, clear. It counts messages as it sends them: see `bundles`."""
+"""Policies of pydantic-ai-harness: summarize, evict, clear. Their unit is the bundle: a message, or all results of one answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +20,13 @@ CUT_MARK = "[...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortResults:
-    """Shows all messages, of each tool result no more than so many characters, the mark of the cut counted in."""
+    """Excerpt that shows all messages, with each tool result cut to a number of characters including the mark of the cut."""
 
     characters: int
+    """Maximum length of a tool result in characters."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """See `harness.plan.Excerpt`."""
+        """Return the messages that the summarizer reads; see `harness.plan.Excerpt`."""
         return tuple(replace(message, parts=tuple(map(self._shorten_part, message.parts))) for message in messages)
 
     def _shorten_part(self, part: Part) -> Part:
@@ -37,22 +38,23 @@ class ShortResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBundles:
-    """So many bundles, at least one; the system message is none."""
+    """Tail of a number of bundles, at least one; the system message does not count."""
 
     count: int
+    """Number of bundles."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
         bundles, count = group_results(items[1:]), max(1, self.count)
         return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.cuts.Tail`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return Amount(max(1, self.count), "requests and answers")
 
 
 class _BundleTally:
-    """The tally of bundles behind the newest one with a stub. See `harness.tally_cache`."""
+    """Tally of the bundles behind the newest one with a stub; see `harness.tally_cache`."""
 
     __slots__ = ("_last", "_stub", "count")
 
@@ -60,10 +62,10 @@ class _BundleTally:
         self._stub = stub
         self._last: str | None = None
         self.count = -1
-        """The system message is none."""
+        """Number of bundles, without the system message."""
 
     def add(self, item: Item) -> None:
-        """See `harness.tally_cache.Tally`."""
+        """Add an item to the tally; see `harness.tally_cache.Tally`."""
         role, stub = item.message.role, self._stub
         self.count += not role == self._last == "tool"
         self._last = role
@@ -73,34 +75,35 @@ class _BundleTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreBundles:
-    """More than so many bundles have come since the newest result with a certain text, or at all."""
+    """Trigger that is due when more than a number of bundles follow the newest result with a certain text, or are in view."""
 
     count: int
+    """Number of bundles."""
     stub: str | None = None
-    """The text; None = all that is in view counts."""
+    """Text of the result; None counts all bundles in view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         key = _BundleTally, self.stub
         count = view.tally_cache.read(view.items, key, lambda: _BundleTally(self.stub), lambda tally: tally.count)
         since = "" if self.stub is None else " since results were cleared"
         return f"more than {self.count} requests and answers{since}" if count > self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DueAmounts(amounts=(Amount(self.count + 1, "requests and answers"),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetExceptRequest:
-    """What lies before the tail goes, but for the first message of the user."""
+    """Reducer that evicts everything before the tail except the first message of the user."""
 
     tail: Tail
     keep_request: bool
-    """Whether that message stays."""
+    """Whether the first message of the user is retained."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         before = view.items[1 : SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
         kept = find_request(view, len(before) + 1) if self.keep_request else None
         gone = tuple(item.item_id for item in before if item is not kept)
@@ -109,23 +112,29 @@ class ForgetExceptRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeExceptRequest:
-    """What lies before the tail becomes a summary behind the first message of the user, which is told and stays."""
+    """Reducer that replaces everything before the tail by a summary behind the first message of the user.
+
+    The first message of the user is summarized and retained.
+    """
 
     tail: Tail
     keep_request: bool
-    """Whether that message stays."""
+    """Whether the first message of the user is retained."""
     format: SummaryFormat
     max_tokens: int
-    """Output limit that the summarizer is given."""
+    """Maximum number of output tokens of the summarizer."""
     updates: bool
-    """Whether a former summary, wherever it stands, is told apart and replaced, instead of being a message like the others."""
+    """Whether a former summary, wherever it stands, is passed separately and replaced, instead of being a message like all
+    others."""
     only_news: bool
-    """Whether nobody is asked where nothing but that message and a former summary lies before the tail."""
+    """Whether no summary is requested if only the first message of the user and a former summary lie before the tail."""
     excerpt: Excerpt
+    """Selection of the messages that the summarizer reads."""
     procedure: SummaryProcedure
+    """Retries for the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         cut = SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))
         kept = find_request(view, cut) if self.keep_request else None
         former = [item for item in view.items if item.item_id in view.summaries]
@@ -147,7 +156,7 @@ class SummarizeExceptRequest:
 
 
 def find_request(view: View, end: int) -> Item | None:
-    """The first message of the user before a place, if there is one."""
+    """Return the first message of the user before an index, or None."""
     return next((view.items[index] for index in range(1, end) if is_from_user(view, index)), None)
 
 
@@ -159,15 +168,15 @@ OPENING = "(Summary of the conversation so far.)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarterOfTexts:
-    """`ceil(characters / 4)` for each text of a message, name and arguments of a call apart: as a tokenizer would be asked.
+    """Token counter of `ceil(characters / 4)` for each text of a message; name and arguments of a call are separate texts.
 
-    Without a tokenizer the original divides the characters of all messages once and rounds down.
+    Without a tokenizer, the original divides the characters of all messages once and rounds down.
     """
 
     kind: Literal["ceil-texts/4"] = "ceil-texts/4"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message, each of its texts rounded up."""
+        """Return the estimated tokens of one message, each of its texts rounded up."""
         return Estimated(sum(-(-len(text) // 4) for text in iter_texts(message)))
 
 
@@ -179,17 +188,17 @@ RETRY_REQUEST = "The answer was empty. Write the summary."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PydanticAi(Preset):
-    """What the three share: the trigger. The original has none unless it is given one."""
+    """Base of the three policies, with their triggers. The original has no default trigger."""
 
     trigger_share: Share | None = None
-    """Share of the window above which the view is compacted, by the last report and the estimate of what came since."""
+    """Share of the window above which compaction is triggered, by the last report and an estimate of later messages."""
     trigger_tokens: Positive | None = None
-    """The same as a number of tokens; only one of the two may be set."""
+    """Number of tokens above which compaction is triggered; cannot be combined with `trigger_share`."""
     trigger_messages: Positive | None = None
-    """Requests and answers above which it is compacted too, all results of an answer being one request."""
+    """Number of requests and answers above which compaction is triggered as well; all results of one answer are one request."""
 
     def check_combination(self) -> None:
-        """See `Preset`."""
+        """Raise UsageError for fields that contradict each other."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
 
     def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
@@ -207,28 +216,35 @@ def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PydanticSummary(_PydanticAi, SummarizingPreset):
-    """Above 90 % of the window, all before the newest 20 requests and answers becomes a summary behind the user's first message.
+    """Summary of everything before the newest 20 requests and answers, behind the user's first message, above 90 % of the window.
 
-    Source: pydantic-ai-harness 0.62.0 `compaction/_summarizing_compaction.py`, the trigger of its documentation; PEERS
-    "pydantic-ai-harness" and 2.11. The user's first message stays and is told as well; a former summary is brought up to date,
-    also where it lies among the newest. The summarizer reads 500 characters of each result. Different from the original: a
-    session is one run, so messages of the user that wait are requests of their own; where `keep_tokens` counts, it counts
-    estimates and not shares of what the provider reported; a summary begins with a line that says what it is, which is counted.
-    When the summary fails, the session goes on as it is; there the run fails. An empty summary has failed too, after it was asked
-    for once more.
+    Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
+
+    The user's first message is summarized and retained; a former summary is updated, even if it lies among the newest messages.
+    The summarizer reads 500 characters of each result. An empty answer leads to one retry; if the summary fails or stays empty,
+    the view stays unchanged, while the original ends the run. Also different from the original: queued messages of the user are
+    requests of their own, `keep_tokens` counts estimates instead of shares of the provider's report, and a summary begins with an
+    introductory line that counts.
+
+    Choose this policy to compare with pydantic-ai-harness, or for a summary that keeps the first request verbatim.
 
     Attributes:
-        trigger_share: Share of the window above which the view is compacted, by the last report and the estimate of what came
-            since. Default: `0.9`.
-        keep_messages: Newest requests and answers that stay, at least one; more where a result would lose its call. Default:
-            `20`.
-        keep_tokens: Instead: as few messages as hold at least so many tokens. Default: `None`.
-        keep_request: Whether the user's first message stays. Default: `True`.
-        incremental: Whether a former summary is brought up to date, instead of being one message among the others. Default:
-            `True`.
-        result_characters: Of each tool result that the summarizer is shown. Default: `500`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
+        trigger_share: Share of the window above which compaction is triggered, by the last report and an estimate of later
+            messages. Default: `0.9`.
+        trigger_tokens: Number of tokens above which compaction is triggered; cannot be combined with `trigger_share`.
+            Default: `None`.
+        trigger_messages: Number of requests and answers above which compaction is triggered as well. Default: `None`.
+        keep_messages: Number of newest requests and answers that are retained, at least one; more where a result would lose its
+            call. Default: `20`.
+        keep_tokens: Minimum tokens of the retained messages, instead of `keep_messages`. Default: `None`.
+        keep_request: Whether the user's first message is retained. Default: `True`.
+        incremental: Whether a former summary is passed separately and updated, instead of being a message like all others.
+            Default: `True`.
+        result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `500`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     trigger_share: Share | None = 0.9
@@ -241,7 +257,7 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: summarize all but the tail and the request."""
+        """Pipeline with one rule: summarize everything but the tail and the request."""
         summarize = SummarizeExceptRequest(
             tail=_make_tail(self.keep_messages, self.keep_tokens),
             keep_request=self.keep_request,
@@ -257,18 +273,27 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PydanticWindow(_PydanticAi):
-    """Above 80 requests and answers, all but the user's first message and the newest 40 go, without a summary.
+    """Eviction of all but the user's first message and the newest 40 requests and answers, above 80 of them.
 
-    Source: pydantic-ai-harness 0.62.0 `compaction/_sliding_window_compaction.py`, the trigger of its documentation; PEERS 2.11.
-    Different from the original as `pydantic-summary` is.
+    Source: pydantic-ai-harness 0.62.0, `compaction/_sliding_window_compaction.py`, with the trigger of its documentation.
+
+    Different from the original, queued messages of the user are requests of their own, and `keep_tokens` counts estimates.
+
+    Choose this policy for a sliding window by messages that keeps the first request.
 
     Attributes:
-        trigger_messages: Requests and answers above which it is compacted, all results of an answer being one request. Default:
-            `80`.
-        keep_messages: Newest requests and answers that stay, at least one; more where a result would lose its call. Default:
-            `40`.
-        keep_tokens: Instead: as few messages as hold at least so many tokens. Default: `None`.
-        keep_request: Whether the user's first message stays. Default: `True`.
+        trigger_share: Share of the window above which compaction is triggered, by the last report and an estimate of later
+            messages. Default: `None`.
+        trigger_tokens: Number of tokens above which compaction is triggered; cannot be combined with `trigger_share`.
+            Default: `None`.
+        trigger_messages: Number of requests and answers above which compaction is triggered; all results of one answer are one
+            request. Default: `80`.
+        keep_messages: Number of newest requests and answers that are retained, at least one; more where a result would lose its
+            call. Default: `40`.
+        keep_tokens: Minimum tokens of the retained messages, instead of `keep_messages`. Default: `None`.
+        keep_request: Whether the user's first message is retained. Default: `True`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     trigger_messages: Positive | None = 80
@@ -279,27 +304,36 @@ class PydanticWindow(_PydanticAi):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: forget all but the tail and the request."""
+        """Pipeline with one rule: evict everything but the tail and the request."""
         tail = _make_tail(self.keep_messages, self.keep_tokens)
         return self._build_pipeline(ForgetExceptRequest(tail=tail, keep_request=self.keep_request))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PydanticClear(_PydanticAi):
-    """Above a number of tokens, all but the newest 3 tool results become stubs.
+    """Clearing of all tool results but the newest 3, above 100,000 tokens.
 
-    Source: pydantic-ai-harness 0.62.0 `compaction/_clear_tool_results.py`, the trigger of its documentation; PEERS 2.11. A
-    trigger by messages counts those since the newest stub.
+    Source: pydantic-ai-harness 0.62.0, `compaction/_clear_tool_results.py`, with the trigger of its documentation.
+
+    `trigger_messages` counts the requests and answers since the newest cleared result.
+
+    Choose this policy for clearing with a trigger by tokens or by messages, without a summarizer.
 
     Attributes:
-        trigger_tokens: Tokens above which results are cleared, by the last report and the estimate of what came since. Default:
-            `100_000`.
-        keep_results: Newest tool results that stay, those of exempt tools among them. Default: `3`.
-        least_saved_tokens: Nothing is cleared unless at least so many are saved; None = also where a stub is longer than what it
-            stands for. Default: `None`.
-        clear_arguments: Whether the arguments of the cleared calls are emptied too. Default: `False`.
-        exempt_tools: Tools whose results are never cleared. Default: `()`.
-        stub: What stands in the place of a cleared result. Default: `'[tool result cleared]'`.
+        trigger_share: Share of the window above which results are cleared, by the last report and an estimate of later messages.
+            Default: `None`.
+        trigger_tokens: Number of tokens above which results are cleared; cannot be combined with `trigger_share`.
+            Default: `100_000`.
+        trigger_messages: Number of requests and answers since the newest cleared result above which results are cleared as well.
+            Default: `None`.
+        keep_results: Number of newest tool results that are retained, including those of exempt tools. Default: `3`.
+        least_saved_tokens: Minimum savings in tokens to clear anything; None clears even where a stub is longer than its result.
+            Default: `None`.
+        clear_arguments: Whether the arguments of the cleared calls are removed as well. Default: `False`.
+        exempt_tools: Names of tools whose results are never cleared. Default: `()`.
+        stub: Text that replaces a cleared result. Default: `'[tool result cleared]'`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     trigger_tokens: Positive | None = 100_000
@@ -312,7 +346,7 @@ class PydanticClear(_PydanticAi):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: mask, if it saves enough."""
+        """Pipeline with one rule: mask old tool results if that saves enough."""
         mask = Mask(
             stub=self.stub,
             keep_results=self.keep_results,

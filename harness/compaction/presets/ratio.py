@@ -1,4 +1,4 @@
-"""The policies of the second design document (S1): compress at a share of the window, keep a share of the messages."""
+"""Policies of this project's second reference design: compact at a share of the window and keep a share of the messages."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -13,22 +13,23 @@ from harness.tokens import Counter, WeightedCharacters
 HANDOVER_INSTRUCTION = (
     "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
 )
-"""Our words for the first seed's second document, which gives no prompt."""
+"""Instruction to the summarizer; the reference design gives none."""
 
 
 HEADING = "Previous context summary:"
-"""S1.6."""
+"""Heading of the summary, from the reference design."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShareKept(SummarizingPreset):
-    """What the three share: a share of the window at which they act, and a share of the view that stays."""
+    """Base of the three policies: a share of the window as the trigger, and a share of the view to retain."""
 
     threshold: Share = 0.8
-    """Share of the window, above 0 and at most 1."""
+    """Share of the window that triggers compaction, above 0 and at most 1."""
     keep_share: Share = 0.3
-    """Share of the messages that stay, above 0 and at most 1."""
+    """Share of the messages that is retained, above 0 and at most 1."""
     summary_max_tokens: Positive = 1_000
+    """Maximum number of tokens in a summary."""
 
     def _build_pipeline(self, *rules: Rule, counter: Counter = DEFAULT_COUNTER) -> Pipeline:
         return Pipeline(ShareOfAvailable(share=self.threshold), rules, counter=counter)
@@ -44,42 +45,52 @@ class _ShareKept(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio(_ShareKept):
-    """At 80 % of the window by the provider's count, all but the last 30 % of the messages become a system summary.
+    """Summary of all but the last 30 % of the messages, as a system message, at 80 % of the window.
 
-    Source: S1.6. The count is that of the last prompt, as the seed takes it; before the first report, the estimate. The seed's
-    fallback to an unsafe split is mended: the cut moves back to where no call waits for its result. When the summary fails, the
-    session goes on as it is. An empty summary has failed too.
+    Source: this project's second reference design.
+
+    The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
+    where no call waits for its result, while the design falls back to an unsafe cut. If the summary fails or is empty, the view
+    stays unchanged.
+
+    Choose this policy to vary how much of the view is retained as a share instead of a number of messages.
 
     Attributes:
-        threshold: Share of the window, above 0 and at most 1. Default: `0.8`.
-        keep_share: Share of the messages that stay, above 0 and at most 1. Default: `0.3`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The seed gives none; ours. Default: `1_000`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        keep_share: Share of the messages that is retained, above 0 and at most 1. Default: `0.3`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the design gives none. Default: `1_000`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     kind: Literal["ratio"] = "ratio"
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: summarize what lies before the last share of the messages."""
+        """Pipeline with one rule: summarize everything before the last share of the messages."""
         return self._build_pipeline(Rule(Full(measure="prompt"), self._build_summarize()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedOpenCode(_ShareKept):
-    """OpenCode as the second design document tells it: clear tool outputs outside the last 40K tokens, then summarize.
+    """Clearing of tool outputs outside the last 40K tokens and then a summary, as a design document describes opencode.
 
-    Source: S1.7. What the document leaves open (trigger, cut) is as in `ratio`. The measured OpenCode is a preset of its own.
-    When the summary fails, the session goes on as it is, but for what was cleared. An empty summary has failed too.
+    Source: this project's second reference design; `opencode` reproduces the actual program.
+
+    The design leaves trigger and cut open, which are those of `ratio`. If the summary fails or is empty, only the clearing takes
+    effect.
+
+    Choose this policy to compare the description of opencode with `opencode`.
 
     Attributes:
-        threshold: Share of the window, above 0 and at most 1. Default: `0.8`.
-        protect_tokens: Newest tool output that stays. Default: `40_000`.
-        keep_share: Share of the messages that stay when clearing was not enough, above 0 and at most 1. Default: `0.3`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The seed gives none; ours. Default: `1_000`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
+        threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        keep_share: Share of the messages that is retained if clearing is not enough, above 0 and at most 1. Default: `0.3`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the design gives none. Default: `1_000`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     protect_tokens: NonNegative = 40_000
@@ -87,24 +98,28 @@ class SeedOpenCode(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Two tiers: mask old outputs, and summarize if that was not enough."""
+        """Pipeline with two tiers: mask old outputs, and summarize if that is not enough."""
         full, mask = Full(measure="prompt"), Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)
         return self._build_pipeline(Rule(full, mask), Rule(full, self._build_summarize()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedGemini(_ShareKept):
-    """Gemini CLI as the second design document tells it: at 50 % of the window, the last 30 % stay.
+    """Summary of all but the last 30 % of the characters, at 50 % of the window, as a design document describes the Gemini CLI.
 
-    Source: S1.7, with its weights of characters. The measured Gemini CLI is a preset of its own. When the summary fails, the
-    session goes on as it is. An empty summary has failed too.
+    Source: this project's second reference design, with its weights of characters; `gemini-cli` reproduces the actual program.
+
+    If the summary fails or is empty, the view stays unchanged.
+
+    Choose this policy to compare the description of the Gemini CLI with `gemini-cli`.
 
     Attributes:
-        threshold: Share of the window, above 0 and at most 1. Default: `0.5`.
-        keep_share: Share of the characters that stay, above 0 and at most 1. Default: `0.3`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The seed gives none; ours. Default: `1_000`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.
+        keep_share: Share of the characters that is retained, above 0 and at most 1. Default: `0.3`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the design gives none. Default: `1_000`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     threshold: Share = 0.5
@@ -112,7 +127,7 @@ class SeedGemini(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: summarize what lies before the last share of the characters."""
+        """Pipeline with one rule: summarize everything before the last share of the characters."""
         middle = Middle(tail=LastShare(share=self.keep_share, unit="characters"), snap=Snap(direction="forward"))
         summarize = replace(self._build_summarize(), middle=middle, role="user")
         return self._build_pipeline(Rule(Full(), summarize), counter=WeightedCharacters())

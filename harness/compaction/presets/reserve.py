@@ -1,4 +1,4 @@
-"""The policy of the third design document (S2): keep a reserve free, keep recent tokens verbatim, merge summaries."""
+"""Policy of this project's third reference design: keep a reserve free and recent tokens verbatim, and merge summaries."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -42,13 +42,13 @@ _SECTIONS = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Seven sections and two lists of files. Sections and tags are the seed's own: S2.4, S2.5."""
+    """Format of a document with seven sections and two lists of files; sections and tags are those of the reference design."""
 
     part_of_turn: bool = False
-    """Whether it sums up the beginning of a turn that was split, instead of the history before it (S2.3)."""
+    """Whether the summary covers the beginning of a split turn instead of the history before it."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """One user message; a former summary is to be merged with what is new (S2.5)."""
+        """Return one user message; a former summary is to be merged with the new messages."""
         material = format_material(request)
         if self.part_of_turn:
             what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
@@ -60,7 +60,7 @@ class Checkpoint:
         return (user(f"The session so far is to be summarized.\n\n{material}\n\n{asked}\n\n{instruction}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The document with its lists; of a part of a turn, the text under a heading of its own."""
+        """Return the document with its lists of files; for a part of a turn, the text under a heading of its own."""
         if self.part_of_turn:
             return f"## Turn in progress\n{text.strip()}"
         return append_file_lists(text, request)
@@ -68,21 +68,23 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeBeforeRecent:
-    """What lies before the newest tokens becomes one user message behind the system message.
+    """Reducer that replaces everything before the newest tokens by one user message behind the system message.
 
-    The cut stands at a message of the user; where the newest turn alone holds more than the kept tokens, at an answer within
-    it. Then the history before that turn and the beginning of the turn are summarized apart, and their texts joined.
+    The cut lies at a message of the user. If the newest turn alone exceeds the retained tokens, the cut lies at an answer within
+    that turn; the history and the beginning of the turn are then summarized separately and joined.
     """
 
     keep_tokens: int
-    """Estimated tokens that stay at least."""
+    """Minimum number of newest estimated tokens that are retained."""
     history: SummaryFormat
+    """Format of the history before the newest turn."""
     beginning: SummaryFormat
+    """Format of the beginning of the newest turn."""
     max_tokens: int
-    """Output limit of each of the two summaries."""
+    """Maximum number of output tokens for each of the two summaries."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         start = LastTokens(tokens=self.keep_tokens).find_start(view.items, budget)
         turn = _find_newest_turn(view)
         split = turn < start
@@ -96,31 +98,38 @@ class SummarizeBeforeRecent:
         return Plan(reason=f"{reason}{'; the newest turn is split' if within else ''}", forget=gone, slots=slots)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """See `harness.compaction.stages.Retaining`."""
+        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
         return Amount(self.keep_tokens, "tokens")
 
 
 def _find_newest_turn(view: View) -> int:
-    """Index of the message of the user with which the newest turn begins; behind the summaries if that is out of view."""
+    """Return the index of the user message that begins the newest turn; the index behind the summaries if it is not in view."""
     spoken = (index for index in range(len(view.items) - 1, 0, -1) if is_from_user(view, index))
     return next(spoken, 1 + len(view.summaries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveRecent(SummarizingPreset):
-    """When less than the reserve is left of the window, all but the newest 20K tokens become one Markdown document.
+    """Markdown summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
-    Source: S2.1 to S2.5, S2.8, S2.9; every default is the seed's. The document is merged from round to round and lists the files
-    that were read and modified. When the summary fails, the session goes on as it is. An empty summary has failed too.
+    Source: this project's third reference design.
+
+    Each round merges the former document with the new messages and lists the files that were read and modified. If the summary
+    fails or is empty, the view stays unchanged.
+
+    Choose this policy for a large verbatim tail, in windows of 64K tokens or more.
 
     Attributes:
-        enabled: False: the session runs on until the provider refuses the prompt (S2.9). Default: `True`.
-        context_window: Overrides the model's window for this policy (S2.8); None = the window of the model. Default: `None`.
-        reserve_tokens: Default: `16_384`.
-        keep_recent_tokens: Estimated tokens at the end that stay verbatim, at least. Default: `20_000`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: Four fifths of the reserve; the seed gives none. Default: `13_107`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
+            Default: `True`.
+        reserve_tokens: Tokens reserved at the end of the window. Default: `16_384`.
+        keep_recent_tokens: Minimum number of newest estimated tokens that are retained verbatim. Default: `20_000`.
+        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
+            Default: `None`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; four fifths of the reserve. Default: `13_107`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     enabled: bool = True
@@ -132,7 +141,7 @@ class ReserveRecent(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: summarize the turns before the newest tokens."""
+        """Pipeline with one rule: summarize the turns before the newest tokens."""
         if not self.enabled:
             return Pipeline(NoThreshold(rule="compaction is disabled"))
         summarize = SummarizeBeforeRecent(

@@ -1,4 +1,4 @@
-"""Roo Code, a fork of Cline: one summary of the whole conversation, or dropping half of it."""
+"""Policies of Roo Code, a fork of Cline: one summary of the whole conversation, or eviction of half of the messages."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,13 +31,13 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMinusReserve:
-    """Act beyond a share of the window less a reserve."""
+    """Threshold just above a share of the window less a reserve."""
 
     share: float
     reserve_tokens: int
 
     def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
+        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         usable = int(self.share * window.tokens - self.reserve_tokens)
@@ -53,23 +53,23 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """The view has reached a threshold other than that of the budget. See `harness.compaction.triggers.Trigger`."""
+    """Trigger that is due when the view reaches the threshold of a division other than that of the budget."""
 
     division: Division
     measure: Measure
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DUE_IN_ANY_VIEW
 
 
 @lru_cache(maxsize=1_000)
 def _divide_window(division: Division, window_tokens: int) -> Budget:
-    """Remembered, since it is asked for before every step and writes its arithmetic down each time."""
+    """Return the budget of a window, cached because it is needed before every step."""
     return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
 
 
@@ -94,14 +94,14 @@ HEADING = "## Summary of the conversation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RooCode(Preset):
-    """What both of Roo's ways share: when the window counts as full, and half that goes."""
+    """Base of the two modes of Roo Code, with the limit of the window and the eviction of half of the messages."""
 
     max_output_tokens: NonNegative = 8_192
-    """Kept free for the answer, beside a tenth of the window."""
+    """Tokens reserved for the answer, in addition to a tenth of the window."""
     hard_share: Share = 0.9
-    """Share of the window which, less the above, must not be exceeded."""
+    """Share of the window that, less `max_output_tokens`, must not be exceeded."""
     drop_share: Share = 0.5
-    """Of the messages behind the first one that go when half is dropped, in even numbers."""
+    """Share of the messages behind the first one to evict, in even numbers."""
 
     def _build_hard_division(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
@@ -113,21 +113,29 @@ class _RooCode(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooCode(_RooCode, SummarizingPreset):
-    """When the window is full, the whole conversation becomes one summary and nothing else stays.
+    """One summary of the whole conversation when the window is full; nothing else is retained.
 
-    Source: Roo-Code cb836567, `src/core/condense` and `src/core/context-management`; PEERS 2.9. A former summary is told again as
-    a message. When the summary fails where the hard limit is exceeded, and after an overflow, half of the messages go without
-    one; below that limit the session goes on as it is. An empty summary has failed too. Left out: the outlines of files that a
-    parser makes, the commands of the editor that the first message held, and the details of its surroundings, which there are
-    none of here. After an overflow the original tries
-    up to three times, at 75 % of the window; the loop here tries once.
+    Source: Roo Code cb836567, `src/core/condense` and `src/core/context-management`.
+
+    A former summary is passed to the summarizer as a message. If the summary fails above the hard limit, and after an overflow,
+    half of the messages are evicted without a summary; below that limit, the view stays unchanged. An empty summary counts as
+    failed. Different from the original, file outlines made by a parser, editor commands and environment details are left out, and
+    after an overflow one attempt is made instead of up to three.
+
+    Choose this policy for the smallest view after compaction, or to compare with Roo Code.
 
     Attributes:
-        condense_share: Share of the window at which it is condensed, if that comes before the hard limit (0.05 to 1 in the
-            original). Default: `1.0`.
-        least_messages: Fewer since the last summary, itself among them, are not condensed. Default: `2`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none; ours. Default: `4_096`.
+        condense_share: Share of the window that triggers the summary, if that is below the hard limit; the original allows 0.05
+            to 1. Default: `1.0`.
+        least_messages: Minimum number of messages since the last summary, including that summary, to request another one.
+            Default: `2`.
+        max_output_tokens: Tokens reserved for the answer, in addition to a tenth of the window. Default: `8_192`.
+        hard_share: Share of the window that, less `max_output_tokens`, must not be exceeded. Default: `0.9`.
+        drop_share: Share of the messages behind the first one to evict if the summary fails, in even numbers. Default: `0.5`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     condense_share: Share = 1.0
@@ -136,7 +144,7 @@ class RooCode(_RooCode, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Condense, before a step with or without a fallback, and after an overflow."""
+        """Pipeline with summaries before each step, with a fallback above the hard limit, and after an overflow."""
         summarize = Summarize(
             middle=EVERYTHING,
             format=Brief(instruction=INSTRUCTION, system=SYSTEM, heading=HEADING, drops="analysis"),
@@ -157,16 +165,25 @@ class RooCode(_RooCode, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooSliding(_RooCode):
-    """When the window is full, half of the messages behind the first one go, and a notice says how many.
+    """Eviction of half of the messages behind the first one when the window is full, with a notice of their number.
 
-    Source: Roo-Code cb836567, `src/core/context-management`, as it is without condensing; PEERS 2.9.
+    Source: Roo Code cb836567, `src/core/context-management`, with condensing turned off.
+
+    Choose this policy for a sliding window without a summarizer.
+
+    Attributes:
+        max_output_tokens: Tokens reserved for the answer, in addition to a tenth of the window. Default: `8_192`.
+        hard_share: Share of the window that, less `max_output_tokens`, must not be exceeded. Default: `0.9`.
+        drop_share: Share of the messages behind the first one to evict, in even numbers. Default: `0.5`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     kind: Literal["roo-sliding"] = "roo-sliding"
 
     @property
     def pipeline(self) -> Pipeline:
-        """The same rule before a step and after an overflow."""
+        """Pipeline with the same reducer before each step and after an overflow."""
         half = self._build_forget_half()
         rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, moment="overflow"))
         return Pipeline(self._build_hard_division(), rules)

@@ -1,6 +1,6 @@
-"""SWE-agent, its small sister without compaction, and the study The Complexity Trap.
+"""Policies of SWE-agent, of mini-swe-agent, and of the study The Complexity Trap.
 
-Old observations become one line each, or old turns a checkpoint.
+Old observations become one line each, or old turns become a checkpoint.
 """
 
 import re
@@ -19,22 +19,23 @@ from harness.truncation import Truncation
 from harness.view import Item, View
 
 ELIDED_PATTERN = re.compile(r"Old environment output: \(\d+ lines omitted\)")
+"""Pattern of a masked result."""
 MAX_STUB_CHARACTERS = 60
-"""Characters of a stub at most: what is longer need not be matched."""
+"""Maximum length of a masked result in characters; a longer text is not matched against the pattern."""
 
 
 class _ResultTally:
-    """The tally of results: those that have come since the newest masked one. See `harness.tally_cache`."""
+    """Tally of the results since the newest masked one; see `harness.tally_cache`."""
 
     __slots__ = ("count", "masked")
 
     def __init__(self) -> None:
         self.count = 0
         self.masked = False
-        """Whether there is such a one."""
+        """Whether there is a masked result."""
 
     def add(self, item: Item) -> None:
-        """See `harness.tally_cache.Tally`."""
+        """Add an item to the tally; see `harness.tally_cache.Tally`."""
         if item.message.role == "tool":
             elided = _is_elided(item)
             self.masked |= elided
@@ -42,9 +43,9 @@ class _ResultTally:
 
 
 def _count_overdue(view: View, keep: int, every: int) -> int:
-    """How many results are to be masked now.
+    """Return the number of results to mask now.
 
-    The request counts as the first result, as it does in the source; it is never masked.
+    The request counts as the first result, as in the original, but is never masked.
     """
     shown: int
     shown, masked = view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: (tally.count, tally.masked))
@@ -53,30 +54,34 @@ def _count_overdue(view: View, keep: int, every: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
-    """More results than are kept have come since the last masking."""
+    """Trigger that is due when more results than retained have come since the last masking."""
 
     keep: int
+    """Number of retained results."""
     every: int
+    """Number of results that are masked at a time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         count = _count_overdue(view, self.keep, self.every)
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElideResults:
-    """All results but the newest become one line."""
+    """Reducer that replaces all results but the newest by one line each."""
 
     keep: int
+    """Number of retained results."""
     every: int
+    """Number of results that are masked at a time."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         count = max(0, _count_overdue(view, self.keep, self.every))
         old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
         changes = tuple(replace_results(item, _elide_result) for item in old)
@@ -84,7 +89,7 @@ class ElideResults:
 
 
 def _is_elided(item: Item) -> bool:
-    for part in item.message.parts:  # a loop, since every result is looked at before every step
+    for part in item.message.parts:  # a loop is faster than a generator, and this runs before every step
         if isinstance(part, ToolResult) and (len(part.output) > MAX_STUB_CHARACTERS or not ELIDED_PATTERN.fullmatch(part.output)):
             return False
     return True
@@ -95,7 +100,7 @@ def _elide_result(result: ToolResult) -> ToolResult:
 
 
 class _TurnTally:
-    """The tally of turns behind the newest summary. See `harness.tally_cache`."""
+    """Tally of the turns behind the newest summary; see `harness.tally_cache`."""
 
     __slots__ = ("_newest", "count")
 
@@ -104,43 +109,45 @@ class _TurnTally:
         self.count = 0
 
     def add(self, item: Item) -> None:
-        """See `harness.tally_cache.Tally`."""
+        """Add an item to the tally; see `harness.tally_cache.Tally`."""
         self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsSinceSummary:
-    """So many turns stand behind the newest summary, or in view if there is none."""
+    """Trigger that is due when enough turns follow the newest summary, or are in view without one."""
 
     count: int
+    """Number of turns."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
         newest = view.summaries[-1] if view.summaries else None
         turns = view.tally_cache.read(view.items, _TurnTally, lambda: _TurnTally(newest), lambda tally: tally.count)
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """See `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeOldestTurns:
-    """The oldest turns, with all that was said between them, become a checkpoint behind the request and former checkpoints.
+    """Reducer that replaces the oldest turns by a checkpoint behind the request and former checkpoints.
 
-    The newest of these is told apart.
+    All messages between these turns are summarized too. The newest former checkpoint is passed to the summarizer separately.
     """
 
     turns: int
+    """Number of turns to summarize."""
     latest_only: bool
-    """Whether former checkpoints go."""
+    """Whether former checkpoints are evicted."""
     format: SummaryFormat
     max_tokens: int
-    """Output limit that the summarizer is given."""
+    """Maximum number of output tokens of the summarizer."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         items, former = view.items, set(view.summaries)
         first = 1 + (len(items) > 1 and is_from_user(view, 1))
         starts = [index for index, item in enumerate(items) if item.message.calls]
@@ -161,53 +168,65 @@ class SummarizeOldestTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniSweAgent(Preset):
-    """Nothing is compacted; of an output of more than 10,000 characters the first and the last 5,000 stay.
+    """No compaction; of a tool output above 10,000 characters, the first and the last half of that number are kept.
 
-    Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`; PEERS "mini-swe-agent" and 2.12. The history is
-    linear and whole: the control that published results stand on. A refused prompt ends the run, as in the original. Different
-    from it: the line between the two ends counts among the characters, so each is 30 shorter.
+    Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`.
+
+    The history is linear and complete, as in the published results of that agent. A refused prompt ends the run, as in the
+    original. Different from the original, the line between the two ends counts towards the limit, so each end is 30 characters
+    shorter.
+
+    Choose this policy as a control that is comparable with published results.
 
     Attributes:
-        clip_characters: Of a longer tool output the first and the last half of so many are logged. Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters; of a longer output, both ends are logged, half each.
+            Default: `10_000`.
     """
 
     kind: Literal["mini-swe-agent"] = "mini-swe-agent"
 
     @property
     def truncation(self) -> Truncation:
-        """Both ends of an output."""
+        """Limits on the length of tool outputs; both ends of a longer output are kept."""
         return Truncation(max_characters=self.clip_characters, keep="ends")
 
     @property
     def pipeline(self) -> Pipeline:
-        """The whole window, no threshold, no rule."""
+        """Pipeline without a threshold and without rules."""
         return Pipeline(NoThreshold(rule="no compaction"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastObservations(Preset):
-    """What both share: the newest results stay."""
+    """Base of the two policies that retain the newest results."""
 
     polling: Positive = 1
-    """Results that are masked at a time: between two maskings up to so many more, less one, stay."""
+    """Number of results that are masked at a time."""
 
     def _build_pipeline(self, keep: int) -> Pipeline:
-        """One rule: mask what is overdue."""
+        """Return the pipeline with one rule: mask the results that are overdue."""
         rule = Rule(Overdue(keep=keep, every=self.polling), ElideResults(keep=keep, every=self.polling), quiet=True)
         return Pipeline(NoThreshold(rule=f"the newest {keep} results stay"), (rule,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweAgent(_LastObservations):
-    """Before every step all results but the newest 5 become a line that says how long they were.
+    """Masking of all tool results but the newest 5, before every step, by a line with their length.
 
-    Source: SWE-agent 3ea751c0, `sweagent/agent/history_processors.py` (LastNObservations, n = 5 as in the paper's configuration);
-    PEERS 2.12. The original masks a copy of the whole history for each request; here a masked result stays masked, which is the
-    same, since results only get older. Where masking would save nothing (results shorter than the line) the engine waits. The
-    count of images is left out: there are none.
+    Source: SWE-agent 3ea751c0, `sweagent/agent/history_processors.py`, LastNObservations with the paper's n = 5.
+
+    The original masks a copy of the whole history for each request; here a masked result stays masked, which is equivalent
+    because results only get older. If masking saves nothing, because the results are shorter than the line, the compactor pauses.
+    The number of images in a result is not given, because there are none.
+
+    Choose this policy for simple masking without a trigger, or to compare with SWE-agent.
 
     Attributes:
-        keep_results: Newest results that stay. Default: `5`.
+        keep_results: Number of newest results that are retained. Default: `5`.
+        polling: Number of results that are masked at a time; up to one less may stay in addition between two maskings.
+            Default: `1`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     keep_results: Positive = 5
@@ -215,19 +234,27 @@ class SweAgent(_LastObservations):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: mask what is overdue."""
+        """Pipeline with one rule: mask the results that are overdue."""
         return self._build_pipeline(self.keep_results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTrapMask(_LastObservations):
-    """Before every step all results but the newest 10 become a line that says how long they were.
+    """Masking of all tool results but the newest 10, before every step, by a line with their length.
 
-    Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10, which its
-    hybrid keeps too; its sweep has 5, 10 and 15. PEERS 2.12. Otherwise as `swe-agent`.
+    Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10.
+
+    The window is that of the study's main runs and of its hybrid; the study also tries 5 and 15. Otherwise the policy equals
+    `swe-agent`.
+
+    Choose this policy for masking with the window that the study recommends.
 
     Attributes:
-        keep_results: Newest results that stay. Default: `10`.
+        keep_results: Number of newest results that are retained. Default: `10`.
+        polling: Number of results that are masked at a time; up to one less may stay in addition between two maskings.
+            Default: `1`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     keep_results: Positive = 10
@@ -235,33 +262,38 @@ class ComplexityTrapMask(_LastObservations):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: mask what is overdue."""
+        """Pipeline with one rule: mask the results that are overdue."""
         return self._build_pipeline(self.keep_results)
 
 
 CHECKPOINT_INSTRUCTION = (
     "Sum up the turns of a coding agent below as a checkpoint from which it goes on. Leave out nothing that it still needs."
 )
+"""Instruction to the summarizer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTrapSummary(SummarizingPreset):
-    """At 31 turns without one, the oldest 21 become a checkpoint of the assistant behind the request; the newest 10 stay.
+    """Checkpoint of the oldest 21 turns, behind the request, after 31 turns without one; the newest 10 turns are retained.
 
-    Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10 of its
-    main runs; PEERS 2.12. Former checkpoints stay, and the newest is told. With `mask_results = 10` it is the study's hybrid.
-    Different from the original: the request is told each time, there only to the first checkpoint; what the user said between
-    turns is told and goes with them, there it goes untold. When the summary fails, the session goes on as it is. An empty summary
-    has failed too.
+    Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10.
+
+    Former checkpoints stay in view, and the newest one is passed to the summarizer. `mask_results=10` gives the hybrid of the
+    study. Different from the original, the summarizer reads the request every time instead of only the first time, and messages
+    of the user between turns are summarized instead of being lost. If the summary fails or is empty, the view stays unchanged.
+
+    Choose this policy for compaction by turns, or to compare summaries with masking as in the study.
 
     Attributes:
-        turns: Turns that a checkpoint stands for. Default: `21`.
-        keep_turns: Newest turns that stay. Default: `10`.
-        latest_only: Whether only the newest checkpoint stays (`static` of the original). Default: `False`.
-        mask_results: Newest results that stay, the others becoming a line each; None = all stay. Default: `None`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
-        summary_max_tokens: The source sets none; ours. Default: `4_096`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        turns: Number of turns that a checkpoint summarizes. Default: `21`.
+        keep_turns: Number of newest turns that are retained. Default: `10`.
+        latest_only: Whether only the newest checkpoint stays in view (`static` of the original). Default: `False`.
+        mask_results: Number of newest results that are retained while all others are masked; None masks no result.
+            Default: `None`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     turns: Positive = 21
@@ -272,7 +304,7 @@ class ComplexityTrapSummary(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule: summarize the oldest turns. In the hybrid another: mask what is overdue."""
+        """Pipeline with a rule that summarizes the oldest turns and, in the hybrid, a rule that masks results."""
         summarize = SummarizeOldestTurns(
             turns=self.turns,
             latest_only=self.latest_only,

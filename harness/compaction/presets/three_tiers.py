@@ -1,4 +1,4 @@
-"""The policies of the fourth design document (S3): truncate at the tool, prune before a turn, summarize on overflow."""
+"""Policy of this project's fourth reference design: truncate tool outputs, clear old ones, and summarize on overflow."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -33,37 +33,37 @@ _UPDATE_REQUEST = "Provide an updated summary that takes the new messages into t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Free text. The system prompt is the seed's own; a former summary stands in the transcript or apart from it."""
+    """Format of a free text; a former summary stands in the transcript or is passed separately."""
 
     focus: tuple[str, ...] = ()
-    """What a strategy wants attention for (S3.15), a line each."""
+    """Lines that tell the summarizer what to attend to."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """The system prompt, and one user message."""
+        """Return the system prompt and one user message."""
         focus = "".join(f"\n- {line}" for line in self.focus)
         asked = f"{_UPDATE_REQUEST if request.previous_summary else _REQUEST}\n\n{format_material(request)}"
         return (system(f"{_PROMPT}\n\nFocus on:{focus}" if focus else _PROMPT), user(asked))
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """The text as it is."""
+        """Return the text unchanged, without surrounding blanks."""
         return text.strip()
 
 
 QUESTION = "What did we do so far?"
-"""S3.8: what a compaction message says to the model."""
+"""Text that a compaction marker shows to the model."""
 CONTINUE_REQUEST = "Continue if you have next steps"
-"""S3.3, auto-continue."""
+"""User message behind the summary that asks the agent to continue."""
 
 
 class Strategy(NamedTuple):
-    """What agents of one trade keep and attend to (S3.15)."""
+    """Results to retain and topics to summarize for one kind of agent."""
 
     preserve: tuple[str, ...] = ()
-    """Calls whose results are never pruned; see `harness.compaction.stages.Mask`."""
+    """Shell patterns of the calls whose results are never cleared; see `harness.compaction.stages.Mask`."""
     failures: bool = False
-    """Whether results of failed calls are never pruned."""
+    """Whether results of failed calls are never cleared."""
     focus: tuple[str, ...] = ()
-    """What the summary is to attend to."""
+    """Topics that the summary must cover."""
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -78,47 +78,50 @@ STRATEGIES: dict[str, Strategy] = {
         focus=("Error patterns", "Reproduction steps", "Failed attempts"),
     ),
 }
-"""By agent: the seed's examples, and what stands for them among our tools."""
+"""Strategies by kind of agent, with the examples of the reference design and the corresponding tools of this project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeTiers(SummarizingPreset):
-    """Long outputs are cut at the tool, old ones cleared before each turn, and on overflow all becomes one summary.
+    """Truncation of long tool outputs, clearing of old ones before each turn, and one summary of everything on overflow.
 
-    Source: S3.1 to S3.3, S3.8, S3.15. The numbers are the seed's but for those that it leaves open, which say so. Each tier can
-    be turned off. Pruning waits for turns of the user, so in a session of one prompt it never acts unless `prune_at` is `step`;
-    cutting and summarizing act in any session. Tokens written to a cache, which the seed's formula of the overflow forgets, count
-    as the input that they are. After a summary nothing older stays in view. When the summary fails, the session goes on as it is.
-    An empty summary has failed too.
+    Source: this project's fourth reference design.
+
+    Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
+    one prompt unless `prune_at` is `step`; the other tiers work in any session. Tokens written to a provider's cache count as
+    input, unlike in the design. No older message stays in view after a summary. If the summary fails or is empty, the view stays
+    unchanged.
+
+    Choose this policy to study several measures together and to turn them off one by one.
 
     Attributes:
-        truncate: Tier 1. Without it outputs are cut to `clip_characters`. Default: `True`.
-        truncate_lines: Default: `2_000`.
-        truncate_bytes: Default: `51_200`.
-        truncate_keep: Which end of a longer output stays in view; the whole is saved, to be read by tools. Default: `'head'`.
-        prune: Tier 2. Default: `True`.
-        prune_at: `step` is the adapted form for sessions of one prompt: asked before each step, and no turn is protected.
+        truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.
+        truncate_lines: Maximum number of lines of a tool output. Default: `2_000`.
+        truncate_bytes: Maximum number of bytes of a tool output. Default: `51_200`.
+        truncate_keep: End of a longer output that stays in view; the whole output is saved and can be read by tools.
+            Default: `'head'`.
+        prune: Whether old tool outputs are cleared (tier 2). Default: `True`.
+        prune_at: Moment of clearing; `step`, for sessions with one prompt, clears before each step and protects no turn.
             Default: `'turn'`.
-        protect_tokens: Newest tool output that stays. Default: `40_000`.
-        prune_minimum_tokens: Nothing is cleared unless it saves more. Default: `20_000`.
-        protect_turns: Newest turns of the user whose outputs stay; only with `prune_at = "turn"`. Default: `2`.
-        preserve: Calls whose results are never cleared: shell patterns over tool names, or, with a blank, over name and key
-            argument. Default: `('skill_execution', 'subtask_invocation')`.
-        preserve_failures: Whether results that tell of a failure are never cleared either. Default: `False`.
-        auto: Tier 3. Default: `True`.
-        max_output_tokens: Kept free of the window for the answer, unless the model can write less. The seed gives none; ours.
+        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
+        prune_minimum_tokens: Savings in tokens that clearing must exceed. Default: `20_000`.
+        protect_turns: Number of newest turns whose outputs are never cleared; only with `prune_at="turn"`. Default: `2`.
+        preserve: Shell patterns of calls whose results are never cleared; a pattern with a space is matched against tool name and
+            key argument. Default: `('skill_execution', 'subtask_invocation')`.
+        preserve_failures: Whether results that report a failure are never cleared. Default: `False`.
+        auto: Whether everything is summarized on overflow (tier 3). Default: `True`.
+        max_output_tokens: Tokens of the window reserved for the answer; a smaller output limit of the model takes precedence.
             Default: `32_000`.
-        input_limit_tokens: What the model takes as input, if it has a limit of its own; None = the window less the answer.
-            Default: `None`.
-        auto_continue: Whether a user message behind the summary asks to go on. Default: `True`.
-        lazy: Whether the summary waits until the user goes on, or the provider refuses the prompt. Default: `False`.
-        differential: Whether a former summary is given apart, to be updated, instead of as a message among the others. Default:
-            `False`.
-        agent: Whose strategy adds to `preserve` and tells the summarizer what to attend to. Default: `'coding'`.
-        summarizer: Name of the model that writes summaries, the seed advises a cheaper one; `same` = the agent's own. Default:
-            `'same'`.
-        summary_max_tokens: The seed's example; it sets no limit. Default: `2_000`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9), where tier 1 is off. Default: `10_000`.
+        input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the window less the
+            answer. Default: `None`.
+        auto_continue: Whether a user message behind the summary asks the agent to continue. Default: `True`.
+        lazy: Whether the summary waits for the next turn or for a refused prompt. Default: `False`.
+        differential: Whether a former summary is passed separately and updated, instead of being a message like all others.
+            Default: `False`.
+        agent: Kind of agent, which adds patterns to `preserve` and topics to the summary. Default: `'coding'`.
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary; the design sets no limit. Default: `2_000`.
+        clip_characters: Maximum length of a tool output, in characters, if `truncate` is off. Default: `10_000`.
     """
 
     truncate: bool = True
@@ -144,14 +147,14 @@ class ThreeTiers(SummarizingPreset):
 
     @property
     def truncation(self) -> Truncation:
-        """Tier 1."""
+        """Limits on the length of tool outputs (tier 1)."""
         if not self.truncate:
             return Truncation(max_characters=self.clip_characters)
         return Truncation(max_lines=self.truncate_lines, max_bytes=self.truncate_bytes, keep=self.truncate_keep, saved=True)
 
     @property
     def pipeline(self) -> Pipeline:
-        """Tiers 2 and 3."""
+        """Pipeline that clears old outputs (tier 2) and summarizes everything (tier 3)."""
         mask = self._build_mask()
         prune = Rule(Prunable(mask=mask), mask, moment=self.prune_at, quiet=True)
         pruning = (prune,) if self.prune else ()

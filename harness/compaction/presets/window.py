@@ -1,4 +1,4 @@
-"""The message window of the fifth design document (S4): a cap on the number of messages, with or without a summary."""
+"""Policy of this project's fifth reference design: a maximum number of messages, with or without a summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,15 +18,17 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """One reducer each time, another one once enough messages are gone without a summary."""
+    """Reducer that is replaced by another one once enough messages have been evicted without a summary."""
 
     every_messages: int
-    """Messages forgotten since the last summary, those about to go among them, at which the seldom one is taken."""
+    """Number of messages evicted since the last summary, including those about to be evicted, from which on `periodic` runs."""
     regular: Reducer
+    """Reducer that runs otherwise."""
     periodic: Reducer
+    """Reducer that writes a summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `Reducer`."""
+        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
         plan = self.regular.reduce(view, budget, reason)
         if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
             return plan
@@ -37,60 +39,67 @@ CONCISE_INSTRUCTION = (
     "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
     "what problems were encountered, and what the current state of the task is. Be factual and brief."
 )
-"""The instruction of S4.3, word for word."""
+"""Instruction to the summarizer, verbatim from the reference design."""
 
 
 HEADING = "[Conversation Summary]"
-"""S4.3."""
+"""Heading of the summary, from the reference design."""
 
 
 SUMMARY_EVERY_MESSAGES = 10
-"""S4.3: at most one summary for so many evicted messages."""
+"""Number of evicted messages per summary."""
 
 
 WARNING_SHARE = 0.8
-"""S4.4: share of the cap above which the user is warned."""
+"""Share of the maximum number of messages above which the user is warned."""
 
 
 class TrimMetrics(NamedTuple):
-    """What became of how many messages (S4.1)."""
+    """Numbers of messages before and after trimming."""
 
     total_messages: int
-    """Before."""
+    """Number of messages before trimming."""
     preserved_messages: int
+    """Number of retained messages."""
     evicted_messages: int
+    """Number of evicted messages."""
     estimated_tokens: Estimated
-    """Of the preserved ones."""
+    """Estimated tokens of the retained messages."""
 
 
 class TrimResult(NamedTuple):
-    """A list of messages after it was trimmed."""
+    """List of messages after trimming."""
 
     trimmed: tuple[Message, ...]
+    """Retained messages."""
     evicted: tuple[Message, ...]
+    """Evicted messages."""
     metrics: TrimMetrics
+    """Numbers of messages before and after trimming."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageWindow(SummarizingPreset):
-    """Above a number of messages the oldest ones between a preserved head and a preserved tail are evicted.
+    """Eviction of the oldest messages between a retained head and a retained tail, above 100 messages.
 
-    Source: S4.1, S4.3, S4.5; every default is the seed's. The seed counts the messages of providers that take the system prompt
-    apart, so here the system message stands outside of all counts. Cuts move back so that calls keep their results, so the cap
-    may be exceeded by the messages of one turn (S4.7). When the summary fails, the messages go without one. An empty summary has
-    failed too.
+    Source: this project's fifth reference design.
+
+    The system message does not count. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
+    messages of one turn. If a summary fails or is empty, the messages are evicted without one.
+
+    Choose this policy for a sliding window by messages, with or without summaries.
 
     Attributes:
-        max_messages: 0 = nothing is ever evicted. Default: `100`.
-        preserve_first_n: Messages behind the system message that always stay: the request. Default: `1`.
-        preserve_last_n: Messages at the end that always stay. Default: `20`.
-        summarize_on_trim: Whether what is evicted is summarized, at most once for ten messages; when that fails, they just go.
-            Between two summaries messages go without one. The seed would evict the last summary with them, since it is the oldest
-            message of the middle; here it stays until the next one has taken it in. Default: `False`.
-        summarizer: Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize_on_trim`.
+        max_messages: Maximum number of messages in view; 0 never evicts any. Default: `100`.
+        preserve_first_n: Number of messages retained behind the system message: the request. Default: `1`.
+        preserve_last_n: Number of messages retained at the end. Default: `20`.
+        summarize_on_trim: Whether evicted messages are summarized, at most once per ten messages. The last summary stays in view
+            until the next one has taken it in. Default: `False`.
+        summarizer: Name of the model that writes the summaries if `summarize_on_trim` is set; `same` is the agent's own model.
             Default: `'same'`.
-        summary_max_tokens: S4.3. Default: `1_024`.
-        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
+            Default: `10_000`.
     """
 
     max_messages: NonNegative = 100
@@ -102,12 +111,12 @@ class MessageWindow(SummarizingPreset):
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether head and tail alone are as many messages as the cap; then only they are kept, and more than wanted (S4.1)."""
+        """Whether head and tail alone reach the maximum; then only these messages are retained."""
         return 0 < self.max_messages <= self.preserve_first_n + self.preserve_last_n
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """See `harness.protocols.WarningPolicy`."""
+        """Warnings about the fields of the policy; see `harness.protocols.WarningPolicy`."""
         if not self.is_overcommitted:
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
@@ -115,7 +124,7 @@ class MessageWindow(SummarizingPreset):
         return (f"{kept}, and max_messages={most} leaves no room between them: only they are kept",)
 
     def check_view(self, view: View) -> str | None:
-        """See `harness.protocols.WarningPolicy`: said when the newest step takes the view over 80 % of the cap (S4.4)."""
+        """Return a warning if the newest step exceeds 80 % of the maximum, or None; see `harness.protocols.WarningPolicy`."""
         count, near = len(view.items) - 1, self.max_messages * WARNING_SHARE
         if not 0 < near < count:
             return None
@@ -123,10 +132,10 @@ class MessageWindow(SummarizingPreset):
         return f"Conversation approaching limit ({count}/{self.max_messages} messages)" if count - newest <= near else None
 
     def trim(self, messages: Sequence[Message]) -> TrimResult:
-        """What a list of messages becomes by plain eviction, by the same plan as in a session (S4.1).
+        """Return the result of plain eviction for a list of messages, by the same plan as in a session.
 
         Args:
-            messages: a legal conversation; it may begin with a system message, which is not counted and stays.
+            messages: Valid conversation; a system message at its beginning stays and does not count.
         """
         system = () if messages[:1] and messages[0].role == "system" else (Message(role="system", parts=()),)
         numbered = enumerate((*system, *messages), start=1)
@@ -148,7 +157,7 @@ class MessageWindow(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """One rule, when the cap is exceeded: evict, or summarize."""
+        """Pipeline with one rule: evict or summarize messages when there are too many."""
         if self.max_messages == 0:
             return Pipeline(NoThreshold(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
