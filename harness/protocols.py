@@ -21,7 +21,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """The description of a tool in a request to a model."""
+    """Name, description and parameters of a tool, as sent to a model."""
 
     name: str
     description: str
@@ -206,11 +206,11 @@ class Compactor(Protocol):
 
     @property
     def policy(self) -> Policy:
-        """The policy at work."""
+        """Compaction policy of the session."""
 
     @property
     def budget(self) -> Budget:
-        """The budget of this session."""
+        """Token budget of the session."""
 
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
@@ -422,7 +422,7 @@ class BlobStore(Protocol):
     """Storage of file contents by their SHA-256 (hexadecimal). Nothing is ever removed; several sandboxes may share a store."""
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store a content under its hash, which the caller has verified; storing a content twice has no effect."""
+        """Store file content under its hash, which the caller has verified; storing the same content twice has no effect."""
 
     def get(self, sha256: str) -> bytes:
-        """Return the content with this hash. Raises SandboxError if the store does not hold it."""
+        """Return the file content with this hash. Raises SandboxError if the store does not hold it."""

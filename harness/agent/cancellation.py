@@ -14,8 +14,8 @@ POLL_SECONDS = 0.05
 MAIN_THREAD_WAIT_SECONDS = 0.1
 """Longest uninterrupted wait of the main thread, in seconds.
 
-Python runs signal handlers in the main thread, and only between calls. A signal that arrives just before a blocking call, or
-that another thread receives, does not interrupt the call; short waits make sure that the handler runs soon.
+Python runs signal handlers in the main thread, and only between calls. A signal that arrives just before a blocking call, or that
+another thread receives, does not interrupt the call; short waits make sure that the handler runs soon.
 """
 
 
@@ -89,13 +89,11 @@ def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, 
     """Run work in another thread and return its result, or None if the session is cancelled first.
 
     After a cancellation, or if waiting fails, the work is abandoned: its thread ends at the next call of `raise_if_abandoned`,
-    and
-    `undo` is called with a result that arrives nevertheless.
+    and `undo` is called with a result that arrives nevertheless.
 
     Work that waits for a silent provider makes no such call: it keeps its thread and connection until the provider sends
-    something
-    or the connection times out. The connection cannot be closed from outside: closing a socket does not wake a thread that reads
-    from it, and before an answer begins the client libraries offer nothing to close.
+    something or the connection times out. The connection cannot be closed from outside: closing a socket does not wake a thread
+    that reads from it, and before an answer begins the client libraries offer nothing to close.
 
     Without a cancellation the work runs in the calling thread, so trials have no overhead.
     """

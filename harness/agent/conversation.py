@@ -1,8 +1,8 @@
 """The messages of a session: queued, logged, folded into a view, sent as a request, and received piece by piece.
 
 `RequestBuilder` extends the previous request instead of building each request anew, so the cost of a step depends on its new
-messages only. It computes a chain of digests over the messages as sent: two requests with equal digests are byte-identical,
-and the length of the prefix shared with the previous request is found without comparing texts.
+messages only. It computes a chain of digests over the messages as sent: two requests with equal digests are byte-identical, and
+the length of the prefix shared with the previous request is found without comparing texts.
 """
 
 import threading
@@ -178,13 +178,13 @@ class StreamBuffer:
 
     @property
     def text(self) -> str:
-        """Text of the reply so far."""
+        """Text received so far."""
         self._texts = ["".join(self._texts)]
         return self._texts[0]
 
     @property
     def reasoning(self) -> str:
-        """Reasoning of the reply so far."""
+        """Reasoning received so far."""
         self._reasonings = ["".join(self._reasonings)]
         return self._reasonings[0]
 

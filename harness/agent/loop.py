@@ -4,8 +4,8 @@
 
 Each step is one call of the model. The loop runs the requested tools, one by one or in parallel, and logs the results in call
 order behind the message that requested them. The events of a step are logged in one transaction, a compaction in another. A
-session ends with a stop reason, not with an exception; only errors that the loop cannot handle (a bug, an illegal plan, a
-failing log) are raised.
+session ends with a stop reason, not with an exception; only errors that the loop cannot handle (a bug, an illegal plan, a failing
+log) are raised.
 
 A session consists of turns: each begins with a user message and lasts until the agent rests. `Agent.run` runs a session of one
 turn, as trials do. For several turns, create a `Session` and call `run_turn` for each.
@@ -99,8 +99,7 @@ class Agent:
         limits: Maximum number of steps, and whether tools run in parallel. Default: `Limits()`.
         inbox: Queue of further user messages, taken before each step. Default: `Inbox()`.
         instructions: Text added to the system prompt, for this session only. Default: `''`.
-        cancellation: Means to stop the session from another thread; None runs everything in the calling thread.
-            Default: `None`.
+        cancellation: Means to stop the session from another thread; None runs everything in the calling thread. Default: `None`.
         listen: Function called with every logged entry and every signal, in the thread where the event happens. It must return
             quickly. Default: `ignore`.
         loop_detector: Detector of calls repeated several times in a row; None allows all repetitions, as trials do.

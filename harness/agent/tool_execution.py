@@ -70,8 +70,7 @@ class LoopDetector:
 
         Args:
             decide: Function called with the call and the number of equal calls in a row, including this one. It may block, for
-                example
-                to ask the user.
+                example to ask the user.
         """
         self._decide = decide
         self._last: tuple[str, str] | None = None

@@ -78,7 +78,7 @@ class ControlGroup:
         return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def remove(self) -> None:
-        """Remove the group, after a short wait for its last process to end; may be called more than once."""
+        """Remove the control group, after a short wait for its last process to end; may be called more than once."""
         give_up = time.monotonic() + _REMOVE_SECONDS
         for path in {self.path, self.pids_path or self.path}:
             while path.exists() and time.monotonic() < give_up:

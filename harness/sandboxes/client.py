@@ -71,7 +71,7 @@ class LaunchedServer:
 
 
 class TracedResult(NamedTuple):
-    """The result of a command, with observations of the tool server."""
+    """The result of a command, and whether the command affected anything besides the workspace."""
 
     result: ExecResult
     contained: bool
@@ -190,10 +190,8 @@ class ServedSandbox(StartedOnce):
         Args:
             command: Program with its arguments in shell syntax; the program replaces the shell.
             modules: Names of modules of the standard library. If possible, a command `python3 [-OPTION...] SCRIPT [ARGUMENT...]`
-                is
-                forked from an interpreter that has already loaded these modules. The interpreter is kept for further such
-                commands
-                until another kind of command runs.
+                is forked from an interpreter that has already loaded these modules. The interpreter is kept for further such
+                commands until another kind of command runs.
             timeout_seconds: Seconds after which the program is killed.
         """
         header = {"fork": build_fork_request(command, modules)}
@@ -437,7 +435,7 @@ def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blob
 def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[_Piece]:
     """Yield the pieces that write these paths.
 
-    Directories are first made writable and get their exact mode at the end; large contents are split.
+    Directories are first made writable and get their exact mode at the end; large files are split.
     """
     closed_directories = []
     for path in paths:
@@ -485,13 +483,13 @@ def check_timeout(timeout_seconds: float) -> None:
 
 
 def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
-    """Raise ToolError for a content above the limit on file size."""
+    """Raise ToolError for content above the limit on file size."""
     if len(content) > limits.file_bytes:
         raise ToolError(f"{len(content)} bytes for {path!r} are more than the {limits.file_bytes} allowed")
 
 
 def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path: str) -> bytes:
-    """Return the first bytes of a content. Raises ToolError if the limit on file size, not the caller, would cut the content."""
+    """Return the first bytes of file content. Raises ToolError if the limit on file size, not the caller, would cut it."""
     if len(content) > max_bytes and max_bytes == limits.file_bytes:
         raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
     return content[:max_bytes]

@@ -216,7 +216,7 @@ class AttachStream(SocketStream):
             self._buffer += chunk
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the attach socket."""
         super().close()
         self._raw.close()
 

@@ -35,10 +35,15 @@ class ByteStream(Protocol):
     """A connection to a tool server for sending and receiving; closing it from another thread ends a wait."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all bytes. Raises OSError, or TimeoutError at the deadline."""
+        """Send all bytes to the tool server. Raises OSError, or TimeoutError at the deadline."""
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Return some bytes, or none if the server closed the connection. Raises OSError, or TimeoutError at the deadline."""
+        """Return bytes from the tool server, or none after it closed the connection.
+
+        Raises:
+            OSError: The connection failed.
+            TimeoutError: No bytes arrived before the deadline.
+        """
 
     def close(self) -> None:
         """Close the connection; may be called more than once."""
@@ -61,13 +66,13 @@ class SocketStream:
         """Lock held while the socket is used, because the number of a closed descriptor may be reused by another file."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all bytes."""
+        """Send all bytes over the socket."""
         with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             self._socket.sendall(data)
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Return some bytes."""
+        """Return some bytes received from the socket."""
         with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             return self._socket.recv(2**18)

@@ -1,8 +1,7 @@
 """Snapshots as kept by the harness: file contents by hash, tree ids, and the difference between two trees.
 
 The tool server sends only what changed. The manifest and the contents are kept outside of the sandbox, so that they outlast it
-and
-can be shared by all sandboxes with the same blob store.
+and can be shared by all sandboxes with the same blob store.
 """
 
 import difflib
@@ -26,11 +25,11 @@ class MemoryBlobStore:
         self._contents: dict[str, bytes] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store a content under its hash."""
+        """Store file content under its hash."""
         self._contents.setdefault(sha256, content)
 
     def get(self, sha256: str) -> bytes:
-        """Return the content with this hash. Raises SandboxError if it is unknown."""
+        """Return the file content with this hash. Raises SandboxError if it is unknown."""
         try:
             return self._contents[sha256]
         except KeyError:

@@ -28,9 +28,9 @@ SCHEMA_VERSION = 1
 """Version of the tables; a file with another version is deleted."""
 MAX_BYTES = 2 * 2**30
 EVICTION_TARGET_SHARE = 0.9
-"""Share of the maximum size that remains after an eviction, so that entries are evicted in batches."""
+"""Share of the maximum cache size that remains after an eviction, so that entries are evicted in batches."""
 MAX_ENTRY_SHARE = 1 / 8
-"""Share of the maximum size above which an entry is not stored."""
+"""Maximum size of an entry, as a share of the maximum size of the cache; larger entries are not stored."""
 BUSY_SECONDS = 10.0
 COMMAND_PREVIEW_CHARACTERS = 200
 _SCHEMA = (
@@ -159,7 +159,7 @@ class ActionCache:
                     self._connection.executemany(sql, rows)
 
     def read_summary(self) -> CacheSummary:
-        """Return number of entries, size and hits."""
+        """Return number of entries, size and hits of the cache."""
         sql = "SELECT count(*) entries, coalesce(sum(bytes), 0) size_bytes, coalesce(sum(hits), 0) hits FROM entry"
         with self._translate_errors():
             return CacheSummary(folder=self.folder, **self._connection.execute(sql).fetchone())
@@ -234,8 +234,7 @@ class ActionCache:
         """Return a connection to a valid file; a file that is damaged or has another version is deleted first.
 
         Only one process at a time does this. Another process may still use the deleted file, which does no harm, because no
-        process
-        opens it again.
+        process opens it again.
         """
         path = self.folder / CACHE_FILE
         with os.fdopen(os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)) as lock:

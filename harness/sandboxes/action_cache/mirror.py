@@ -182,7 +182,7 @@ def _build_file_entry(name: str, state: FileState) -> FileEntry:
 
 
 def _split_path(path: str) -> list[str]:
-    """Return the components of a path, with the rules of the tool server."""
+    """Return the components of a path, split by the same rules as in the tool server."""
     original_path = path
     if path == WORKSPACE or path.startswith(WORKSPACE + "/"):
         path = path[len(WORKSPACE) :].lstrip("/")

@@ -45,8 +45,7 @@ class SandboxPool:
     """Started, empty sandboxes by kind, for later sessions of this process. Thread-safe; closes the sandboxes that it keeps.
 
     It does not keep sandboxes with a name that belongs to one session, nor sandboxes in which a command left something that
-    emptying
-    does not remove.
+    emptying does not remove.
     """
 
     def __init__(self) -> None:
@@ -92,8 +91,7 @@ class CachedSandbox(StartedOnce):
             real: The real sandbox; another one of the same kind may replace it.
             cache: Storage of actions.
             kind: Value that is equal for sandboxes opened with the same arguments. The first sandbox of a kind in a process
-                starts at
-                once, to learn its properties.
+                starts at once, to learn its properties.
             task: Name of the task, for display.
         """
         self.counts = CacheCounts()

@@ -59,7 +59,7 @@ SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm"
 """Tables of System V objects, which outlive the processes that created them. The first line of each is a heading."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
-"""Signals that the server ignores and that commands receive."""
+"""Signals that the server ignores; in commands they have their default effect."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -184,10 +184,8 @@ class Tree:
         """Yield an entry and its content for everything that changed since the last scan.
 
         An entry is `[path, mode, size, sha256 or None, content bytes]`. A hash of None means that more content of the same file
-        follows.
-        Mode -1 means that the path was deleted. Mode -2 gives the names of a directory as JSON, oldest first, because the output
-        of
-        commands may follow the order of unsorted listings.
+        follows. Mode -1 means that the path was deleted. Mode -2 gives the names of a directory as JSON, oldest first, because
+        the output of commands may follow the order of unsorted listings.
 
         Raises:
             RequestError: A snapshot cannot hold that many files or that long names.
