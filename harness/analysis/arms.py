@@ -1,7 +1,7 @@
-"""Trials grouped by arm: which trials count, in which order arms are shown, and the numbers of each arm.
+"""Trials grouped by arm: selection of valid trials, order of the arms, and a summary of each arm.
 
-A trial that ended because of an infrastructure failure says nothing about its arm. Such trials are excluded before anything is
-compared, solely by the recorded reason, and the report shows their number.
+A trial is valid unless it ended because of an infrastructure failure, which says nothing about its arm. Invalid trials are
+excluded before any comparison, solely by their recorded reason, and the report shows their number.
 """
 
 import json
@@ -65,11 +65,11 @@ COUNTED_VALUES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmSummary:
-    """Trials of one arm that count, and the number of trials with problems."""
+    """Valid trials of one arm, and the numbers of its trials with problems."""
 
     arm: str
     trials: pd.DataFrame
-    """Trials that count, one row each."""
+    """Valid trials of the arm, one row each."""
     counts: Mapping[str, int]
     """Number of trials for each label in `COUNTED_VALUES`, and number of excluded trials under `set aside`."""
 
@@ -81,12 +81,12 @@ def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def select_valid(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials that count, in the given order."""
+    """Return the trials that did not end because of an infrastructure failure, in the given order."""
     return trials[~_is_excluded(trials)]
 
 
 def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials that do not count because of an infrastructure failure, in the given order."""
+    """Return the trials that ended because of an infrastructure failure, in the given order."""
     return trials[_is_excluded(trials)]
 
 

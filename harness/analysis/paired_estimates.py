@@ -27,7 +27,7 @@ class PairedDifference:
     unit_count: int
     """Number of tasks (or seeds) averaged."""
     unit: str
-    """`task` or `seed`."""
+    """Unit of the average: `task`, or `seed` if there is only one task."""
     mean: float
     interval: Interval
     """95 % Student's t interval over the units; NaN with fewer than two units, and zero width if all differences are equal."""
@@ -70,11 +70,11 @@ class PairedRatio:
     pairs: int = 0
     """Number of pairs in which both values are known and above 0. If there are none, all estimates are NaN."""
     excluded_pairs: int
-    """Number of the other pairs, which are left out."""
+    """Number of pairs left out because a value is unknown or not above 0."""
     unit_count: int = 0
     """Number of tasks (or seeds) resampled."""
     unit: str
-    """`task`, or `seed` if there is only one task."""
+    """Unit of resampling: `task`, or `seed` if there is only one task."""
     ratio_of_totals: float = nan
     """Sum of the values of a divided by the sum of the values of b."""
     ratio_of_totals_interval: Interval = _UNKNOWN_INTERVAL

@@ -24,7 +24,7 @@ from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import pair_trials
 
 ORACLE_KIND = "oracle"
-"""Kind of the oracle policy."""
+"""Value of the column `policy` for the oracle policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Regret:
     failure_difference: float
     """Failure rate of the arm minus that of the oracle, -1 to 1."""
     failure_difference_interval: Interval
-    """95 % interval of that difference by Newcombe's method 10."""
+    """95 % interval of the difference of the failure rates (Newcombe, method 10)."""
     cost_difference_usd: PairedDifference
     """Difference of the cost of agent and summarizer per trial."""
     step_difference: PairedDifference

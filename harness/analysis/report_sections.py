@@ -291,7 +291,7 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
     if not arm_regrets:
         return
     yield make_arm_section(
-        "Oracle regret: difference to the clairvoyant policy at the same budget",
+        "Oracle regret: difference from the oracle policy at the same budget",
         ("oracle", "pairs", "failures, points", "steps", "USD"),
         {
             one.arm: (

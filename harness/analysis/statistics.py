@@ -93,7 +93,7 @@ class PairedCounts:
 
     @property
     def pairs(self) -> int:
-        """Number of all pairs."""
+        """Total number of pairs."""
         return self.both + self.only_a + self.only_b + self.neither
 
     @property

@@ -14,22 +14,22 @@ class Tables(Protocol):
 
     @property
     def trials(self) -> pd.DataFrame:
-        """One row per trial."""
+        """Table with one row per trial."""
         ...
 
     @property
     def steps(self) -> pd.DataFrame:
-        """One row per step of a trial."""
+        """Table with one row per step of a trial."""
         ...
 
     @property
     def compactions(self) -> pd.DataFrame:
-        """One row per attempted compaction."""
+        """Table with one row per attempted compaction."""
         ...
 
     @property
     def probes(self) -> pd.DataFrame:
-        """One row per fact and applied compaction."""
+        """Table with one row per fact and applied compaction."""
         ...
 
 

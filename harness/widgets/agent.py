@@ -190,7 +190,7 @@ class AgentWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """Whether nothing will change until the next action of the user."""
+        """Whether the session stays unchanged until the next action of the user."""
         return self.session.state in RESTING_STATES
 
     def render_text(self) -> str:

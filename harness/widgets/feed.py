@@ -27,14 +27,14 @@ MAX_BODY_CHARACTERS = 400_000
 MAX_LISTED_ROWS = 500
 """Maximum number of rows sent when a page requests earlier rows."""
 MAX_LISTED_CHARACTERS = 600_000
-"""Approximate maximum characters of those rows."""
+"""Approximate maximum characters of all rows sent when a page requests earlier rows."""
 RESTING_STATES = ("new", "idle", "failed", "closed")
 MAX_CURVE_POINTS = 300
 """Maximum number of points of the curve; each time it is exceeded, every second point is removed."""
 
 
 class FeedUpdate(NamedTuple):
-    """Changes since the last update."""
+    """Changes of a feed since the previous update."""
 
     items: list[JsonObject]
     """New and changed rows, and texts appended to rows (kind `grown`), in order."""
@@ -50,7 +50,7 @@ class TokenCurve:
     _stride: int = 1
 
     def add(self, step: int, tokens: int) -> None:
-        """Add a point."""
+        """Add the tokens in view at a step."""
         if step % self._stride:
             return
         self.points.append((step, tokens))
@@ -152,7 +152,7 @@ class Feed:
 
     def _handle_signal(self, signal: Signal) -> None:
         match signal:
-            case events.TextDelta() if self.state.get("phase") not in RESTING_STATES:  # an aborted call may still stream
+            case events.TextDelta() if self.state.get("phase") not in RESTING_STATES:  # an aborted call may stream on
                 if signal.anew:
                     self._clear_live_rows()
                 if signal.text:
@@ -310,7 +310,7 @@ class Feed:
     # --- output ----------------------------------------------------------------------------------------------------------
 
     def take_update(self) -> FeedUpdate:
-        """Return the changes since the last call."""
+        """Return the rows and parts of the state that changed since the last call."""
         items = [dict(self.rows[number]) for number in self._changed_rows]
         for number, texts in self._appended_texts.items():
             if number not in self._changed_rows:

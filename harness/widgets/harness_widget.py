@@ -1,4 +1,4 @@
-"""Base classes of all widgets: script and style, one message channel, and a static form for notebooks without a kernel.
+"""Base classes of all widgets: script and style, a message channel, and a static form shown without a running kernel.
 
 Texts from models and tools may contain hostile markup. The scripts never parse a text as HTML: they create elements and set
 their text. The static form, which is saved in the notebook as HTML, is escaped in this module.
@@ -45,7 +45,7 @@ class HarnessWidget(anywidget.AnyWidget):
     """
 
     fallback_class = "harness-stood"
-    """CSS class of the static form. `surface.css` hides elements of this class beside a live view."""
+    """CSS class of the static HTML form. `surface.css` hides elements of this class beside a live view."""
 
     def __init__(self, sender: MessageSender = SHARED_SENDER, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
         """Open the message channel; see `MessageChannel` for the arguments."""
@@ -60,11 +60,11 @@ class HarnessWidget(anywidget.AnyWidget):
         """Handle a message from a page; its content is not validated yet. A `HarnessError` is sent back as the state `error`."""
 
     def render_text(self) -> str:
-        """Return the static form as plain text."""
+        """Return the widget as plain text, for places without a running kernel."""
         return f"{type(self).__name__}, live in a notebook with a running kernel"
 
     def render_html(self) -> str:
-        """Return the static form as HTML; texts from models, tools and files must be escaped."""
+        """Return the widget as static HTML, for notebooks without a kernel. Texts from models and tools must be escaped."""
         return render_preformatted(self.render_text())
 
     def _on_page_message(self, _widget: object, message: object, _buffers: object) -> None:
@@ -98,10 +98,10 @@ class HarnessWidget(anywidget.AnyWidget):
 
 
 class SnapshotWidget(HarnessWidget):
-    """Widget whose displayed static form is updated whenever the widget comes to rest."""
+    """Widget whose saved static form is updated whenever the widget comes to rest."""
 
     def __init__(self, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
-        """Open the message channel and send the state `saved`, by which pages find and hide the static form."""
+        """Open the message channel and send the state `saved`, which pages use to hide the static form."""
         super().__init__(max_retained_items=max_retained_items)
         self._snapshot_lock = threading.Lock()
         mark = secrets.token_hex(6)
@@ -110,7 +110,7 @@ class SnapshotWidget(HarnessWidget):
 
     @property
     def is_resting(self) -> bool:
-        """Whether nothing will change until the next action of the user."""
+        """Whether the widget stays unchanged until the next action of the user."""
         return False
 
     def update_snapshot(self) -> None:

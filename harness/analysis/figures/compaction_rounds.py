@@ -25,7 +25,7 @@ ROW_INCHES = 0.17
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return one row per trial that counts.
+    """Return one row per valid trial.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -48,7 +48,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     Raises:
         UsageError: the table is empty, or it has several fidelity levels.
     """
-    message = "no trial counts, so there are no compaction rounds to draw"
+    message = "there is no valid trial, so there are no compaction rounds to draw"
     return style.draw_chart(table, ax, _draw_figure, _draw_distribution, empty_message=message)
 
 

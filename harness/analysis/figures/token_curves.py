@@ -40,7 +40,7 @@ class _PanelPosition(NamedTuple):
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return one row per step of every trial that counts, without repeats (A/A); `attrs["repeats"]` is their number.
+    """Return one row per step of every valid trial, without repeats (A/A); `attrs["repeats"]` is their number.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -105,7 +105,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     Raises:
         UsageError: the table is empty, or it has several fidelity levels.
     """
-    message = "no trial that counts has stored steps, so there is no token curve to draw"
+    message = "no valid trial has stored steps, so there is no token curve to draw"
     return style.draw_chart(table, ax, _draw_figure, _draw_all_sessions, empty_message=message)
 
 
@@ -131,7 +131,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     _add_legend(figure, table, colours)
     trials = format_count(table["trial_id"].nunique(), "session")
     sessions = f"{trials}{style.describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}"
-    style.add_header(figure, "Context at each step", f"{sessions}; tokens by the policy's estimate", level)
+    style.add_header(figure, "Context at each step", f"{sessions}; tokens as estimated by the policy", level)
     return figure
 
 

@@ -39,7 +39,7 @@ def test_axes_have_units_and_the_chart_its_level():
 
 
 def test_no_trial_is_nothing_to_draw():
-    with pytest.raises(UsageError, match="no trial counts"):
+    with pytest.raises(UsageError, match="no valid trial"):
         compaction_rounds.draw(compaction_rounds.table(results([])))
 
 
