@@ -1,8 +1,8 @@
-"""The Agent Trajectory Interchange Format: `steps` of a system, a user and an agent, with calls, observations and metrics.
+"""Importer of the Agent Trajectory Interchange Format: `steps` of system, user and agent, with calls, observations and metrics.
 
-Pitfalls: an observation may lack the id of its call (Terminus) and is then given to the calls in order; `prompt_tokens` include
-what was read from a cache; a summarisation is handed off to sibling files, which are not read; steps copied from an earlier
-file (`is_copied_context`) were not called here.
+Pitfalls: an observation without the id of its call (Terminus) is assigned to the calls in order; `prompt_tokens` include tokens
+read from a cache; sessions of summarizers are in other files, which are not read; steps copied from an earlier file
+(`is_copied_context`) are no model calls of this session.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is an object of steps with this format's version."""
+    """Return whether a document is an object with steps and a version of this format."""
     whole = document.single_value
     return is_object_with(whole, "schema_version", "steps") and str(whole["schema_version"]).startswith("ATIF")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one trajectory of a file."""
+    """Yield the trajectory of a file, which holds only one."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")
@@ -35,7 +35,7 @@ def read(document: Document) -> Iterator[Draft]:
                 raise step.build_error("source", "system, user or agent", source)
     draft.cost_usd = whole.read_object("final_metrics").read_amount("total_cost_usd")
     if whole.has("continued_trajectory_ref"):
-        draft.warn("continued_trajectory_ref", "the session goes on in another file, which was not read")
+        draft.warn("continued_trajectory_ref", "the session continues in another file, which was not read")
     yield draft
 
 
@@ -68,4 +68,4 @@ def _read_observation(step: Fields, calls: list[ToolCall], draft: Draft) -> None
         else:
             draft.add_message("user", read_parts(result, draft), result.place)
         if result.has("subagent_trajectory_ref"):
-            draft.count_dropped("session of a sub-agent or summariser in a file of its own")
+            draft.count_dropped("session of a sub-agent or summarizer in another file")

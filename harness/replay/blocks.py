@@ -1,4 +1,4 @@
-"""Parts of messages, tool calls and usage reports in the forms of Anthropic and OpenAI, which several formats share."""
+"""Reading of message parts, tool calls and usage reports in the forms of Anthropic and OpenAI, which several formats use."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from harness.tokens import Measured, Usage
 
 
 def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
-    """Yield the parts of a content field, which is a string or a list of blocks; results are parts of their own."""
+    """Yield the parts of a content field, which is a string or a list of blocks."""
     if isinstance(owner.values.get(name), str):
         yield from make_text_parts(owner.read_text(name))
         return
@@ -36,37 +36,37 @@ def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
         case "file":
             yield File(path=block.read_text("path"), content=flatten_text(block, "content", draft))
         case "image" | "document" | "input_image" | "image_url" as kind:
-            draft.count_dropped(f"{kind} left out of a message, a mark stands for it")
+            draft.count_dropped(f"{kind} in a message, replaced by a mark")
             yield Text(text=f"({kind})")
         case other:
-            draft.count_dropped(f"block of type {other!r} left out of a message")
+            draft.count_dropped(f"block of type {other!r} in a message, left out")
 
 
 def make_text_parts(text: str) -> tuple[Part, ...]:
-    """Return a text as parts: none when it is empty."""
+    """Return a text as a tuple of parts, which is empty if the text is empty."""
     return (Text(text=text),) if text else ()
 
 
 def make_reasoning_parts(text: str) -> tuple[Part, ...]:
-    """Return a model's reasoning as parts: none when it is empty."""
+    """Return a model's reasoning as a tuple of parts, which is empty if the text is empty."""
     return (Reasoning(text=text),) if text else ()
 
 
 def make_call(call_id: str, name: str, arguments: Any) -> ToolCall:
-    """Return a call with its arguments as JSON text; a string is what the model wrote."""
+    """Return a tool call. Arguments that are no string are written as JSON; a string is used as the model wrote it."""
     written = arguments if isinstance(arguments, str) else encode_json({} if arguments is None else arguments)
     return ToolCall(call_id=call_id, name=name, arguments_json=written)
 
 
 def read_openai_calls(message: Fields) -> Iterator[ToolCall]:
-    """Yield the calls of a message of OpenAI's chat interface."""
+    """Yield the tool calls of a message of OpenAI's chat API."""
     for call in message.read_objects("tool_calls"):
         function = call.read_object("function")
         yield make_call(call.read_text("id"), function.read_text("name"), function.values.get("arguments"))
 
 
 def flatten_text(owner: Fields, name: str, draft: Draft) -> str:
-    """Return the text of a result or an attachment: a string, or texts in a list; images are left out, other values stay JSON."""
+    """Return the text of a result or attachment, given as a string or a list; images are left out, other values stay JSON."""
     content = owner.values.get(name)
     if content is None:
         return ""
@@ -83,19 +83,19 @@ def _flatten_item(item: Any, draft: Draft) -> str:
     if isinstance(item, dict) and isinstance(item.get("text"), str):
         return str(item["text"])
     if isinstance(item, dict) and item.get("type") in {"image", "image_url", "input_image", "document"}:
-        draft.count_dropped(f"{item['type']} left out of a result")
+        draft.count_dropped(f"{item['type']} in a result, replaced by a mark")
         return f"({item['type']})"
     return encode_json(item)
 
 
 def read_anthropic_usage(usage: Fields) -> Usage:
-    """Read Anthropic's report, which has the three kinds of prompt tokens apart."""
+    """Return the usage from Anthropic's report, which counts the three kinds of prompt tokens separately."""
     names = ("cache_read_input_tokens", "cache_creation_input_tokens")
     return read_usage(usage, "input_tokens", "output_tokens", *names)
 
 
 def read_openai_usage(usage: Fields) -> Usage:
-    """Read the report of OpenAI's chat interface or litellm, whose prompt includes what was read from and written to a cache."""
+    """Return the usage from the report of OpenAI's chat API or litellm, whose prompt tokens include cached tokens."""
     prompt, details = usage.read_count("prompt_tokens"), usage.read_object("prompt_tokens_details")
     reads = usage.read_count("cache_read_input_tokens"), usage.read_count("prompt_cache_hit_tokens")
     read = max(details.read_count("cached_tokens"), *reads)
@@ -109,10 +109,10 @@ def read_openai_usage(usage: Fields) -> Usage:
 def read_usage(
     report: Fields, prompt: str, output: str, read: str = "", written: str = "", reasoning: str = "", *, with_read: bool = False
 ) -> Usage:
-    """Return a usage from the fields of a report.
+    """Return the usage from the fields of a report.
 
     Args:
-        report: the report.
+        report: object with the numbers of tokens.
         prompt: name of the field with the prompt tokens.
         output: name of the field with the output tokens.
         read: name of the field with the tokens that were read from a cache; empty if the report has none.
@@ -128,7 +128,7 @@ def read_usage(
 
 
 def build_usage(uncached: int, output: int, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
-    """Return a usage from plain numbers of tokens; never below 0."""
+    """Return a usage from plain numbers of tokens; a negative number of uncached tokens counts as 0."""
     return Usage(
         input_tokens=Measured(max(0, uncached)),
         output_tokens=Measured(output),

@@ -1,9 +1,9 @@
-"""Claude Code's session files (`~/.claude/projects/*/*.jsonl`): one row an event.
+"""Importer of Claude Code's session files (`~/.claude/projects/*/*.jsonl`), which have one row per event.
 
-Pitfalls: one answer is several rows with the same `message.id` and a repeated `usage`, whose early `output_tokens` are
-placeholders; results are user rows; rows of sub-agents (`isSidechain`) stand among the others; rewinds leave their rows, so
-the order of the file is read, not `parentUuid`; `toolUseResult`, `progress` and snapshots repeat content; the text of cleared
-results stays in the file, and so do the messages before a compaction.
+Pitfalls: one answer spans several rows with the same `message.id`; each row repeats `usage`, and early `output_tokens` are
+placeholders; tool results are user rows; rows of sub-agents (`isSidechain`) stand between the others; rewinds leave their rows,
+so rows are read in file order rather than by `parentUuid`; `toolUseResult`, `progress` and snapshots repeat content; the file
+keeps the text of cleared results and the messages before a compaction.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ from harness.replay.draft import Draft
 from harness.replay.recording import NativeCompaction
 
 MID_SESSION_TOKENS = 100_000
-"""A first prompt above this is not the beginning of a session."""
+"""Size of the first prompt above which a file is assumed to begin in the middle of a session."""
 _IGNORED_TYPES = {"progress", "file-history-snapshot", "queue-operation", "summary", "last-prompt", "custom-title", "ai-title"}
 
 
 def can_read(document: Document) -> bool:
-    """Whether rows are events with uuids, or the bookkeeping that only this format has."""
+    """Return whether a document has rows of this format: events with a uuid or Claude Code's bookkeeping rows."""
     return any(_is_event(value) for _, value in document.rows)
 
 
@@ -40,19 +40,19 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a file; sub-agents are left out, unless the file holds nothing else."""
+    """Yield the session of a file; rows of sub-agents are left out, unless the file has no other rows."""
     draft, rows = Draft(), document.list_objects()
     spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
     is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}
     sessions = Counter(found for row in spoken if (found := row.read_text("sessionId")))
     draft.session_id = sessions.most_common(1)[0][0] if sessions else ""
     if len(sessions) > 1:
-        draft.warn("", f"rows of {len(sessions)} sessions; named after the one with most")
+        draft.warn("", f"rows of {len(sessions)} sessions; the id is that of the session with most rows")
     seen: set[str] = set()
     for row in rows:
         uuid = row.read_text("uuid")
         if uuid and uuid in seen:
-            draft.count_dropped("row with a uuid that was there before")
+            draft.count_dropped("row with a repeated uuid")
         elif row.read_flag("isSidechain") and not is_sidechain_file:
             draft.count_dropped("row of a sub-agent (side chain)")
         else:
@@ -76,14 +76,16 @@ def _read_row(row: Fields, draft: Draft) -> None:
 
 
 def read_answer(message: Fields, draft: Draft, place: str) -> None:
-    """Add one row of an answer; rows with the same message id are one."""
+    """Add one row of an answer; rows with the same message id are joined."""
     first = not any(turn.role == "assistant" for turn in draft.turns)
     usage = read_anthropic_usage(message.read_object("usage"))
     draft.add_answer(
         read_parts(message, draft), place, key=message.read_text("id"), model=message.read_text("model"), usage=usage
     )
     if first and usage.prompt_tokens > MID_SESSION_TOKENS:
-        draft.warn(place, f"the first recorded prompt has {usage.prompt_tokens} tokens: the file begins in mid-session")
+        draft.warn(
+            place, f"the first recorded prompt has {usage.prompt_tokens} tokens: the file begins in the middle of a session"
+        )
 
 
 def _read_user_row(row: Fields, draft: Draft) -> None:
@@ -123,7 +125,7 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
 
 
 def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
-    """Add a compaction boundary; its summary comes in the next user row."""
+    """Add a compaction boundary, whose summary is in the next user row."""
     tokens_before = about.read_optional_count(tokens_field)
     draft.add_compaction(NativeCompaction(trigger=_read_trigger(about), tokens_before=tokens_before))
 

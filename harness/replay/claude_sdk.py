@@ -1,7 +1,7 @@
-"""Logs of the Claude Agent SDK and of `claude --output-format stream-json`: Claude Code's messages without its bookkeeping.
+"""Importer of logs of the Claude Agent SDK and of `claude --output-format stream-json`: messages without bookkeeping rows.
 
-Pitfalls: the first user prompt is not logged; a compaction's summary has no flag and is known by its first words; what a
-sub-agent says carries `parent_tool_use_id`; `result` has the true cost; some logs wrap system and result rows in `message`.
+Pitfalls: the first user prompt is not logged; a compaction's summary has no flag and is recognised by its first words; messages
+of a sub-agent have a `parent_tool_use_id`; `result` has the true cost; some logs wrap system and result rows in `message`.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
 
 SUMMARY_PREFIX = "This session is being continued from a previous conversation"
-"""The first words of every summary that Claude Code makes."""
+"""First words of every summary that Claude Code writes."""
 
 
 def can_read(document: Document) -> bool:
-    """Whether rows are a stream of SDK messages and not a session file."""
+    """Return whether a document has messages of the SDK but no rows of a Claude Code session file."""
     return any(_is_sdk_message(value) for _, value in document.rows) and not is_claude_code(document)
 
 
@@ -36,7 +36,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a log; sub-agents are left out."""
+    """Yield the session of a log; messages of sub-agents are left out."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)
@@ -73,7 +73,7 @@ def _read_metadata(body: Fields, kind: str, draft: Draft) -> None:
     draft.session_id = draft.session_id or body.read_text("session_id")
     if kind == "result":
         if draft.cost_usd is not None:
-            draft.warn(body.place, "a second result: its total stands for the session")
+            draft.warn(body.place, "a second result: its total cost is taken as the cost of the session")
         cost = body.read_amount("total_cost_usd")
         draft.cost_usd = draft.cost_usd if cost is None else cost
     elif body.read_text("subtype") == "init":

@@ -1,7 +1,7 @@
-"""Cline's message files: Anthropic's blocks with metrics, or the bare list of them that older versions keep.
+"""Importer of Cline's message files: messages in Anthropic's form with metrics, or in older versions a bare list of messages.
 
-Pitfalls: `metrics.inputTokens` includes what was read from the cache; attached files are blocks of type `file`; results may be
-lists of `{query, result, success}`; the system prompt stands beside the messages, or is missing in the bare list.
+Pitfalls: `metrics.inputTokens` includes tokens read from the cache; attached files are blocks of type `file`; results may be
+lists of `{query, result, success}`; the system prompt is a field beside the messages, and missing if the file is a bare list.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is an object of messages with Cline's fields, or a list of role and content."""
+    """Return whether a document is an object with messages and Cline's fields, or a list of messages in Anthropic's form."""
     whole = document.single_value
     if isinstance(whole, list):
         first = next((item for item in whole if isinstance(item, dict)), {})
@@ -22,7 +22,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     whole = document.read_root("messages")
     draft = Draft(session_id=whole.read_text("sessionId"))
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")

@@ -1,9 +1,9 @@
-"""Codex CLI's rollouts: rows `{timestamp, type, payload}`, or in the old form bare items after a row of session data.
+"""Importer of Codex CLI's rollouts: rows `{timestamp, type, payload}`, or in the old form bare items after a row of session data.
 
-Pitfalls: `event_msg` rows repeat `response_item` rows, so only the items are read, and of the events only the token counts,
-which may be repeated too; reasoning is encrypted (its tokens are counted, its text is absent); an output may be JSON text
-`{output, metadata}`; a fork begins with its parent's rows and session data; the old form has no usage. The system prompt is
-`base_instructions`; the field `instructions` is the user's own text, which comes again as a message.
+Pitfalls: `event_msg` rows repeat `response_item` rows, so of the events only the token counts are read, which may be repeated,
+too; reasoning is encrypted (its tokens are counted, its text is absent); an output may be JSON text `{output, metadata}`; a fork
+begins with its parent's rows and session data; the old form has no usage. The system prompt is `base_instructions`; the field
+`instructions` is text of the user, which is repeated as a message.
 """
 
 import json
@@ -22,7 +22,7 @@ _ITEM_TYPES = ("message", "reasoning", "function_call", "function_call_output", 
 
 
 def can_read(document: Document) -> bool:
-    """Whether rows are envelopes, or bare items behind session data."""
+    """Return whether a document has rows of this format: rows with a payload, or bare items after session data."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -38,7 +38,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)
@@ -47,7 +47,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Groups items into answers: what stands between two outputs, user messages or token counts is one."""
+    """Reader of rows; it joins all items between two outputs, user messages or token counts to one answer."""
 
     draft: Draft
     model: str = ""
@@ -113,7 +113,7 @@ class _Reader:
         self.has_items = True
 
     def end_response(self) -> None:
-        """The next item of the model belongs to a new response."""
+        """End the current response, so that the next item of the model begins a new one."""
         self.response_number += self.has_items
         self.has_items = False
 

@@ -1,7 +1,8 @@
-"""debug-gym's logs: one JSON object (whatever the file is called) whose `log` has an action and an observation a step.
+"""Importer of debug-gym's logs: one JSON object whose `log` has an action and an observation per step.
 
-Pitfalls: the agent itself kept only its last steps (`memory_size`), so recorded usage is that of a sliding window, not of the
-whole conversation; prompts repeat everything and only the first is read, for the system prompt; actions of old logs are text.
+Pitfalls: the agent retained only its last steps (`memory_size`), so the recorded usage is that of a sliding window rather than of
+the whole conversation; each prompt repeats the conversation, so only the first prompt is read, for the system prompt; actions of
+old logs are plain text.
 """
 
 from collections.abc import Iterator
@@ -13,12 +14,12 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is an object with a problem and a log."""
+    """Return whether a document is an object with a problem and a log."""
     return is_object_with(document.single_value, "problem", "log")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")
@@ -28,7 +29,9 @@ def read(document: Document) -> Iterator[Draft]:
         _read_step(step, draft, model)
     memory_size = whole.read_object("config").read_optional_count("memory_size")
     if memory_size is not None and memory_size < len(steps):
-        draft.warn("config.memory_size", f"the agent saw its last {memory_size} steps only: recorded usage is of that window")
+        draft.warn(
+            "config.memory_size", f"the agent saw only its last {memory_size} steps: the recorded usage is that of this window"
+        )
     yield draft
 
 
@@ -37,7 +40,7 @@ def _list_pairs(step: Fields) -> list[Fields]:
 
 
 def _read_prompt(steps: list[Fields], draft: Draft) -> None:
-    """Add the system prompt, from the first prompt in the file."""
+    """Add the system prompt from the first prompt of the file."""
     first = next((pair for step in steps for pair in _list_pairs(step)), None)
     if first is None or not isinstance(first.values.get("prompt"), list):
         return

@@ -1,9 +1,8 @@
-"""A recorded file as rows of JSON with typed access to their fields, or as plain text; faults name their place in the file.
+"""Recorded file as rows of JSON with typed access to their fields, or as plain text. Errors give the place in the file.
 
-A JSONL file that was cut in mid-line still gives its whole rows; a single JSON object that was cut gives nothing. Two objects
-on one line (a writer that was interrupted between text and newline) are read as two rows. A field that is absent or null gives
-its default; a field of a type that the format does not have is an error. So an importer reads fields in plain words and never
-meets an exception of the standard library.
+The complete rows of a JSONL file that is truncated in the middle of a line can still be read, but a truncated JSON object cannot.
+Two objects on one line, left by an interrupted writer, are read as two rows. A field that is absent or null gives a default; a
+field of the wrong type is an error. Importers therefore never see an exception of the standard library.
 """
 
 import codecs
@@ -15,54 +14,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import MalformedRecording, UsageError
+from harness.errors import MalformedRecording, UsageError, format_count
 from harness.replay.recording import Caveat
 from harness.text import replace_surrogates
 
 MAX_DEPTH = 100
-"""Levels of nesting; the formats need about thirty."""
+"""Maximum number of levels of nesting in a JSON value; the formats use about thirty."""
 
 COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd"}
-"""How files begin that are to be unpacked first."""
+"""First bytes of compressed files, with the name of the compression."""
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 MAX_COUNT = 10**12
-"""Tokens, milliseconds and the like; more is not a count."""
+"""Largest accepted number, for example of tokens or milliseconds."""
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
 
 
 class Row(NamedTuple):
-    """One JSON value of a file."""
+    """JSON value of a file."""
 
     line: int
-    """From 1."""
+    """Number of the line, from 1."""
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A JSON object and where it stands."""
+    """JSON object with its place in the file."""
 
     values: Mapping[str, Any]
     file: str
     line: str
-    """The row of the file, as `line 7`; empty for a file that is one object."""
+    """Row of the file, such as `line 7`; empty for a file that is one object."""
     path: str = ""
-    """From the row down to this object, as `message.content[2]`."""
+    """Path from the row to this object, such as `message.content[2]`."""
 
     @property
     def place(self) -> str:
-        """Row and path in words."""
+        """Row and path of the object, as text."""
         return ", ".join(part for part in (self.line, self.path) if part)
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Return whether a field is present and not null."""
         return self.values.get(name) is not None
 
     def read_text(self, name: str) -> str:
-        """Return a string, empty when it is absent; lone surrogates become `?`."""
+        """Return a string field with lone surrogates replaced by `?`; empty if absent."""
         value = self.values.get(name)
         if value is None:
             return ""
@@ -71,11 +70,11 @@ class Fields:
         return replace_surrogates(value)
 
     def read_count(self, name: str) -> int:
-        """Return a whole number of at least 0; absent = 0."""
+        """Return a field with a non-negative integer; 0 if absent."""
         return self.read_optional_count(name) or 0
 
     def read_optional_count(self, name: str) -> int | None:
-        """Return a whole number of at least 0; absent = None."""
+        """Return a field with a non-negative integer; None if absent."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -85,7 +84,7 @@ class Fields:
         return number
 
     def read_amount(self, name: str) -> float | None:
-        """Return a finite number of at least 0, such as a cost; absent = None."""
+        """Return a field with a finite non-negative number, such as a cost; None if absent."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -95,21 +94,21 @@ class Fields:
         return float(value)
 
     def read_flag(self, name: str) -> bool:
-        """Return true or false; absent = false."""
+        """Return a Boolean field; False if absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, bool):
             raise self.build_error(name, "true or false")
         return bool(value)
 
     def read_object(self, name: str) -> "Fields":
-        """Return an object; absent = empty."""
+        """Return a field with an object; an empty object if absent."""
         value = {} if self.values.get(name) is None else self.values[name]
         if not isinstance(value, dict):
             raise self.build_error(name, "an object")
         return self._make_child(value, name)
 
     def read_objects(self, name: str) -> Iterator["Fields"]:
-        """Yield the objects of a list; absent = none."""
+        """Yield the objects of a field with a list of objects; none if absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, list):
             raise self.build_error(name, "a list of objects")
@@ -119,7 +118,7 @@ class Fields:
             yield self._make_child(item, f"{name}[{index}]")
 
     def read_texts(self, name: str) -> list[str]:
-        """Return the strings of a list; anything else is left out."""
+        """Return the strings of a field with a list; other items are left out."""
         value = self.values.get(name)
         return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
@@ -127,7 +126,7 @@ class Fields:
         return Fields(value, self.file, self.line, f"{self.path}.{name}" if self.path else name)
 
     def build_error(self, name: str, expected: str, value: object = None) -> MalformedRecording:
-        """The error that a field is not what the format says."""
+        """Return the error for a field that does not have the expected form."""
         found = self.values.get(name) if value is None else value
         where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
         return MalformedRecording(self.file, where, expected, type(found).__name__)
@@ -135,26 +134,26 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file, parsed as far as it could be."""
+    """Parsed file; parts that could not be parsed have a caveat."""
 
     file: str
     rows: tuple[Row, ...]
-    """One for a file that is a single JSON value; none for plain text."""
+    """JSON values of the file: one if the file is a single JSON value, none for plain text."""
     text: str
     caveats: tuple[Caveat, ...] = ()
 
     @property
     def single_value(self) -> Any:
-        """The one value of a file that holds no other, or None."""
+        """Value of a file with exactly one JSON value, else None."""
         return self.rows[0].value if len(self.rows) == 1 else None
 
     def read_root(self, list_name: str = "") -> Fields:
-        """Return the single value as an object; a bare list becomes its field `list_name`."""
+        """Return the single value as an object; if the value is a list, it becomes the field `list_name` of the object."""
         value = self.single_value
         return Fields({list_name: value} if isinstance(value, list) else value, self.file, "")
 
     def list_objects(self) -> list[Fields]:
-        """Return the rows that are objects."""
+        """Return all rows that are objects."""
         return [Fields(value, self.file, f"line {line}") for line, value in self.rows if isinstance(value, dict)]
 
 
@@ -162,8 +161,8 @@ def open_document(path: Path) -> Document:
     """Read and parse a file.
 
     Raises:
-        UsageError: it cannot be read.
-        MalformedRecording: it begins like JSON and is none.
+        UsageError: the file cannot be read.
+        MalformedRecording: the file begins like JSON but is not valid JSON, or it is no UTF-8 text.
     """
     try:
         data = path.read_bytes()
@@ -173,15 +172,23 @@ def open_document(path: Path) -> Document:
 
 
 def parse_document(data: bytes, file: str) -> Document:
-    """Parse the bytes of a file; `file` is its name in errors.
+    """Parse the bytes of a file.
+
+    Args:
+        data: content of the file.
+        file: name of the file in error messages.
 
     Raises:
-        MalformedRecording: they begin like JSON and are none, or are no text in UTF-8 at all.
+        MalformedRecording: the data begins like JSON but is not valid JSON, or it is no UTF-8 text.
     """
     _check_text(data, file)
     text = data.decode("utf-8-sig", errors="replace")
     broken = text.count("\ufffd") - data.count("\ufffd".encode())
-    caveats = [Caveat(place="", text=f"{broken} bytes that are not UTF-8 were replaced")] if broken > 0 else []
+    caveats = (
+        [Caveat(place="", text=f"replaced {format_count(broken, 'byte')} that {'is' if broken == 1 else 'are'} not UTF-8")]
+        if broken > 0
+        else []
+    )
     if text.lstrip()[:1] not in {"{", "["}:
         return Document(file=file, rows=(), text=text, caveats=tuple(caveats))
     rows = _parse_single_value(text, file) or tuple(_parse_lines(text, file, caveats))
@@ -189,7 +196,7 @@ def parse_document(data: bytes, file: str) -> Document:
 
 
 def _check_text(data: bytes, file: str) -> None:
-    """Refuse what is packed or written in another way, and say how to make it readable."""
+    """Raise an error with advice if the data is compressed or encoded as UTF-16."""
     if packed := next((name for magic, name in COMPRESSION_SIGNATURES.items() if data.startswith(magic)), None):
         raise MalformedRecording(file, "", "text in UTF-8", f"{packed}; unpack it first")
     if data.startswith(UTF16_MARKS) or b"\0" in data[:2]:
@@ -197,7 +204,7 @@ def _check_text(data: bytes, file: str) -> None:
 
 
 def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
-    """The single value of the whole text; nothing when it ends on the line that it begins on and more lines follow."""
+    """Return the single JSON value of a text as a row; empty if the text has one value per line."""
     first = len(text) - len(text.lstrip())
     line = text.count("\n", 0, first) + 1
     try:
@@ -213,13 +220,13 @@ def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
         if "\n" not in text[first:end]:
             return ()
         behind = text.count("\n", 0, len(text) - len(rest)) + 1
-        raise MalformedRecording(file, f"line {behind}", f"nothing behind the JSON value of line {line}", repr(rest[:20]))
+        raise MalformedRecording(file, f"line {behind}", f"nothing after the JSON value of line {line}", repr(rest[:20]))
     _check_depth(value, file, line)
     return (Row(line, value),)
 
 
 def _starts_with_row(text: str) -> bool:
-    """Whether the first line alone is JSON: then a fault further down is one of a row, not of the file."""
+    """Return whether the first line alone is a JSON object; then an error further down belongs to one row, not to the file."""
     line, newline, _ = text.partition("\n")
     try:
         return bool(newline) and isinstance(json.loads(line), dict)
@@ -233,17 +240,17 @@ def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
     for number, line in enumerate(lines, start=1):
         values, fault = _parse_values(line)
         if len(values) > 1:
-            caveats.append(Caveat(place=f"line {number}", text=f"{len(values)} rows on one line were read apart"))
+            caveats.append(Caveat(place=f"line {number}", text=f"{len(values)} rows on one line were read separately"))
         for value in values:
             _check_depth(value, file, number)
             yield Row(number, value)
         if fault:
-            what = "the file is cut here; the rest of the line was dropped" if number == last else f"dropped: {fault}"
+            what = "the file is truncated here; the rest of the line was dropped" if number == last else f"dropped: {fault}"
             caveats.append(Caveat(place=f"line {number}", text=what))
 
 
 def _parse_values(line: str) -> tuple[list[Any], str]:
-    """The JSON values of a line, and what is wrong with the rest of it."""
+    """Return the JSON values of a line, and the error in the rest of the line or an empty string."""
     values: list[Any] = []
     position = _skip_space(line, 0)
     while position < len(line):
@@ -281,10 +288,10 @@ def _build_depth_error(file: str, line: int) -> MalformedRecording:
 
 
 def encode_json(value: object) -> str:
-    """A JSON value as text again: what a model wrote as arguments, or a result that is no text."""
+    """Return a JSON value as text, for tool arguments and results that are no strings."""
     return replace_surrogates(json.dumps(value, ensure_ascii=False))
 
 
 def is_object_with(value: object, *names: str) -> bool:
-    """Whether a value is a JSON object that has all these fields: what detection asks."""
+    """Return whether a value is a JSON object that has all these fields; used to detect formats."""
     return isinstance(value, dict) and all(name in value for name in names)

@@ -1,8 +1,8 @@
-"""A recording while it is being read: importers add turns in file order, and `Draft.finish` puts them into a legal order.
+"""Recording under construction: importers add turns in the order of the file, and `Draft.finish` puts them into a legal order.
 
-Every provider wants a result right behind the message that calls, in the order of its calls. Recorded files break this in many
-ways: an answer comes in several pieces, results come late or in the order in which the tools ended, ids are used again, a call
-was aborted and has no result, a result has lost its call. Nothing is repaired without a caveat.
+Every provider requires results right after the message with their calls, in the order of the calls. Recorded files violate this
+in many ways: an answer comes in several pieces, results come late or in the order in which the tools ended, ids are reused, an
+aborted call has no result, or the call of a result is missing. Every repair adds a caveat.
 """
 
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from harness.errors import MalformedRecording
+from harness.errors import MalformedRecording, format_count
 from harness.messages import Message, Part, Role, Text, ToolCall, ToolResult, extract_part_text, sanitize_message, system, tool
 from harness.replay.document import Document
 from harness.replay.recording import Caveat, NativeCompaction, RecordedMessage, Recording
@@ -20,12 +20,12 @@ from harness.view import find_violation
 
 MISSING_SYSTEM_TEXT = "The system prompt, tool schemas and hidden reminders are not in this file."
 NO_RESULT = "(no result was recorded)"
-"""The output of a result that was made up for a call without one."""
+"""Output of the placeholder result for a call without a result."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """One message as the file has it; a tool turn holds exactly one result."""
+    """Message in the order and form of the file; a turn with the role `tool` holds exactly one result."""
 
     role: Role
     parts: list[Part]
@@ -34,12 +34,12 @@ class Turn:
     cost_usd: float | None = None
     model: str = ""
     example: bool = False
-    """Part of a demonstration."""
+    """Whether the message is part of a demonstration, which is no part of the session."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _DraftCompaction:
-    """A native compaction in terms of turns."""
+    """Native compaction with its place in terms of turns."""
 
     event: NativeCompaction
     turn: int
@@ -48,7 +48,7 @@ class _DraftCompaction:
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """One session while an importer adds to it."""
+    """Session that an importer is reading."""
 
     session_id: str = ""
     cost_usd: float | None = None
@@ -60,10 +60,10 @@ class Draft:
     _dropped_counts: Counter[str] = field(default_factory=Counter)
 
     def add_message(self, role: str, parts: Iterable[Part], place: str, *, example: bool = False) -> None:
-        """Add a message that no model call wrote; nothing when there are no parts.
+        """Add a message that no model call wrote; without parts, nothing is added.
 
-        It is a system message if `role` says so and it is the first turn, else a message of the user. Tool results among the
-        parts become turns of their own.
+        Only the first turn can be a system message; any other message becomes a user message. Tool results among the parts become
+        turns of their own.
         """
         rest: list[Part] = []
         for part in parts:
@@ -89,9 +89,9 @@ class Draft:
         usage: Usage | None = None,
         cost_usd: float | None = None,
     ) -> Turn:
-        """Add what a model call wrote; pieces with the same non-empty `key` are one message.
+        """Add an answer of the model and return its turn; pieces with the same non-empty `key` are joined to one message.
 
-        Model, usage and cost are as for `annotate_answer`, which may also complete the turn later.
+        Model, usage and cost are passed on to `annotate_answer`, which importers may also call later.
         """
         turn = self._answers.get(key) if key else None
         if turn is None:
@@ -104,7 +104,7 @@ class Draft:
         return turn
 
     def annotate_answer(self, turn: Turn, model: str, usage: Usage | None = None, cost_usd: float | None = None) -> None:
-        """Set the model of an answer, its usage and cost; of repeated reports (one a piece) that with most output counts."""
+        """Set model, usage and cost of an answer; of repeated usage reports, the one with the most output tokens counts."""
         self.add_model(model)
         turn.model = model or turn.model
         known_tokens = turn.usage.output_tokens if turn.usage is not None else 0
@@ -113,12 +113,12 @@ class Draft:
         turn.cost_usd = turn.cost_usd if cost_usd is None else cost_usd
 
     def add_model(self, model: str) -> None:
-        """Add a model that may be named apart from any answer; nothing when it is empty."""
+        """Add a model of the session that the file gives apart from any answer; an empty name is ignored."""
         if model:
             self._models.setdefault(model)
 
     def add_result(self, call_id: str, output: str, place: str, *, status: str = "completed") -> None:
-        """Add the result of a call; its name is that of the call."""
+        """Add the result of a tool call; any status other than `error` and `interrupted` means `completed`."""
         known = cast('Literal["error", "interrupted"]', status) if status in {"error", "interrupted"} else "completed"
         part = ToolResult(call_id=call_id, name="", output=output, status=known)
         self.turns.append(Turn(role="tool", parts=[part], place=place))
@@ -128,29 +128,29 @@ class Draft:
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
     def warn(self, place: str, text: str) -> None:
-        """Note that something was dropped or repaired."""
+        """Add a caveat about something that was dropped or repaired."""
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:
-        """Count a row or part of a kind that is left out; one caveat gives the count of each kind."""
+        """Count a row or part that is left out; for each description, one caveat gives the count."""
         self._dropped_counts[what] += 1
 
     def add_summary(self, summary: str) -> None:
-        """Add the summary of the newest compaction, or of a new one if the newest is not at this point or has a summary."""
+        """Add a summary to the latest compaction, or to a new one if the latest is at another point or has a summary already."""
         newest = self._compactions[-1] if self._compactions else None
         if newest is None or newest.turn != len(self.turns) or newest.event.kind != "compaction" or newest.event.summary:
             self.add_compaction(NativeCompaction())
         self._compactions[-1].event = replace(self._compactions[-1].event, summary=summary)
 
     def finish(self, source: str, document: Document) -> Recording:
-        """Return the recording, in legal order.
+        """Return the finished recording, with messages in legal order.
 
         Args:
             source: name of the format.
-            document: the file; its caveats stand first.
+            document: parsed file, whose caveats are listed first.
 
         Raises:
-            MalformedRecording: there is no message in it.
+            MalformedRecording: the file has no messages.
         """
         self.caveats[:0] = document.caveats
         self.caveats += [Caveat(place="", text=f"{count} × {what}") for what, count in sorted(self._dropped_counts.items())]
@@ -164,7 +164,7 @@ class Draft:
             self.warn("", MISSING_SYSTEM_TEXT)
         redacted = sum(any("REDACTED" in extract_part_text(part) for part in item.message.parts) for item in messages)
         if redacted:
-            self.warn("", f"{redacted} messages hold REDACTED marks: their texts are not what the model read")
+            self.warn("", f"{format_count(redacted, 'message')} with REDACTED marks, whose text differs from what the model read")
         opening = () if system_recorded else (system("(not recorded)"),)
         broken = find_violation([*opening, *(recorded.message for recorded in messages)])
         assert broken is None, broken
@@ -183,7 +183,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedMessage:
-    """A message in its legal place."""
+    """Message in its legal place."""
 
     turn: Turn
     message: Message
@@ -194,7 +194,7 @@ class _PlacedMessage:
 
 @dataclass(slots=True)
 class _PendingCall:
-    """A call and, once it is found, its result."""
+    """Tool call and, once found, its result."""
 
     call: ToolCall
     turn: int
@@ -207,9 +207,9 @@ class _TurnOrder:
 
     caveats: list[Caveat]
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
-    """Calls without a result, by the id in the file. An empty list stands for an id whose calls all have results."""
+    """Calls without a result, by their id in the file; the list of an id is empty once all its calls have results."""
     new_ids: dict[str, str] = field(default_factory=dict)
-    """Ids of calls in the recording, by the id in the file."""
+    """New ids of calls, by their id in the file."""
     used_ids: set[str] = field(default_factory=set)
     repeat_counts: Counter[str] = field(default_factory=Counter)
 
@@ -232,7 +232,7 @@ class _TurnOrder:
         self.caveats.append(Caveat(place=place, text=text))
 
     def _open(self, call: ToolCall, turn: int, place: str) -> _PendingCall:
-        """Add a call under an id that no other call has."""
+        """Add a call under a unique id."""
         wanted = fresh = call.call_id or "call"
         while fresh in self.used_ids:
             self.repeat_counts[wanted] += 1
@@ -247,13 +247,13 @@ class _TurnOrder:
         return pending_call
 
     def _close(self, turn: Turn, result: ToolResult) -> None:
-        """Give a result to the first call without a result that has its id and is in the latest such message."""
+        """Assign a result to a pending call with its id: the first such call in the latest message that has one."""
         waiting = self.pending.get(result.call_id)
         if waiting:
             first = bisect_left(waiting, waiting[-1].turn, key=lambda call: call.turn)
             waiting.pop(first).result = (turn, result)
         else:
-            fault = "its call is not in the file" if waiting is None else "its call has a result already"
+            fault = "its call is not in the file" if waiting is None else "its call already has a result"
             self._warn(turn.place, f"result of {result.call_id!r} dropped: {fault}")
 
     def _place_message(self, turn: Turn, number: int, calls: list[_PendingCall]) -> list[_PlacedMessage]:

@@ -1,7 +1,6 @@
-"""Reading a recorded session: which format a file has, and what it holds.
+"""Detection of the format of a recorded session, and reading of its file.
 
-The format is found by content, never by the name of the file. Formats exclude each other: a file that two of them claim is an
-error, not a guess.
+The format is detected from the content, never from the name of the file. A file that fits several formats is an error.
 """
 
 import os
@@ -33,14 +32,14 @@ from harness.replay.recording import Recording
 
 
 class Format(Protocol):
-    """One format; each is a module with these two functions."""
+    """Format of recorded sessions; every module with these two functions is one."""
 
     def can_read(self, document: Document) -> bool:
-        """Whether a document has this format."""
+        """Return whether a document has this format."""
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield the sessions of a document, at least one."""
+        """Yield the sessions of a document, which are one or more."""
         ...
 
 
@@ -60,29 +59,29 @@ FORMATS: Mapping[str, Format] = {
     "specstory": specstory,
     session_file.NAME: session_file,
 }
-"""Every format by its name."""
+"""All formats by name."""
 
 
 def read_recording(path: str | os.PathLike[str], format: str | None = None) -> Recording:  # noqa: A002, the word users say
-    """The recorded session in a file.
+    """Return the recorded session in a file.
 
     Args:
-        path: the file.
-        format: its format, a key of `FORMATS`; None = found by content.
+        path: file with one recorded session.
+        format: name of the format, a key of `FORMATS`; None detects the format from the content.
 
     Raises:
         UnknownName: there is no such format.
-        MalformedRecording: the file is of no known format, breaks its format, or is cut where nothing can be read.
-        UsageError: it cannot be read at all, or holds more than one session.
+        MalformedRecording: the file has no known format, violates its format, or is truncated so that nothing can be read.
+        UsageError: the file cannot be opened or holds more than one session.
     """
     recordings = read_recordings(path, format)
     if len(recordings) > 1:
-        raise UsageError(f"{path}: {len(recordings)} sessions in one file; read them with read_recordings")
+        raise UsageError(f"{path}: {len(recordings)} sessions in one file; use read_recordings to read all of them")
     return recordings[0]
 
 
 def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002
-    """All recorded sessions in a file (at least one), in its order; arguments and errors as for `read_recording`."""
+    """Return all recorded sessions of a file in order; `read_recording` documents the arguments and errors."""
     if format is not None and format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
     document = open_document(Path(path))
@@ -97,18 +96,18 @@ def read_document(document: Document, format_name: str) -> tuple[Recording, ...]
 
 
 def detect_format(document: Document) -> str:
-    """The name of the one format that a document has.
+    """Return the name of the format that a document has.
 
     Raises:
-        MalformedRecording: none or several formats claim it.
+        MalformedRecording: the document fits no format or several formats.
     """
     claims = _find_matching_formats(document)
     if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):
         raise MalformedRecording(
-            document.file, f"line {document.rows[1].line}", f"nothing behind the one JSON value of a {alone[0]} recording"
+            document.file, f"line {document.rows[1].line}", f"nothing after the single JSON value of a {alone[0]} recording"
         )
     if len(claims) != 1:
-        what = f", and this could be {' or '.join(claims)}; name one" if claims else ""
+        what = f" (the file fits {' and '.join(claims)}; specify one of them)" if claims else ""
         raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}{what}")
     return claims[0]
 

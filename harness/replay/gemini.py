@@ -1,12 +1,13 @@
-"""Gemini CLI's two forms: a list of contents (`parts`), and a session of messages whose `toolCalls` hold their results.
+"""Importer of Gemini CLI's two formats: a list of contents (`parts`), and a session whose messages hold calls with their results.
 
-Pitfalls: thoughts are parts flagged `thought`; a compressed history begins with a `<state_snapshot>`, and what it stands for is
-not in the file; recorded outputs may already be masked; a response may have lost its call; the prompt tokens of a session
-include what was read from the cache, its thoughts are apart from its output; later sessions are one message a row.
+Pitfalls: reasoning is in parts flagged `thought`; a compressed history begins with a `<state_snapshot>`, and the summarized
+messages are not in the file; recorded outputs may already be masked; the call of a response may be missing; the prompt tokens of
+a session include tokens read from the cache, but its output tokens exclude reasoning; later sessions have one message per row.
 """
 
 from collections.abc import Iterator
 
+from harness.errors import format_count
 from harness.messages import Part, Reasoning, Text, ToolCall
 from harness.replay.blocks import build_usage, make_call, make_reasoning_parts, make_text_parts
 from harness.replay.document import Document, Fields, encode_json, is_object_with
@@ -19,7 +20,7 @@ _MASKED = "<tool_output_masked>"
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is a list of contents, or a session with a project hash."""
+    """Return whether a document is a list of contents or a session with a project hash."""
     whole = document.single_value
     if isinstance(whole, list):
         return any(is_object_with(item, "role", "parts") for item in whole)
@@ -27,7 +28,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)
@@ -57,7 +58,7 @@ def _begins_with_snapshot(parts: list[Part]) -> bool:
 
 
 def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) -> Iterator[Part]:
-    """Yield the parts of a content; responses are added at once. `waiting` holds made-up ids of calls by the name of the tool."""
+    """Yield the parts of a content, and add tool responses to the draft. `waiting` holds made-up ids of calls by tool name."""
     for number, part in enumerate(content.read_objects("parts")):
         if part.has("functionCall"):
             call = part.read_object("functionCall")
@@ -74,7 +75,7 @@ def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) ->
             yield from (make_reasoning_parts if part.values.get("thought") else make_text_parts)(part.read_text("text"))
         else:
             kind = ", ".join(sorted(map(replace_surrogates, part.values))) or "nothing"
-            draft.count_dropped(f"part with {kind[:60]} left out")
+            draft.count_dropped(f"part with {kind[:60]}, left out")
 
 
 def _read_call(call: Fields, call_id: str) -> ToolCall:
@@ -87,7 +88,7 @@ def _read_response(response: Fields, call_id: str, draft: Draft, place: str, sta
     content = body.get("error" if failed else "output", dict(body))
     text = replace_surrogates(content) if isinstance(content, str) else encode_json(content)
     if _MASKED in text:
-        draft.count_dropped("result that the agent had masked before this file was written")
+        draft.count_dropped("result that the agent had masked before the file was written")
     draft.add_result(call_id, text, place, status="error" if failed else status)
 
 
@@ -103,7 +104,7 @@ def _read_session(document: Document, draft: Draft) -> None:
 
 
 def _read_messages(document: Document, draft: Draft) -> list[Fields]:
-    """Return the messages of either form of a session; a later row with a known id takes the place of the earlier."""
+    """Return the messages of either form of a session; a later row replaces an earlier row with the same id."""
     messages: dict[str, Fields] = {}
     for row in document.list_objects() if len(document.rows) > 1 else [document.read_root()]:
         draft.session_id = draft.session_id or row.read_text("sessionId")
@@ -111,7 +112,7 @@ def _read_messages(document: Document, draft: Draft) -> list[Fields]:
             message_ids = list(messages)
             until = message_ids.index(row.read_text("$rewindTo")) if row.read_text("$rewindTo") in messages else len(message_ids)
             messages = {key: messages[key] for key in message_ids[:until]}
-            draft.warn(row.place, f"{len(message_ids) - until} messages were taken back by a rewind")
+            draft.warn(row.place, f"a rewind removed {format_count(len(message_ids) - until, 'message')}")
         for message in row.read_objects("messages"):
             messages[f"{len(messages)} {message.read_text('id')}"] = message
         if row.has("type"):

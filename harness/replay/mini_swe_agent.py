@@ -1,8 +1,8 @@
-"""mini-swe-agent's `.traj.json`: OpenAI messages, each with an `extra` of what the agent keeps for itself.
+"""Importer of mini-swe-agent's `.traj.json`: messages in OpenAI's form, each with the agent's own data in `extra`.
 
-Pitfalls: `extra.response` repeats the whole answer and is read for its usage only; the last message has the role `exit`;
-version 2 has real tool calls, version 1 puts one command into a block of the text and its output into a user message, which
-are read as a call and its result (ids are made up); its first files are bare lists of messages.
+Pitfalls: `extra.response` repeats the whole answer, so only its usage is read; the last message has the role `exit`; version 2
+has real tool calls, but version 1 puts one command into a block of the text and the output into a user message, which are read as
+a call and its result with made-up ids; the oldest files are bare lists of messages.
 """
 
 import re
@@ -25,7 +25,7 @@ _TOOL = "bash"
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is an object of messages with this agent's mark or its `info`, or a list that begins with a system message."""
+    """Return whether a document is an object with messages and this agent's data, or a list that begins with a system message."""
     whole = document.single_value
     if isinstance(whole, list) and whole:
         return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
@@ -38,7 +38,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one trajectory of a file."""
+    """Yield the trajectory of a file, which holds only one."""
     whole = document.read_root("messages")
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))
@@ -51,7 +51,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _read_message(message: Fields, draft: Draft, model: str, call_id: str, *, expects_output: bool) -> str:
-    """Add one message; return the id of a call in text whose output is the next user message, or nothing."""
+    """Add one message; return the id of a call in its text, whose output is the next user message, or an empty string."""
     match message.read_text("role"):
         case "assistant":
             return _read_answer(message, draft, model, call_id)

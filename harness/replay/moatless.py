@@ -1,8 +1,8 @@
-"""moatless-tools' trajectories: a tree of nodes, of which the deepest path is the session.
+"""Importer of moatless-tools' trajectories: a tree of nodes, whose deepest path is read as the session.
 
-Pitfalls: nodes are a flat list with `parent_id` or, earlier, nested in `children`; `completions.build_action` holds the exact
-request and response, so results are read as the next request shows them; other completions of a node (`execute_action`) are
-calls apart from the conversation, whose cost counts and whose text does not.
+Pitfalls: nodes are a flat list with `parent_id` or, in earlier files, nested in `children`; `completions.build_action` holds the
+exact request and response, so results are read from the next request; other completions of a node (`execute_action`) are model
+calls outside the conversation, so their cost is counted but their text is not read.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is an object with nodes that have ids, or with a root that has children."""
+    """Return whether a document is an object with nodes that have ids, or with a root node that has children."""
     whole = document.single_value
     if not isinstance(whole, dict):
         return False
@@ -32,7 +32,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the deepest path of the tree."""
+    """Yield the session on the deepest path of the tree."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
@@ -50,7 +50,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
-    """Yield id, id of the parent and fields of each node."""
+    """Yield id, parent id and fields of each node."""
     if whole.has("nodes"):
         for node in whole.read_objects("nodes"):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
@@ -63,7 +63,7 @@ def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
 
 
 def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:
-    """From the root to the deepest leaf, the latest of equals."""
+    """Return the nodes from the root to the deepest leaf; if several leaves are equally deep, to the last of them."""
     known = {node_id: (parent, node) for node_id, parent, node in nodes}
     depths: dict[int, int] = {}
     for node_id in known:
@@ -85,7 +85,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
 
 
 def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield call id and output of each result as the request of a node shows it."""
+    """Yield call id and output of each tool result in the request of a node."""
     request = node.read_object("completions").read_object("build_action").values.get("input")
     if not isinstance(request, list):
         return

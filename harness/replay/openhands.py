@@ -1,8 +1,8 @@
-"""OpenHands' event lists (version 0): actions and observations; in evaluation outputs one list a row, under `history`.
+"""Importer of OpenHands' event lists (version 0): actions and observations; evaluation outputs have one list per row (`history`).
 
-Pitfalls: an observation is linked to its action by `cause` or by its call id; several actions may share one response, whose
-usage counts once; `message`, `args` and `content` repeat each other; bookkeeping events (states, recalls) are no messages; a
-condensation names the events that it forgets; old outputs hold pairs of action and observation.
+Pitfalls: an observation is linked to its action by `cause` or by its call id; several actions may share one response, whose usage
+counts once; `message`, `args` and `content` repeat each other; bookkeeping events (states, recalls) are no messages; a
+condensation lists the events that it evicts; old outputs hold pairs of action and observation.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _IGNORED_EVENTS = {"change_agent_state", "recall", "null", "agent_state_changed"
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is a list of events, or rows with a history of events."""
+    """Return whether a document is a list of events, or has rows with a list of events in `history`."""
     if isinstance(document.single_value, list):
         return _has_event(document.single_value)
     return any(
@@ -45,7 +45,7 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a list, or one session for each row with a history."""
+    """Yield the session of a list of events, or one session for each row with a history."""
     rows = [document.read_root("history")] if isinstance(document.single_value, list) else document.list_objects()
     session_rows = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
     if not session_rows:
@@ -67,7 +67,7 @@ def _read_session(whole: Fields) -> Draft:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Adds events to a draft; remembers which event made which call and which responses were added."""
+    """Reader that adds events to a draft and records the call of each event and the responses added so far."""
 
     draft: Draft
     call_of_event: dict[int, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class _Reader:
         elif source == "agent":
             self.read_answer(event, action, arguments)
         else:
-            self.draft.count_dropped(f"action {action!r} of {source or 'nobody'}")
+            self.draft.count_dropped(f"action {action!r} of {source or 'unknown source'}")
 
     def read_answer(self, event: Fields, action: str, arguments: Fields) -> None:
         metadata = event.read_object("tool_call_metadata")

@@ -1,7 +1,8 @@
-"""pi's session files: rows session, message, compaction, model_change and thinking_level_change.
+"""Importer of pi's session files: rows of type session, message, compaction, model_change and thinking_level_change.
 
-Pitfalls: an aborted call is an empty assistant row; a compaction keeps a tail, counted in rows; models change within a
-session; every call has its own cost; later versions are trees, whose last row names the branch that counts.
+Pitfalls: an aborted call is an empty assistant row; a compaction retains the latest messages, counted in rows; the model may
+change within a session; every call has a cost of its own; files of later versions are trees, and the last row determines the
+branch.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchS
 
 
 def can_read(document: Document) -> bool:
-    """Whether there is a session row, or a message row with one of pi's roles."""
+    """Return whether a document has a session row, or a message row with one of pi's roles."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -31,7 +32,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []
@@ -47,7 +48,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _find_branch(rows: list[Fields]) -> set[str] | None:
-    """Return the ids of the rows from the last one up to the root; None for a file that is no tree."""
+    """Return the ids of the rows from the last row up to the root; None if the file is no tree."""
     parents = {row.read_text("id"): row.read_text("parentId") for row in rows if "parentId" in row.values}
     if not parents:
         return None
@@ -101,7 +102,7 @@ def _read_message(message: Fields, draft: Draft, place: str) -> None:
 
 
 def _render_shell(message: Fields) -> tuple[Part, ...]:
-    """Return a command that the user ran, as the model sees it."""
+    """Return the text that the model sees of a command that the user ran."""
     code = message.read_optional_count("exitCode")
     ended = "" if code in {None, 0} else f"\n(exit code {code})"
     return (Text(text=f"Ran `{message.read_text('command')}`\n{message.read_text('output')}{ended}"),)

@@ -1,8 +1,8 @@
-"""A recorded session as a frozen value: its messages in legal order, the usage of each call, and its own agent's compactions.
+"""Recorded session as a frozen value: its messages in legal order, the usage of each call, and the native compactions.
 
-The messages are those before any native compaction: a summary that the recorded agent was given stands in its
-`NativeCompaction` and is left out of `messages`, except where the file holds nothing else (`in_place`). Everything that could
-not be read, was left out or was repaired has a caveat, so that nothing is lost unseen.
+A native compaction is a compaction by the recorded agent. The messages are given as if no native compaction had taken place: a
+summary that the agent received is stored in its `NativeCompaction` and left out of `messages`, unless the file no longer holds
+the summarized messages (`in_place`). Everything that could not be read, was left out or was repaired has a caveat.
 """
 
 from dataclasses import dataclass
@@ -14,74 +14,74 @@ from harness.tokens import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caveat:
-    """Something that was dropped or repaired while reading."""
+    """Note about something that was dropped or repaired while a file was read."""
 
     place: str
-    """Where in the file: a line of a JSONL file, a path inside a JSON object; empty = the file as a whole."""
+    """Place in the file: a line of a JSONL file or a path inside a JSON object; empty for the file as a whole."""
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedMessage:
-    """One message and what the file says about it."""
+    """Message with the data that the file has about it."""
 
     message: Message
     step: int | None
-    """Model calls count from 1; results carry the number of their call, other messages that of the call which first read
-    them (0 = before the first). None = shown to the model as an example (a demonstration), not part of the session."""
+    """Number of the model call that wrote the message, or that made the tool call of a result, or that first read any other
+    message; from 1, and 0 before the first call. None for a demonstration, which is no part of the session."""
     usage: Usage | None = None
-    """Of the call that wrote this message; None = not recorded, or not written by a call."""
+    """Usage of the model call that wrote the message; None if unknown or if no model call wrote it."""
     cost_usd: float | None = None
     model: str = ""
-    """Who wrote an assistant message; empty = not recorded."""
+    """Name of the model that wrote an assistant message; empty if not recorded."""
     place: str = ""
-    """Where in the file it begins."""
+    """Place in the file where the message begins."""
     synthetic: bool = False
-    """Made while reading: the result of a call that has none in the file."""
+    """Whether the message was made up, because a call has no result in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeCompaction:
-    """A compaction that the recorded agent did itself."""
+    """Compaction by the recorded agent."""
 
     kind: Literal["compaction", "microcompaction"] = "compaction"
-    """`compaction`: a summary took the place of messages; `microcompaction`: old tool results were cleared."""
+    """`compaction`: a summary replaced messages; `microcompaction`: old tool results were cleared."""
     position: int = 0
     """Number of messages before the compaction: it took place before `messages[position]`."""
     trigger: Literal["auto", "manual", "unknown"] = "unknown"
     tokens_before: int | None = None
-    """As the recorded agent counted them; None = not recorded."""
+    """Tokens before the compaction, as the recorded agent counted them; None if not recorded."""
     tokens_saved: int | None = None
     summary: str = ""
-    """Empty for a microcompaction, and where the file does not hold it."""
+    """Text of the summary; empty for a microcompaction or if the file does not hold the summary."""
     in_place: bool = False
-    """The summary is one of `messages`, because what it stands for is not in the file."""
+    """Whether the summary is one of `messages`, because the summarized messages are not in the file."""
     kept_from: int | None = None
-    """`messages[kept_from:position]` stayed in the prompt beside the summary; None = nothing did."""
+    """Index of the first message that was retained: `messages[kept_from:position]` follow the summary; None if none were."""
     cleared: tuple[str, ...] = ()
-    """Call ids (as in `messages`) whose results were cleared."""
+    """Ids of the calls, as in `messages`, whose results were cleared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """One recorded session."""
+    """Recorded session."""
 
     source: str
-    """The format, a key of `harness.replay.formats.FORMATS`."""
+    """Name of the format, a key of `harness.replay.formats.FORMATS`."""
     session_id: str
-    """Empty = not recorded."""
+    """Id of the session; empty if not recorded."""
     models: tuple[str, ...]
-    """In the order of their first answer; empty = not recorded."""
+    """Names of the models in order of their first answer; empty if not recorded."""
     messages: tuple[RecordedMessage, ...]
-    """In an order that `harness.view.violation` accepts once a system message stands first."""
+    """Messages in a legal order, except that the system message may be missing (see `harness.view.find_violation`)."""
     system_recorded: bool
-    """Whether `messages` begins with the system prompt that was sent."""
+    """Whether `messages` begins with the recorded system prompt."""
     compactions: tuple[NativeCompaction, ...] = ()
     cost_usd: float | None = None
-    """Of the whole session: the file's own total, or else the sum of its calls; None = not recorded."""
+    """Cost of the session in USD: the total in the file, or else the sum over the calls; None if not recorded."""
     caveats: tuple[Caveat, ...] = ()
 
     @property
     def steps(self) -> int:
-        """How many model calls were recorded."""
+        """Number of recorded model calls."""
         return max((recorded.step or 0 for recorded in self.messages if recorded.message.role == "assistant"), default=0)

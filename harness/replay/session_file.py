@@ -1,17 +1,17 @@
-"""Our own sessions as JSONL (S2.6): every event of a log is a row, in order, so the file is the log and reads back as it was.
+"""Sessions of this package as JSONL. Every event of a log is one row, in order, so the file can be read back without loss.
 
     {"type": "session", "format": "harness", "version": 1, "id": ..., "task": ..., "model": ..., ...}
     {"type": "message", "id": "2", "timestamp": ..., "step": 0, "role": "system", "parts": [...]}
     {"type": "step-finished", "id": "6", ...}
     {"type": "compaction", "id": "40", "round": 1, "summary": ..., "first_kept_entry_id": "30", ...}
 
-A `compaction` row says by itself what the model saw next: the system message, the summary as a message of the user (or of
-`summary_role`), and what stood in view from `first_kept_entry_id` on; null = nothing. Of a compaction that did something else
-(masking, several cuts, markers beside the summary) the row also has `patch`, which is all of it. A program that does not know
-`patch` takes such a session for one with a longer view: of what was masked it shows the whole, of what was dropped out of the
-middle it shows what it finds behind the first kept entry. Attempts that changed nothing are rows `compaction-attempt`.
+A `compaction` row alone determines the view after the compaction: the system message, the summary as a message of the user (or of
+the role `summary_role`), and the messages of the old view from `first_kept_entry_id` on (null: no messages). The row of a
+compaction with any other effect (masking, several cuts, markers beside the summary) also has the complete `patch`. A program that
+ignores `patch` computes a longer view, in which masked messages are whole and messages evicted after the first kept entry are
+present. Attempts that changed nothing are rows of type `compaction-attempt`.
 
-An event of any other kind is a row whose type is its kind, with its fields.
+An event of any other kind is a row with the fields of the event, whose type is the kind.
 """
 
 import datetime as dt
@@ -39,15 +39,15 @@ _ENVELOPE_FIELDS = ("type", "id", "timestamp")
 
 
 class TimedEntry(NamedTuple):
-    """An entry of a log and when it was logged."""
+    """Entry of a log with the time at which it was logged."""
 
     entry: Entry
     at_ms: int
-    """Milliseconds since the epoch."""
+    """Time in milliseconds since the epoch."""
 
 
 def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
-    """The rows of a session, ready to be written as JSON, one a line."""
+    """Yield the rows of a session as JSON-ready dicts."""
     view, added, entries = View(), set[ItemId](), list[Entry]()
     for entry, at_ms in log:
         event = entry.event
@@ -73,7 +73,7 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
 
 
 def _fold_newest(view: View, entries: list[Entry]) -> View:
-    """The view after the newest of some entries; a rollback goes back to an earlier one."""
+    """Return the view after the newest of some entries, given the view before; a rollback restores an earlier view."""
     newest = entries[-1]
     return fold_all(entries, _COUNTER) if isinstance(newest.event, RolledBack) else fold(view, newest, _COUNTER)
 
@@ -92,7 +92,7 @@ def _encode_compaction(event: Compaction, view: View, kept: ItemId | None) -> di
 
 
 def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Patch | None:
-    """The patch that a row without `patch` stands for; None where there is none."""
+    """Return the patch that a row without `patch` stands for; None if no patch fits the row."""
     ids = [item.item_id for item in view.items]
     if not ids or view.items[0].message.role != "system" or (kept is not None and kept not in ids[1:]):
         return None
@@ -102,16 +102,16 @@ def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Pat
 
 
 def can_read(document: Document) -> bool:
-    """Whether its first row begins a session of ours."""
+    """Return whether the first row of a document begins a session of this package."""
     first: Any = document.rows[0].value if document.rows else None
     return is_object_with(first, "type", "format") and first["type"] == "session" and first["format"] == NAME
 
 
 def read_log(document: Document) -> tuple[TimedEntry, ...]:
-    """The log of a file, as it was exported. Ids may be any texts, as long as no two rows share one.
+    """Return the log that was exported to a file. Ids of rows may be any distinct strings.
 
     Raises:
-        MalformedRecording: a row is none of ours; names its line.
+        MalformedRecording: a row is invalid; the message gives its line.
     """
     reader = _Reader(document.file)
     for line, value in document.rows:
@@ -121,7 +121,7 @@ def read_log(document: Document) -> tuple[TimedEntry, ...]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads row after row; the view so far says what a compaction row means."""
+    """Reader of rows; it maintains the view, because a compaction row refers to the view."""
 
     file: str
     log: list[TimedEntry] = field(default_factory=list)
@@ -130,11 +130,11 @@ class _Reader:
     view: View = field(default_factory=View)
 
     def read(self, value: Any, place: str) -> None:
-        """Take in one row."""
+        """Add one row to the log."""
         if not is_object_with(value, "type") or not isinstance(value["type"], str):
             raise MalformedRecording(self.file, place, "an object with a type")
         if (value["type"] == "session") != (not self.log):
-            raise MalformedRecording(self.file, place, "the row of the session first and nowhere else")
+            raise MalformedRecording(self.file, place, "a row of type 'session' first, and only there")
         entry = Entry(len(self.log) + 1, self._read_event(value, place))
         name = str(value.get("id", entry.seq))
         if name in self.seqs:
@@ -162,7 +162,7 @@ class _Reader:
                 case _:
                     parsed_event = parse_event("compaction" if kind == "compaction-attempt" else kind, plain)
         except KeyError:
-            raise MalformedRecording(self.file, place, "a row of a kind that this version knows", repr(kind)[:40]) from None
+            raise MalformedRecording(self.file, place, "a type of row that this version knows", repr(kind)[:40]) from None
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             found = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"[:200]
@@ -180,13 +180,13 @@ class _Reader:
     def _read_plain_patch(self, plain: Mapping[str, Any], place: str) -> Patch:
         name, role = plain.get("first_kept_entry_id"), plain.get("summary_role", "user")
         if not isinstance(plain.get("summary"), str) or role not in {"system", "user", "assistant"}:
-            raise MalformedRecording(self.file, place, "a summary, and a role for it")
+            raise MalformedRecording(self.file, place, "a summary and a valid summary_role")
         if "first_kept_entry_id" not in plain:
-            raise MalformedRecording(self.file, place, "a first_kept_entry_id, null where nothing was kept")
+            raise MalformedRecording(self.file, place, "a first_kept_entry_id (null if no message was kept)")
         kept = None if name is None else ItemId(self.seqs.get(str(name), 0))
         patch = _infer_patch(plain, self.view, kept)
         if patch is None:
-            raise MalformedRecording(self.file, place, "a first_kept_entry_id that stands in view", repr(name)[:80])
+            raise MalformedRecording(self.file, place, "a first_kept_entry_id of a message in view", repr(name)[:80])
         return patch
 
     def _parse_time_ms(self, row: Mapping[str, Any], place: str) -> int:
@@ -195,7 +195,7 @@ class _Reader:
             when = dt.datetime.fromisoformat(timestamp)  # type: ignore[arg-type]
             return round(when.replace(tzinfo=when.tzinfo or dt.UTC).timestamp() * 1000)
         except (TypeError, ValueError, OverflowError):
-            raise MalformedRecording(self.file, place, "a timestamp in the form of ISO 8601", repr(timestamp)[:80]) from None
+            raise MalformedRecording(self.file, place, "a timestamp in ISO 8601 format", repr(timestamp)[:80]) from None
 
 
 def _format_time(at_ms: int) -> str:
@@ -204,13 +204,13 @@ def _format_time(at_ms: int) -> str:
 
 
 def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
-    """The lines of the file of a session, each with its end."""
+    """Yield the lines of the file of a session, each ending with a newline."""
     for row in encode_rows(log):
         yield json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n"
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one session of a file, without what was rolled back."""
+    """Yield the session of a file, without the events that were rolled back."""
     log, draft = [logged.entry for logged in read_log(document)], Draft()
     steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}

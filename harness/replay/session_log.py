@@ -1,7 +1,6 @@
-"""A recording as a log of ours, so that whatever reads logs (folding, policies, tables) reads it too.
+"""Conversion of a recording to a log, so that all code that reads logs (folding, policies, tables) also works on recordings.
 
-The log shows the session as if nobody had compacted: native compactions are in the recording, not in the log. What a recording
-does not have is filled in as said at `SYNTHETIC_SYSTEM` and `build_entries`.
+The log shows the session as if no compaction had taken place: native compactions are in the recording, not in the log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,16 +15,19 @@ from harness.tokens import Counter, Estimated, Measured, QuarterOfCharacters, Us
 from harness.view import OPENING_MESSAGE, render_messages
 
 SYNTHETIC_SYSTEM = system("(The system prompt of this session was not recorded.)")
-"""Stands first in the log of a recording without a system prompt; much shorter than any real one."""
+"""First message in the log of a recording without a system prompt; much shorter than a real system prompt."""
 
 _UNKNOWN = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
 def build_entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
-    """The log of a recording; folds into a legal view.
+    """Return the log of a recording, which folds into a legal view.
 
-    A step without recorded usage has a usage of 0, and no step has durations. Window and threshold are unknown (0 and None).
-    Token estimates are by `counter`, a quarter of the characters if None.
+    A step without recorded usage has a usage of 0. All durations are 0. The window is 0 and the threshold None, both for unknown.
+
+    Args:
+        recording: recorded session.
+        counter: token counter for estimates; None for a quarter of the characters.
     """
     opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
     recorded = [*opening, *recording.messages]
@@ -55,7 +57,7 @@ def _make_end_event(last: Message) -> SessionEnded:
 
 
 class _RequestPrefixes:
-    """What was sent with each call: digests and sizes of every beginning of the conversation."""
+    """Digest and size of every prefix of a conversation; each request is such a prefix."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
         sent = render_messages(messages)
@@ -67,12 +69,12 @@ class _RequestPrefixes:
         self.view_tokens = [0, *accumulate(counter.count(message) for message in messages)]
 
     def count_sent_messages(self, messages: int) -> int:
-        """Messages of the request that holds the first `messages` of the conversation."""
+        """Return the number of messages in the request with the first `messages` messages of the conversation."""
         return messages + (messages > self.opening)
 
 
 def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPrefixes) -> Iterator[Event]:
-    """Yield every message; behind the last result of each model call, yield the end of its step."""
+    """Yield an event for every message, and after the last result of each model call the end of its step."""
     kept_prefix_messages = step_number = 0
     answer_index: int | None = None
     for index, item in enumerate(recorded):

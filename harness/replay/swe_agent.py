@@ -1,9 +1,9 @@
-"""SWE-agent's `.traj`: `history` is the full list of messages.
+"""Importer of SWE-agent's `.traj` files, whose `history` is the full list of messages.
 
-Pitfalls: up to version 0.x a command is an `action` field and its output a user message, which are read as a call and its
-result (ids are made up), and a demonstration may stand in front (`is_demo`); with function calling ids are used again;
-`history` is what happened, not what was sent, because history processors cut it for each query; usage is a total only, and
-`info.submission` can be a huge diff, which is not read.
+Pitfalls: up to version 0.x a command is an `action` field and its output a user message, which are read as a call and its result
+with made-up ids, and a demonstration may come first (`is_demo`); with function calling, ids are reused; `history` differs from
+the requests, because history processors shorten it for each query; usage is given only as a total; `info.submission` can be a
+huge diff and is not read.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _TOOL = "bash"
 
 
 def can_read(document: Document) -> bool:
-    """Whether it is an object with a history of messages (demonstrations may have nothing else)."""
+    """Return whether a document is an object with a history of messages; the file of a demonstration may have no other field."""
     match document.single_value:
         case {"history": [*items]}:
             return any(is_object_with(item, "role", "content") for item in items)
@@ -24,7 +24,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the one trajectory of a file."""
+    """Yield the trajectory of a file, which holds only one."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""
@@ -32,12 +32,12 @@ def read(document: Document) -> Iterator[Draft]:
         waiting = _read_message(message, draft, index, waiting)
     stats = whole.read_object("info").read_object("model_stats")
     draft.cost_usd = stats.read_amount("instance_cost") if stats.read_count("tokens_sent") else None
-    draft.warn("history", "what was sent may have been less: history processors cut it at each query")
+    draft.warn("history", "requests may have been shorter: history processors shorten the history for each query")
     yield draft
 
 
 def _read_message(message: Fields, draft: Draft, index: int, waiting: str) -> str:
-    """Add one message; return the id of a call whose output is the next user message, or nothing."""
+    """Add one message; return the id of a call whose output is the next user message, or an empty string."""
     example = message.read_flag("is_demo")
     match message.read_text("role"):
         case "assistant":

@@ -47,9 +47,9 @@ def test_a_name_that_begins_another_is_taken_whole(tmp_path, log):
 
 def test_of_several_sessions_one_must_be_named(tmp_path, log):
     path = kept(tmp_path / "j.sqlite", log, *(f"session-{number}" for number in range(7)))
-    with pytest.raises(UsageError, match=r"7 sessions: session-0 .*; name one"):
+    with pytest.raises(UsageError, match=r"7 sessions: session-0 .*; specify one of them"):
         open_recorded_session(path)
-    with pytest.raises(UsageError, match="called 'session_1'"):
+    with pytest.raises(UsageError, match="begins with 'session_1'"):
         open_recorded_session(path, "session_1")
 
 
@@ -95,7 +95,7 @@ def test_a_folder_without_a_journal_is_refused(tmp_path):
 
 
 def test_a_journal_without_a_session_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="none of 0 sessions"):
+    with pytest.raises(UsageError, match="there are no sessions"):
         open_recorded_session(kept(tmp_path / "j.sqlite", ()))
 
 

@@ -28,5 +28,5 @@ def test_observations_without_a_call_id_go_to_the_calls_in_order():
     assert recording.cost_usd == pytest.approx(0.02)
     assert squeezes(recording) == []
     assert [caveat.text for caveat in recording.caveats] == [
-        "1 × session of a sub-agent or summariser in a file of its own",
+        "1 × session of a sub-agent or summarizer in another file",
     ]

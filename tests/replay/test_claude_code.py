@@ -34,12 +34,12 @@ def test_rows_of_one_answer_are_one_message_sub_agents_and_doubles_are_left_out(
     ]
     assert [caveat.text for caveat in recording.caveats] == [
         "1 × answer made up by the client (an API error)",
-        "1 × document left out of a message, a mark stands for it",
+        "1 × document in a message, replaced by a mark",
         "2 × row of a sub-agent (side chain)",
-        "1 × row with a uuid that was there before",
+        "1 × row with a repeated uuid",
         "call 't5' has no result; one was made up",
         "The system prompt, tool schemas and hidden reminders are not in this file.",
-        "1 messages hold REDACTED marks: their texts are not what the model read",
+        "1 message with REDACTED marks, whose text differs from what the model read",
     ]
 
 
@@ -63,4 +63,4 @@ def test_a_file_that_begins_in_mid_session_says_so(tmp_path):
     message = {"role": "assistant", "id": "m", "content": "Go on.", "usage": usage}
     row = {"type": "assistant", "sessionId": "s", "uuid": "u", "message": message}
     (tmp_path / "late.jsonl").write_text(json.dumps(row))
-    assert "120000 tokens: the file begins in mid-session" in told(read_recording(tmp_path / "late.jsonl"))
+    assert "120000 tokens: the file begins in the middle of a session" in told(read_recording(tmp_path / "late.jsonl"))

@@ -24,7 +24,7 @@ def test_steps_become_calls_and_results():
     assert recording.cost_usd is None
     assert squeezes(recording) == []
     assert [caveat.text for caveat in recording.caveats] == [
-        "the agent saw its last 2 steps only: recorded usage is of that window",
+        "the agent saw only its last 2 steps: the recorded usage is that of this window",
         "call id 'd1' is used again; read as 'd1-2'",
     ]
 

@@ -105,7 +105,7 @@ def test_rows_before_a_cut_row_are_read_with_a_caveat(name):
     last = whole.count(b"\n") + 1
     cut = read_safely(whole[:-5], name)
     assert cut
-    assert f"line {last}: the file is cut here" in told(cut[0])
+    assert f"line {last}: the file is truncated here" in told(cut[0])
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -207,7 +207,7 @@ def test_what_follows_a_single_value_is_told_by_its_line(name, rest):
     except MalformedRecording as error:
         found = error
     if isinstance(found, MalformedRecording):
-        assert (found.place, "nothing behind" in found.expected) == (f"line {line}", True)
+        assert (found.place, "nothing after" in found.expected) == (f"line {line}", True)
     else:
         assert [caveat.place for caveat in found.caveats] == [f"line {line}"], "a value on one line is a row, and read"
 

@@ -32,8 +32,8 @@ def test_contents_are_read_with_made_up_ids_an_orphan_is_dropped():
         ("compaction", 1, "unknown", None, "<state_snapshot>\nThe oven is hot.\n</state_snapshot>"),
     ]
     assert [caveat.text for caveat in recording.caveats] == [
-        "1 × part with inlineData left out",
-        "1 × result that the agent had masked before this file was written",
+        "1 × part with inlineData, left out",
+        "1 × result that the agent had masked before the file was written",
         "result of 'g9' dropped: its call is not in the file",
         "The system prompt, tool schemas and hidden reminders are not in this file.",
     ]

@@ -52,5 +52,5 @@ def test_a_file_of_outputs_holds_a_session_a_row_and_pairs_are_read_too():
 
 
 def test_a_file_of_several_sessions_is_refused_where_one_is_asked_for():
-    with pytest.raises(UsageError, match="2 sessions in one file; read them with read_recordings"):
+    with pytest.raises(UsageError, match="2 sessions in one file; use read_recordings"):
         read_recording(FIXTURES / "openhands-output.jsonl")

@@ -35,7 +35,7 @@ def test_aborted_calls_results_out_of_order_and_two_rows_on_a_line_are_read():
         ("compaction", 8, "unknown", 500, "North is planted."),
     ]
     assert [caveat.text for caveat in recording.caveats] == [
-        "2 rows on one line were read apart",
+        "2 rows on one line were read separately",
         "an empty answer that used no tokens was dropped",
         "call 'p3' has no result; one was made up",
         "call 'p4' has no result; one was made up",

@@ -163,20 +163,20 @@ GOOD = rows(logged(numbered(*opening(), *step(1), *step(2), compaction(forget=[3
     [
         (0, {"version": 2}, "line 1: expected version 1, got 2"),
         (0, {"model": None}, "line 1: expected a row 'session' of a session, got model"),
-        (1, {"type": "session"}, "line 2: expected the row of the session first"),
+        (1, {"type": "session"}, "line 2: expected a row of type 'session' first"),
         (1, {"role": "emperor"}, "line 2: expected a row 'message'"),
         (2, {"parts": "text"}, "line 3: expected a row 'message'"),
         (2, {"parts": [{"kind": "bomb"}]}, "line 3: expected a row 'message'"),
         (2, {"id": "2"}, "line 3: expected an id that no other row has"),
-        (2, {"timestamp": "yesterday"}, "line 3: expected a timestamp in the form of ISO 8601"),
+        (2, {"timestamp": "yesterday"}, "line 3: expected a timestamp in ISO 8601 format"),
         (2, {"timestamp": 12}, "line 3: expected a timestamp"),
-        (5, {"type": "step-begun"}, "line 6: expected a row of a kind that this version knows, got 'step-begun'"),
+        (5, {"type": "step-begun"}, "line 6: expected a type of row that this version knows, got 'step-begun'"),
         (5, {"calls": "many"}, "line 6: expected a row 'step-finished' of a session, got calls"),
         (5, {"type": 7}, "line 6: expected an object with a type"),
-        (9, {"first_kept_entry_id": "77"}, "line 10: expected a first_kept_entry_id that stands in view, got '77'"),
-        (9, {"first_kept_entry_id": "1"}, "line 10: expected a first_kept_entry_id that stands in view"),
+        (9, {"first_kept_entry_id": "77"}, "line 10: expected a first_kept_entry_id of a message in view, got '77'"),
+        (9, {"first_kept_entry_id": "1"}, "line 10: expected a first_kept_entry_id of a message in view"),
         (9, {"summary": None}, "line 10: expected a summary"),
-        (9, {"summary_role": "tool"}, "line 10: expected a summary, and a role"),
+        (9, {"summary_role": "tool"}, "line 10: expected a summary and a valid summary_role"),
         (9, {"patch": {"forget": "all"}}, "line 10: expected a row 'compaction'"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_row_that_is_not_right_is_refused_by_its_line(place, change, said):
 def test_a_compaction_that_does_not_say_what_it_kept_is_refused():
     told = [dict(row) for row in GOOD]
     del told[9]["first_kept_entry_id"]
-    with pytest.raises(MalformedRecording, match="line 10: expected a first_kept_entry_id, null where nothing was kept"):
+    with pytest.raises(MalformedRecording, match="line 10: expected a first_kept_entry_id \\(null if no message was kept\\)"):
         read_log(parse_document("\n".join(map(json.dumps, told)).encode(), "f.jsonl"))
 
 

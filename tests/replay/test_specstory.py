@@ -19,7 +19,7 @@ def test_blocks_are_split_into_calls_and_results():
     assert recording.cost_usd is None
     assert squeezes(recording) == []
     assert [caveat.text for caveat in recording.caveats] == [
-        "Markdown is lossy: calls are split from results by their fences, and no usage is recorded",
+        "Markdown is lossy: calls and results are separated by their fences, and no usage is recorded",
         "1 × turn of a sub-agent (side chain)",
         "The system prompt, tool schemas and hidden reminders are not in this file.",
     ]

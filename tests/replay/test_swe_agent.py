@@ -31,7 +31,7 @@ def test_actions_in_text_become_calls_a_demonstration_is_no_step():
     assert recording.cost_usd == pytest.approx(0.5)
     assert squeezes(recording) == []
     assert [caveat.text for caveat in recording.caveats] == [
-        "what was sent may have been less: history processors cut it at each query",
+        "requests may have been shorter: history processors shorten the history for each query",
         "call 'call-9' has no result; one was made up",
     ]
 
@@ -54,7 +54,7 @@ def test_call_ids_that_are_used_again_are_told_apart():
     assert recording.cost_usd is None
     assert squeezes(recording) == []
     assert [caveat.text for caveat in recording.caveats] == [
-        "what was sent may have been less: history processors cut it at each query",
+        "requests may have been shorter: history processors shorten the history for each query",
         "call id 'w1' is used again; read as 'w1-2'",
     ]
 

@@ -145,7 +145,8 @@ def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> Session
     )
     if not matches:
         searched = format_count(len(locations), "session")
-        raise UsageError(f"no session id begins with {name!r} (searched {searched}); `harness sessions list` shows all sessions")
+        fault = f"no session id begins with {name!r} (searched {searched})" if name else "there are no sessions"
+        raise UsageError(f"{fault}; `harness sessions list` shows all sessions")
     if len(matches) > 1:
         raise UsageError(_describe_matches(name, matches))
     return matches[0]
