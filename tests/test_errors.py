@@ -1,4 +1,4 @@
-"""How many of something there are, in words."""
+"""Counts with their nouns in messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hostile text in a terminal or on a chart."""
+"""Untrusted text in a terminal or on a chart."""
 
 from hypothesis import given
 from hypothesis import strategies as st

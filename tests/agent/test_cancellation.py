@@ -1,4 +1,4 @@
-"""Work that can be given up: who waits comes back at once, and the work ends the next time that it tells anything."""
+"""Abandoned work: the waiting thread returns at once, and the work ends at its next report of progress."""
 
 import signal
 import threading
@@ -65,7 +65,7 @@ def test_a_result_that_comes_when_nobody_waits_any_more_is_undone():
 
 
 class Full(Exception):
-    """What is to be done meanwhile cannot be done."""
+    """Raised by the function that is polled while waiting."""
 
 
 def fails_while(going):

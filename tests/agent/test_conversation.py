@@ -1,4 +1,4 @@
-"""What is kept of an answer that came in pieces."""
+"""Collecting the pieces of a streamed reply."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The loop: order of events, limits, stops, and what it does when something fails (S0.8, S1.1 to S1.3, S1.8, S3.9)."""
+"""The agent loop: order of events, limits, stop reasons and failures (S0.8, S1.1 to S1.3, S1.8, S3.9)."""
 
 import itertools
 import threading
@@ -262,7 +262,7 @@ def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_po
 
 
 class Stalling:
-    """A model that answers only when it is let go."""
+    """A model that answers only when the test allows it."""
 
     name, window = "stalling", Window(tokens=32_768, source="configuration")
 
@@ -299,7 +299,7 @@ def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_th
 
 
 class Stuttering(Stalling):
-    """It broke off and was asked again before it stalls."""
+    """A model whose reply breaks off and is requested again before it stalls."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         listen(TextDelta(text="I was ab"))
@@ -388,7 +388,7 @@ def test_a_policy_is_given_the_report_of_the_last_step_and_never_a_sum() -> None
 
 
 class Fixed:
-    """A policy with one plan."""
+    """A policy that always returns the same plan."""
 
     clip_characters, counter, kind = 10_000, QuarterOfCharacters(), "fixed"
 

@@ -1,4 +1,4 @@
-"""The doom loop (S3.10): what counts as the same call in a row, and what each answer means for the calls after it."""
+"""Repeated calls (S3.10): which calls count as equal, and the effect of each decision on later calls."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ def call(name, arguments="{}"):
 
 
 def asked_at(names, answer):
-    """At which calls somebody was asked, and how many in a row it was told of."""
+    """Return the calls at which a decision was requested, with the number of equal calls in a row."""
     asked: list[tuple[int, int]] = []
     made: list[str] = []
 

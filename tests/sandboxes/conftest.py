@@ -1,4 +1,4 @@
-"""Sandboxes behind servers that lie: the client speaks over a real socket to a thread that answers what it is told to."""
+"""Sandboxes with a faulty server: the client is connected to a thread that sends prepared replies over a real socket."""
 
 import json
 import socket
@@ -17,20 +17,22 @@ LIMITS = SandboxLimits(output_bytes=1000, file_bytes=1000, disk_bytes=10_000)
 
 
 def frame(header: object, body: bytes = b"") -> bytes:
-    """One frame as a server would send it."""
+    """Return a message as a server would send it."""
     raw = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack(">II", len(raw), len(body)) + raw + body
 
 
 class Liar:
-    """A launcher of a server that says hello and then answers each request with the bytes it was given; None = hang up."""
+    """Launches a server that accepts the connection and then answers each request with prepared bytes; None closes the
+    connection.
+    """
 
     def __init__(self, answers: list[bytes | None], hello: bytes) -> None:
         self.answers, self.hello = answers, hello
         self.removed = 0
         self.ending = threading.Lock()
         self.together = 0
-        """How often one end came while another was not over."""
+        """Number of times that the end began in one thread before it was over in another."""
 
     def launch(self) -> LaunchedServer:
         ours, self.theirs = socket.socketpair()
@@ -75,7 +77,7 @@ class Liar:
 
 @pytest.fixture
 def lying() -> Iterator[Callable[..., ServedSandbox]]:
-    """Makes started sandboxes whose server gives the named answers."""
+    """Return a function that starts a sandbox whose server sends the given replies."""
     made: list[ServedSandbox] = []
 
     def make(*answers: bytes | None) -> ServedSandbox:

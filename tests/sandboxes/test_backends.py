@@ -1,4 +1,4 @@
-"""Choosing a backend by trying it."""
+"""Choosing a backend by a live test."""
 
 import contextlib
 import os
@@ -55,7 +55,7 @@ NO_ENGINE = "unix:///nowhere/docker.sock"
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """Probes are forgotten before and after; there is no engine."""
+    """Clear the results of live tests before and after a test that runs without an engine."""
     probe_backend.cache_clear()
     monkeypatch.setenv("DOCKER_HOST", NO_ENGINE)
     yield

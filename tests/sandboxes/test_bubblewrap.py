@@ -1,4 +1,4 @@
-"""What is bubblewrap's own: its network switch, its identity, its failures."""
+"""Properties of bubblewrap only: network, user, and failures to start."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.bubblewrap
 
 @pytest.fixture
 def program(monkeypatch, tmp_path):
-    """Puts a program named bwrap first on the PATH."""
+    """Put a program named bwrap first on the PATH."""
 
     def put(script):
         path = tmp_path / "bwrap"

@@ -1,4 +1,4 @@
-"""Control groups: made where the kernel lets us, never left behind."""
+"""Control groups are created where the kernel allows it, and never left behind."""
 
 import os
 import socket

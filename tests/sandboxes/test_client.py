@@ -1,4 +1,4 @@
-"""What the client makes of servers that lie, stop, or break the protocol: the sandbox is dead, once and for all."""
+"""A sandbox whose server lies, stops or breaks the protocol is dead for good."""
 
 import hashlib
 import json

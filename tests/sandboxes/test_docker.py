@@ -1,4 +1,4 @@
-"""What is docker's own: names, images and network (S0.2), leftovers, its frames."""
+"""Properties of docker only: names, images, network, leftovers, and frames of the engine (S0.2)."""
 
 import contextlib
 import io
@@ -150,7 +150,7 @@ def test_a_session_id_that_cannot_name_a_container_is_refused():
 
 
 class Said(io.RawIOBase):
-    """A connection that has said what it has to say."""
+    """A connection that returns prepared chunks and then ends."""
 
     def __init__(self, chunks):
         self.chunks = list(chunks)
@@ -177,7 +177,7 @@ def test_the_engines_frames_are_taken_apart_wherever_they_are_cut(size):
 
 @pytest.fixture
 def bare(client):
-    """An image without python3 whose package manager can bring it back, without a network."""
+    """Build an image without python3 whose package manager can install python3 without a network."""
     name = f"bare-{uuid.uuid4().hex[:12]}"
     script = f"{_HIDE}; printf '%s\\n' '#!/bin/sh' '{_FIND}' > /usr/bin/apt-get; chmod 755 /usr/bin/apt-get"
     container = client.containers.run(IMAGE, ["sh", "-c", script], user="0:0", network_mode="none", detach=True)

@@ -1,4 +1,4 @@
-"""Frames over a real socket."""
+"""Messages over a real socket."""
 
 import socket
 import threading
@@ -52,10 +52,10 @@ def test_a_server_that_does_not_read_misses_the_deadline():
 
 
 def test_the_descriptor_is_closed_when_nobody_waits_at_it_any_more():
-    """Else its number may go to another file before the wait begins in earnest, and be waited at for as long as it may take."""
+    """If the descriptor were closed earlier, its number could be reused by another file before the wait begins."""
 
     class Slow(socket.socket):
-        """Takes its time before it waits, as a thread does that is not let run."""
+        """A socket whose wait begins with a delay, as in a thread that is not scheduled."""
 
         def recv(self, *size):
             waits.set()

@@ -1,4 +1,4 @@
-"""Telling the owner that lives from the one that is dead."""
+"""Owners that are alive are told from owners that have ended."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The unsafe backend asks twice, warns, and cleans up."""
+"""The unsafe backend needs a flag, warns, and removes its directory."""
 
 import tempfile
 from pathlib import Path

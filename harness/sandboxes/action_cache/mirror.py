@@ -7,7 +7,6 @@ operation whose result in a real sandbox is not certain raises `MirrorMiss`, and
 import hashlib
 import stat
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 from harness.errors import FileMissing, PathRefused
 from harness.protocols import ExecResult, FileEntry, FileState, SandboxLimits, Snapshot
@@ -177,8 +176,8 @@ class Mirror:
 
 
 def _build_file_entry(name: str, state: FileState) -> FileEntry:
-    kind: Literal["file", "directory"] = "directory" if stat.S_ISDIR(state.mode) else "file"
-    return FileEntry(name=format_path(name), kind=kind, size_bytes=state.size_bytes)
+    is_directory = stat.S_ISDIR(state.mode)
+    return FileEntry(name=format_path(name), kind="directory" if is_directory else "file", size_bytes=state.size_bytes)
 
 
 def _split_path(path: str) -> list[str]:

@@ -892,8 +892,7 @@ def main() -> None:
     except (OSError, KeyError) as error:
         send_frame(write_fd, {"error": "failed", "detail": str(error)}, b"")
         return
-    hello = {"python": sys.version.split()[0], "uid": os.geteuid(), "pid": os.getpid(), "system": os.uname().release}
-    send_frame(write_fd, hello, b"")
+    send_frame(write_fd, {}, b"")
     server.serve()
 
 

@@ -1,4 +1,4 @@
-"""Processes that put and get until they are killed, and end badly if anything is not as it was put: `storing.py FOLDER`."""
+"""Processes that store and read entries until they are killed, and fail if an entry was changed: `storing.py FOLDER`."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath
 
 
 def made(number, size=100):
-    """An entry that tells its number, of a size that zstd cannot lower."""
+    """Return an entry that contains a number and that zstd cannot compress."""
     noise = random.Random(number).randbytes(size)
     result = ExecResult(exit_code=0, stdout=str(number).encode(), stderr=b"", stdout_bytes=len(str(number)), stderr_bytes=0)
     change = ChangedPath(path="f", mode=0o100644, content=noise)
@@ -39,7 +39,7 @@ def work(folder, seed):
 
 
 def main(folder):
-    """Three times eight processes, killed one by one; says how each of them ended."""
+    """Run eight processes three times, kill them one by one, and print how each of them ended."""
     draw = random.Random(1)
     for seed in range(3):
         children = [os.fork() or work(folder, 100 * seed + number) for number in range(8)]

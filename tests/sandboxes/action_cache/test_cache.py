@@ -1,4 +1,4 @@
-"""The store of actions: damage is a miss, the oldest go first, and processes may be killed at any moment."""
+"""Storage of actions: damage counts as a miss, the oldest entries are evicted, and processes may be killed at any time."""
 
 import random
 import sqlite3

@@ -1,4 +1,4 @@
-"""The cached sandbox against a real one: whatever is asked of both, cold, warm or half forgotten, the answers are equal."""
+"""The cached sandbox compared with a real one: with an empty, full or partly evicted cache, both give equal answers."""
 
 import sqlite3
 from contextlib import closing
@@ -32,7 +32,7 @@ ODD_COMMANDS = [
 
 
 def action(commands):
-    """What to call with what."""
+    """Return a strategy for operations with their arguments."""
     paths, contents = st.sampled_from(PATHS), st.sampled_from([b"", b"1\n", b"one\n1\n2\n", bytes(1_500), bytes(2_001)])
     return st.one_of(
         st.tuples(st.just("run"), st.sampled_from(commands)),
@@ -52,7 +52,7 @@ def answer(sandbox, call):
 
 
 def story(sandbox, calls):
-    """All answers, and what is left in the end, in its order."""
+    """Return all answers and the final contents of the workspace, in order."""
     answers = [answer(sandbox, call) for call in calls]
     snapshot = sandbox.snapshot()
     return answers, snapshot.tree_id, list(snapshot.files.items())
@@ -69,7 +69,7 @@ def cached(folder_or_cache):
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
-    """A cache that grows with the test."""
+    """An action cache that all examples of a test fill."""
     with closing(ActionCache(tmp_path_factory.mktemp("actions"))) as cache:
         yield cache
 
@@ -200,7 +200,7 @@ def test_uncached_gives_the_real_sandbox_in_the_state_of_the_workspace(tmp_path)
 
 @pytest.fixture
 def spares(monkeypatch):
-    """Those of one test, ended with it."""
+    """A sandbox pool for one test."""
     with closing(SandboxPool()) as spares:
         monkeypatch.setattr("harness.sandboxes.action_cache.sandbox.SANDBOX_POOL", spares)
         yield spares
@@ -217,7 +217,7 @@ def pooled(cache, kind="a kind"):
 
 
 def served(sandbox):
-    """The real sandbox at work below a cached one."""
+    """Return the real sandbox behind a cached one."""
     sandbox.bypass_cache()
     return sandbox._real
 
@@ -255,7 +255,7 @@ def test_one_that_holds_more_than_can_be_told_is_not_kept_and_ends_quietly(spare
 
 
 def test_contents_that_an_earlier_session_had_are_read_anew(spares, cache):
-    """The server does not send what its caller has; the next caller has nothing."""
+    """The server does not send contents that its client has, but the client of the next session has none."""
     for _ in range(3):
         with pooled(cache) as sandbox:
             real = served(sandbox)
@@ -299,7 +299,7 @@ def test_a_sandbox_that_is_lost_or_at_work_serves_nobody_else(spares, cache):
 
 
 def run_elsewhere(work):
-    """The answer in another thread."""
+    """Return the result of a function called in another thread."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:

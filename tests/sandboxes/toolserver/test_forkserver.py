@@ -1,4 +1,4 @@
-"""Programs that are forked of an interpreter which has loaded their modules: as if started, apart, and whatever they do to it."""
+"""Forked programs behave like started ones, are isolated from each other, and cannot harm the interpreter."""
 
 import ast
 import json
@@ -30,7 +30,7 @@ OTHERS = """
 import os, sys
 others = [pid for pid in os.listdir("/proc") if pid.isdigit() and int(pid) not in (1, os.getpid())]
 """
-"""Processes beside this one: the interpreter of which it was forked, or none."""
+"""Python code that lists all processes except itself and process 1: the interpreter from which it was forked, if any."""
 
 
 def test_its_syntax_is_that_of_python_3_8():
@@ -68,7 +68,7 @@ def sandbox(request):
 
 
 def run(sandbox, text, *, modules=MODULES, options="-S -B"):
-    """What a program says; laid as a grader is."""
+    """Return the output of a program that is run like a grader."""
     sandbox.lay({".grade/x.py": text.encode()})
     result = sandbox.run_program(f"python3 {options} .grade/x.py word", modules=modules, timeout_seconds=10)
     assert (result.exit_code, result.stderr) == (0, b"")
@@ -76,7 +76,7 @@ def run(sandbox, text, *, modules=MODULES, options="-S -B"):
 
 
 def others(sandbox):
-    """The process of which a program is forked."""
+    """Return the ids of the processes other than the program and process 1."""
     return json.loads(run(sandbox, f"{OTHERS}\nprint([int(pid) for pid in others])"))
 
 

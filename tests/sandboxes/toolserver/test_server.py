@@ -1,4 +1,4 @@
-"""What the tool server's source must be, as it runs in images that know nothing of us; its behaviour is in the contract."""
+"""Requirements on the source of the tool server, which runs in arbitrary images; the contract tests cover its behavior."""
 
 import ast
 import re
