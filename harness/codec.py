@@ -123,7 +123,7 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
-    """Return the attributes of a value that have the name of a field of another class, by name."""
+    """Return the attributes of a value that are also fields of another class, by name."""
     return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
 
 
@@ -186,7 +186,7 @@ CALLS_ADAPTER: TypeAdapter[tuple[ToolCall, ...]] = build_adapter(tuple[ToolCall,
 
 
 def parse_event(kind: str, plain: object) -> Event:
-    """Return an event of a kind from JSON-ready data.
+    """Build an event of a given kind from JSON-ready data.
 
     Raises:
         KeyError: there is no such kind of event.

@@ -14,13 +14,13 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is an object with steps and a version of this format."""
+    """Return whether a document is in the Agent Trajectory Interchange Format: an object with steps and a format version."""
     whole = document.single_value
     return is_object_with(whole, "schema_version", "steps") and str(whole["schema_version"]).startswith("ATIF")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the trajectory of a file, which holds only one."""
+    """Yield the session of a file in the Agent Trajectory Interchange Format."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")

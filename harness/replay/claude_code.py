@@ -23,7 +23,7 @@ _IGNORED_TYPES = {"progress", "file-history-snapshot", "queue-operation", "summa
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document has rows of this format: events with a uuid or Claude Code's bookkeeping rows."""
+    """Return whether a document is a session file of Claude Code, with events that have a uuid or with bookkeeping rows."""
     return any(_is_event(value) for _, value in document.rows)
 
 
@@ -40,7 +40,7 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file; rows of sub-agents are left out, unless the file has no other rows."""
+    """Yield the session of a Claude Code file; rows of sub-agents are left out, unless the file has no other rows."""
     draft, rows = Draft(), document.list_objects()
     spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
     is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}
@@ -76,7 +76,7 @@ def _read_row(row: Fields, draft: Draft) -> None:
 
 
 def read_answer(message: Fields, draft: Draft, place: str) -> None:
-    """Add one row of an answer; rows with the same message id are joined."""
+    """Add one row of a model's answer to a draft; rows with the same message id are joined to one answer."""
     first = not any(turn.role == "assistant" for turn in draft.turns)
     usage = read_anthropic_usage(message.read_object("usage"))
     draft.add_answer(
@@ -125,7 +125,7 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
 
 
 def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
-    """Add a compaction boundary, whose summary is in the next user row."""
+    """Add a native compaction to a draft at its boundary row; the next user row has its summary."""
     tokens_before = about.read_optional_count(tokens_field)
     draft.add_compaction(NativeCompaction(trigger=_read_trigger(about), tokens_before=tokens_before))
 

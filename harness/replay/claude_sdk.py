@@ -18,7 +18,7 @@ SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document has messages of the SDK but no rows of a Claude Code session file."""
+    """Return whether a document has messages of the Claude Agent SDK but no rows of a Claude Code session file."""
     return any(_is_sdk_message(value) for _, value in document.rows) and not is_claude_code(document)
 
 
@@ -36,7 +36,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a log; messages of sub-agents are left out."""
+    """Yield the session of a log of the Claude Agent SDK; messages of sub-agents are left out."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)

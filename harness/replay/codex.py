@@ -22,7 +22,7 @@ _ITEM_TYPES = ("message", "reasoning", "function_call", "function_call_output", 
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document has rows of this format: rows with a payload, or bare items after session data."""
+    """Return whether a document is a rollout of Codex CLI, with payload rows, or with bare items after session data."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -38,7 +38,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file."""
+    """Yield the session of a rollout of Codex CLI."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)
@@ -47,13 +47,13 @@ def read(document: Document) -> Iterator[Draft]:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reader of rows; it joins all items between two outputs, user messages or token counts to one answer."""
+    """Reader of the rows of a rollout. It joins all items between two outputs, user messages or token counts to one answer."""
 
     draft: Draft
     model: str = ""
     response_number: int = 0
     has_items: bool = False
-    """Whether the current response has items."""
+    """Whether any item has been added to the current response of the model."""
     last_answer: Turn | None = None
     seen_totals: set[str] = field(default_factory=set)
     context_tokens: int | None = None

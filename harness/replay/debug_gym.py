@@ -14,12 +14,12 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is an object with a problem and a log."""
+    """Return whether a document is a log of debug-gym: an object with a problem and a log."""
     return is_object_with(document.single_value, "problem", "log")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file."""
+    """Yield the session of a log of debug-gym."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")

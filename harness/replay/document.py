@@ -47,21 +47,21 @@ class Fields:
     values: Mapping[str, Any]
     file: str
     line: str
-    """Row of the file, such as `line 7`; empty for a file that is one object."""
+    """Row of the object in the file, such as `line 7`; empty if the file is one object."""
     path: str = ""
-    """Path from the row to this object, such as `message.content[2]`."""
+    """Path of the object within its row, such as `message.content[2]`."""
 
     @property
     def place(self) -> str:
-        """Row and path of the object, as text."""
+        """Place of the object in the file, as text: its row and the path within the row."""
         return ", ".join(part for part in (self.line, self.path) if part)
 
     def has(self, name: str) -> bool:
-        """Return whether a field is present and not null."""
+        """Return whether a field of the JSON object is present and not null."""
         return self.values.get(name) is not None
 
     def read_text(self, name: str) -> str:
-        """Return a string field with lone surrogates replaced by `?`; empty if absent."""
+        """Return the value of a string field, with lone surrogates replaced by `?`; empty if the field is absent."""
         value = self.values.get(name)
         if value is None:
             return ""
@@ -70,11 +70,11 @@ class Fields:
         return replace_surrogates(value)
 
     def read_count(self, name: str) -> int:
-        """Return a field with a non-negative integer; 0 if absent."""
+        """Return the value of a field with a non-negative integer; 0 if the field is absent."""
         return self.read_optional_count(name) or 0
 
     def read_optional_count(self, name: str) -> int | None:
-        """Return a field with a non-negative integer; None if absent."""
+        """Return the value of a field with a non-negative integer; None if the field is absent."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -84,7 +84,7 @@ class Fields:
         return number
 
     def read_amount(self, name: str) -> float | None:
-        """Return a field with a finite non-negative number, such as a cost; None if absent."""
+        """Return the value of a field with a finite non-negative number, such as a cost; None if the field is absent."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -94,21 +94,21 @@ class Fields:
         return float(value)
 
     def read_flag(self, name: str) -> bool:
-        """Return a Boolean field; False if absent."""
+        """Return the value of a Boolean field; False if the field is absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, bool):
             raise self.build_error(name, "true or false")
         return bool(value)
 
     def read_object(self, name: str) -> "Fields":
-        """Return a field with an object; an empty object if absent."""
+        """Return the value of a field with a JSON object; an empty object if the field is absent."""
         value = {} if self.values.get(name) is None else self.values[name]
         if not isinstance(value, dict):
             raise self.build_error(name, "an object")
         return self._make_child(value, name)
 
     def read_objects(self, name: str) -> Iterator["Fields"]:
-        """Yield the objects of a field with a list of objects; none if absent."""
+        """Yield the items of a field with a list of JSON objects; nothing if the field is absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, list):
             raise self.build_error(name, "a list of objects")
@@ -118,7 +118,7 @@ class Fields:
             yield self._make_child(item, f"{name}[{index}]")
 
     def read_texts(self, name: str) -> list[str]:
-        """Return the strings of a field with a list; other items are left out."""
+        """Return the strings in a field with a list; other items of the list are left out."""
         value = self.values.get(name)
         return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
@@ -134,7 +134,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Parsed file; parts that could not be parsed have a caveat."""
+    """Parsed file with a recorded session; each part that could not be parsed has a caveat."""
 
     file: str
     rows: tuple[Row, ...]
@@ -153,12 +153,12 @@ class Document:
         return Fields({list_name: value} if isinstance(value, list) else value, self.file, "")
 
     def list_objects(self) -> list[Fields]:
-        """Return all rows that are objects."""
+        """Return all rows of the file that are JSON objects."""
         return [Fields(value, self.file, f"line {line}") for line, value in self.rows if isinstance(value, dict)]
 
 
 def open_document(path: Path) -> Document:
-    """Read and parse a file.
+    """Read a file with a recorded session and parse it.
 
     Raises:
         UsageError: the file cannot be read.
@@ -172,7 +172,7 @@ def open_document(path: Path) -> Document:
 
 
 def parse_document(data: bytes, file: str) -> Document:
-    """Parse the bytes of a file.
+    """Parse the bytes of a file with a recorded session.
 
     Args:
         data: content of the file.

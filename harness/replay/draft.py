@@ -39,7 +39,7 @@ class Turn:
 
 @dataclass(slots=True, kw_only=True)
 class _DraftCompaction:
-    """Native compaction with its place in terms of turns."""
+    """Native compaction, with its place given as a number of turns."""
 
     event: NativeCompaction
     turn: int
@@ -183,7 +183,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedMessage:
-    """Message in its legal place."""
+    """Message in its place in the legal order of the recording."""
 
     turn: Turn
     message: Message
@@ -194,7 +194,7 @@ class _PlacedMessage:
 
 @dataclass(slots=True)
 class _PendingCall:
-    """Tool call and, once found, its result."""
+    """Tool call with its result, once the result has been found."""
 
     call: ToolCall
     turn: int
@@ -209,12 +209,12 @@ class _TurnOrder:
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
     """Calls without a result, by their id in the file; the list of an id is empty once all its calls have results."""
     new_ids: dict[str, str] = field(default_factory=dict)
-    """New ids of calls, by their id in the file."""
+    """Unique ids of tool calls, by the id that the file gives each call."""
     used_ids: set[str] = field(default_factory=set)
     repeat_counts: Counter[str] = field(default_factory=Counter)
 
     def place_turns(self, turns: Sequence[Turn]) -> list[_PlacedMessage]:
-        """Return the messages of some turns in legal order."""
+        """Return the messages of all turns of a session in legal order."""
         calls: dict[int, list[_PendingCall]] = {}
         for number, turn in enumerate(turns):
             for part in turn.parts:
@@ -232,7 +232,7 @@ class _TurnOrder:
         self.caveats.append(Caveat(place=place, text=text))
 
     def _open(self, call: ToolCall, turn: int, place: str) -> _PendingCall:
-        """Add a call under a unique id."""
+        """Add a tool call that waits for its result, under an id that no other call of the session has."""
         wanted = fresh = call.call_id or "call"
         while fresh in self.used_ids:
             self.repeat_counts[wanted] += 1

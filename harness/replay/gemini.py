@@ -20,7 +20,7 @@ _MASKED = "<tool_output_masked>"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a list of contents or a session with a project hash."""
+    """Return whether a document is in a format of Gemini CLI: a list of contents, or a session with a project hash."""
     whole = document.single_value
     if isinstance(whole, list):
         return any(is_object_with(item, "role", "parts") for item in whole)
@@ -28,7 +28,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file."""
+    """Yield the session of a file of Gemini CLI."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)

@@ -25,7 +25,7 @@ _TOOL = "bash"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is an object with messages and this agent's data, or a list that begins with a system message."""
+    """Return whether a document is an object with messages and mini-swe-agent's data, or a list with a system message first."""
     whole = document.single_value
     if isinstance(whole, list) and whole:
         return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
@@ -38,7 +38,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the trajectory of a file, which holds only one."""
+    """Yield the session of a trajectory file of mini-swe-agent."""
     whole = document.read_root("messages")
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))
@@ -51,7 +51,11 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _read_message(message: Fields, draft: Draft, model: str, call_id: str, *, expects_output: bool) -> str:
-    """Add one message; return the id of a call in its text, whose output is the next user message, or an empty string."""
+    """Add one message to a draft.
+
+    Returns:
+        The id of a call in the text of the message, whose output is the next user message; empty if there is no such call.
+    """
     match message.read_text("role"):
         case "assistant":
             return _read_answer(message, draft, model, call_id)

@@ -22,7 +22,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is an object with nodes that have ids, or with a root node that has children."""
+    """Return whether a document is a trajectory of moatless-tools: an object with nodes, or with a root node and its children."""
     whole = document.single_value
     if not isinstance(whole, dict):
         return False
@@ -32,7 +32,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session on the deepest path of the tree."""
+    """Yield the session on the deepest path of a moatless-tools trajectory."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))

@@ -20,7 +20,7 @@ _IGNORED_EVENTS = {"change_agent_state", "recall", "null", "agent_state_changed"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a list of events, or has rows with a list of events in `history`."""
+    """Return whether a document holds OpenHands events: as one list, or as a list per row in the field `history`."""
     if isinstance(document.single_value, list):
         return _has_event(document.single_value)
     return any(

@@ -18,7 +18,7 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchS
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document has a session row, or a message row with one of pi's roles."""
+    """Return whether a document is a session file of pi, with a session row or a message row that has one of pi's roles."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -32,7 +32,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file."""
+    """Yield the session of a session file of pi."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []

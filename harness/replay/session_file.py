@@ -210,7 +210,7 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file, without the events that were rolled back."""
+    """Yield the session of a file that this package exported, without the events that were rolled back."""
     log, draft = [logged.entry for logged in read_log(document)], Draft()
     steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}

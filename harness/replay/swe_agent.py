@@ -16,7 +16,7 @@ _TOOL = "bash"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is an object with a history of messages; the file of a demonstration may have no other field."""
+    """Return whether a document is a trajectory of SWE-agent: an object with a history of messages."""
     match document.single_value:
         case {"history": [*items]}:
             return any(is_object_with(item, "role", "content") for item in items)
@@ -24,7 +24,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the trajectory of a file, which holds only one."""
+    """Yield the session of a trajectory file of SWE-agent."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""
@@ -37,7 +37,11 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _read_message(message: Fields, draft: Draft, index: int, waiting: str) -> str:
-    """Add one message; return the id of a call whose output is the next user message, or an empty string."""
+    """Add one message to a draft.
+
+    Returns:
+        The id of a call whose output is the next user message; empty if there is no such call.
+    """
     example = message.read_flag("is_demo")
     match message.read_text("role"):
         case "assistant":

@@ -30,21 +30,21 @@ class Column(NamedTuple):
     """Unit of the values; empty for names, labels and flags."""
     description: str
     sql: str = ""
-    """Expression over the rows of the table's `Source`. Empty: the column of the same name of the table in the journal."""
+    """SQL expression over the rows of the table's `Source`; empty if the journal has a column of the same name."""
     form: int = 0
-    """Form of the journal (see `harness.store.schema`) that added the column to its table, with no value in rows logged before.
-    0: the table was created with the column, or the column is computed. The number never changes once released."""
+    """Number of the migration (see `harness.store.schema`) that added the column to the journal, where older rows have no value;
+    0 if the table was created with the column or the column is computed. The number never changes after a release."""
 
 
 class Source(NamedTuple):
     """Rows of the journal that a table of results shows."""
 
     table: str
-    """Table of the journal with one row for each row of results."""
+    """Name of the journal's table that has one row for each row of results."""
     alias: str
-    """Name of that table in SQL expressions."""
+    """Alias of the journal's table in SQL expressions."""
     rows_sql: str
-    """SQL from `FROM` to the end. For tables that are read by session it has one parameter: the keys of the sessions as JSON."""
+    """SQL of the query from `FROM` on. Its only parameter, for tables read by session, is a JSON list of session keys."""
 
 
 _FILLED_IN = "NULL"
@@ -435,7 +435,7 @@ def build_select(name: str) -> str:
 
 
 def list_added_columns(form: int) -> list[str]:
-    """Return the statements that add the columns of a form of the journal to its tables."""
+    """Return the SQL statements of the migration to a form of the journal that add columns of results to its tables."""
     return [
         f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
         for name, columns in TABLES.items()

@@ -33,7 +33,7 @@ from harness.tokens import Counter, Usage
 from harness.truncation import name_output
 
 _INLINE_TOKENS = 128
-"""Maximum size of a message in estimated tokens up to which its strings are stored inside the event."""
+"""Maximum size, in estimated tokens, of a message that is stored as a whole in the row of its event."""
 
 _QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
 """Kinds of events that are logged from outside the agent while the model writes."""
@@ -128,7 +128,7 @@ class SessionLog:
         """Do nothing: all events are in the file already, and the journal is closed by the code that opened it."""
 
     def _load_state(self) -> None:
-        """Read the state that appending events requires from the file."""
+        """Read from the file the state that is needed to append events."""
         execute, key = self._database.execute, (self._key,)
         with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
@@ -300,12 +300,12 @@ class SavedOutputs:
     """Tool outputs of one session, stored in full in a journal. Thread-safe unless another object uses the journal meanwhile."""
 
     def __init__(self, database: Database, session: int, clock: Clock) -> None:
-        """Create the store for a session; `Journal.open_outputs` calls this."""
+        """Create the store for the tool outputs of a session; use `Journal.open_outputs` instead."""
         self._database, self._session, self._clock = database, session, clock
         self._lock = threading.Lock()
 
     def save(self, text: str) -> str:
-        """Store an output and return its name."""
+        """Save a tool output and return its name."""
         name = name_output(text)
         data = Packer().pack(name, text, compress=True).data
         row = (self._session, name, int(self._clock() * 1_000), len(text), data)
@@ -314,7 +314,7 @@ class SavedOutputs:
         return name
 
     def load(self, name: str) -> str:
-        """Return the output of a name.
+        """Return the saved tool output with a given name.
 
         Raises:
             FileMissing: no output of that name is stored.
@@ -332,17 +332,17 @@ class MemoryOutputs:
     """Tool outputs of one session, stored in memory. Thread-safe."""
 
     def __init__(self) -> None:
-        """Create an empty store."""
+        """Create an empty store for tool outputs."""
         self._texts: dict[str, str] = {}
 
     def save(self, text: str) -> str:
-        """Store an output and return its name."""
+        """Save a tool output and return its name."""
         name = name_output(text)
         self._texts[name] = text
         return name
 
     def load(self, name: str) -> str:
-        """Return the output of a name.
+        """Return the saved tool output with a given name.
 
         Raises:
             FileMissing: no output of that name is stored.

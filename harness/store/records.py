@@ -95,7 +95,7 @@ class TrialRecord:
     retries: int | None = None
     """Number of calls of real models, summarizers included, that were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
-    """Total waiting time before these retries in seconds; None if unknown."""
+    """Total waiting time before retries of model calls, in seconds; None if unknown."""
 
 
 class Draft(NamedTuple):
@@ -105,7 +105,7 @@ class Draft(NamedTuple):
     text: str
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
-    """Tool calls that were started, if the answer was complete."""
+    """Tool calls that were started after the answer was complete."""
 
 
 class StepActions(NamedTuple):
@@ -131,21 +131,21 @@ class CheckRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMetrics:
-    """Counts of the tool calls of one step by their nature."""
+    """Counts of the tool calls of one step, by kind of call."""
 
     step: int
     executions: int = 0
-    """Calls that change or run something."""
+    """Number of calls that change or run something."""
     retrievals: int = 0
-    """Calls that only look something up."""
+    """Number of calls that only look something up."""
     failures: int = 0
-    """Calls that ended in an error or with a non-zero exit code."""
+    """Number of calls that ended in an error or with a non-zero exit code."""
     repeats: int = 0
-    """Calls that had been made before in the session."""
+    """Number of calls that had been made before in the session."""
     redundant: int = 0
-    """Repeated calls with the same answer, whose target had not changed since."""
+    """Number of repeated calls with the same answer, whose target had not changed since."""
     reacquisitions: int = 0
-    """Calls that fetched again what a compaction had evicted."""
+    """Number of calls that fetched again what a compaction had evicted."""
     reacquired_tokens: int = 0
     """Tokens in the results of reacquisitions, estimated by the policy's token counter."""
     reacquired_steps: int = 0
@@ -159,9 +159,9 @@ class SessionMetrics:
     evicted_tokens: int = 0
     """Tokens evicted from the view by compactions, estimated by the policy's token counter."""
     close_compactions: int = 0
-    """Compactions applied fewer than 3 steps after the previous one."""
+    """Number of compactions applied fewer than 3 steps after the previous one."""
     full_compactions: int = 0
-    """Compactions that left at least 90 % of the threshold in view."""
+    """Number of compactions that left at least 90 % of the threshold in view."""
     evicted_again: int = 0
     """Number of times that a target was evicted, reacquired and evicted again."""
     repeated_dead_ends: int = 0
@@ -174,9 +174,9 @@ class SessionMetrics:
     """Number of times that a fact was written into a call; None, like the next three fields, if no call could be recognised."""
     wrong_uses: int | None = None
     stale_uses: int | None = None
-    """Wrong uses with a value that had been replaced."""
+    """Number of times that a call used a value of a fact that a newer value had replaced."""
     constraint_violations: int | None = None
-    """Wrong uses of a constraint."""
+    """Number of times that a call used a wrong value of a fact that is a constraint."""
     steps: tuple[StepMetrics, ...] = ()
     """Counts of each step in order; steps without calls are left out."""
 
@@ -215,9 +215,9 @@ class ProbeRecord:
     used_step: int | None = None
     """Next step with a call that contains the fact; None if no such call was recognised."""
     used: FactUse | None = None
-    """Value that this call used; None if no such call was recognised."""
+    """Kind of the value in the next call that contains the fact; None if no such call was recognised."""
     stands_after: bool | None = None
-    """Whether `seen_after` holds or the value is a whole token in the view after the compaction; None if it is too short."""
+    """Whether `seen_after` holds or the value is a whole token in the view afterwards; None if the value is too short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

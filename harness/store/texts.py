@@ -103,12 +103,12 @@ class Packer:
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
-        """Return the row of a text. Texts with NUL or lone surrogates are always packed, as SQLite cannot store them as text."""
+        """Return a text as a row of the table `text`. A text with NUL or lone surrogates is always packed."""
         if not compress and "\0" not in text and text == replace_surrogates(text):
             return StoredText(address, len(text), None, text)
         head = replace_surrogates(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
         return StoredText(address, len(text), head, self._compress(_to_bytes(text)))
 
     def unpack(self, data: str | bytes) -> str:
-        """Return the text of a row's column `data`."""
+        """Return the text that is stored, packed or plain, in the column `data` of the table `text`."""
         return data if isinstance(data, str) else self._decompress(data).decode("utf-8", "surrogatepass")

@@ -34,7 +34,7 @@ class Workspaces(BlobStore, Protocol):
         ...
 
     def load(self, tree_id: str) -> Snapshot:
-        """Return the snapshot with an id.
+        """Return the workspace snapshot with a given id.
 
         Raises:
             StoreError: no snapshot with this id is stored.
@@ -65,7 +65,7 @@ class MemoryWorkspaces:
         self._snapshots[snapshot.tree_id] = snapshot
 
     def load(self, tree_id: str) -> Snapshot:
-        """Return the snapshot with an id."""
+        """Return the workspace snapshot with a given id."""
         if tree_id not in self._snapshots:
             raise StoreError(f"no workspace {tree_id} is stored in memory; use a journal to keep workspaces beyond the process")
         return self._snapshots[tree_id]
@@ -117,7 +117,7 @@ class JournalWorkspaces:
             self._new.clear()
 
     def load(self, tree_id: str) -> Snapshot:
-        """Return the snapshot with an id."""
+        """Return the workspace snapshot with a given id."""
         with self._lock:
             data = self._fetch_data("SELECT data FROM tree WHERE tree_id = ?", tree_id)
         if data is None:
@@ -131,7 +131,7 @@ class JournalWorkspaces:
         return Snapshot(tree_id=tree_id, files=files)
 
     def has_workspace(self, tree_id: str) -> bool:
-        """Return whether a snapshot with an id is stored in the journal."""
+        """Return whether a workspace snapshot with a given id is stored in the journal."""
         with self._lock:
             return self._fetch_data("SELECT data FROM tree WHERE tree_id = ?", tree_id) is not None
 

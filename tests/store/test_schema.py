@@ -253,5 +253,5 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="form 99, this version knows"):
+    with pytest.raises(StoreError, match="form 99, but this version reads forms up to"):
         Journal.open(path)

@@ -90,7 +90,9 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
                 merge(journal.path, single_journal, only=session_id)
             _write(file, whole.read_bytes())
     except OSError as error:
-        raise StoreError(f"cannot write to {str(file.parent)!r}: {error.strerror}; free space or make it writable") from None
+        raise StoreError(
+            f"cannot write to {str(file.parent)!r}: {error.strerror}; free some space or make the folder writable"
+        ) from None
     with journal.database.transaction():
         execute = journal.database.execute
         execute('DELETE FROM "check" WHERE trial_id IN (SELECT trial_id FROM trial WHERE session_id = ?)', (session_id,))
@@ -127,7 +129,7 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
     restored_ids = []
     for session_id in session_ids:
         if session_id not in archived_by_id:
-            raise StoreError(f"session {session_id!r} is not in {str(locate_archive(journal.path))!r}")
+            raise StoreError(f"session {session_id!r} is not archived in {str(locate_archive(journal.path))!r}")
         if session_id in journal.list_session_ids():
             raise StoreError(
                 f"session {session_id!r} is in the journal already; {str(archived_by_id[session_id].file)!r} was not changed"

@@ -69,7 +69,7 @@ class MessageRow(NamedTuple):
     role: str
     content: str
     tokens: int
-    """Estimated size of the message."""
+    """Estimated size of the message in tokens."""
     is_compacted: bool
     step: int
     created_at_ms: int
@@ -77,7 +77,7 @@ class MessageRow(NamedTuple):
 
 
 class CompactionRow(NamedTuple):
-    """Applied compaction."""
+    """Applied compaction, as the SQL view `compaction_events` shows it."""
 
     compaction_id: str
     round: int
@@ -135,7 +135,7 @@ def list_messages(journal: Journal, session_id: str, *, active: bool = False) ->
     Raises:
         StoreError: the journal has no such session.
     """
-    journal.find_key(session_id)  # refuses an unknown session
+    journal.find_key(session_id)  # raises an error if the session is unknown
     rest = "AND NOT is_compacted ORDER BY place, sequence" if active else "ORDER BY sequence"
     return tuple([_build_message_row(row) for row in journal.query(f"{_MESSAGE} {rest}", session_id)])
 
@@ -171,7 +171,7 @@ def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow |
     Raises:
         StoreError: the journal has no such session.
     """
-    journal.find_key(session_id)  # refuses an unknown session
+    journal.find_key(session_id)  # raises an error if the session is unknown
     rows = journal.query(
         """SELECT id, round, step, reason, tokens_before, tokens_after, coalesce(summary_content, ''), created_at
         FROM compaction_events WHERE session_id = ? ORDER BY round DESC LIMIT 1""",
