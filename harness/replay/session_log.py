@@ -92,7 +92,7 @@ def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPref
 def _make_step_event(
     step: int, view_messages: int, messages: Sequence[RecordedMessage], requests: _RequestPrefixes, kept_prefix_messages: int
 ) -> StepFinished:
-    """Return the event for the end of a step, given the messages of its view, then its answer and the results of its calls."""
+    """Return the event for the end of a step; `messages` holds the answer and the results of its calls."""
     answer = messages[0]
     return StepFinished(
         step=step,

@@ -168,7 +168,7 @@ def test_a_name_with_odd_signs_is_that_of_a_file_and_one_that_is_too_long_is_ref
 
 def test_a_session_that_is_there_or_was_never_put_away_or_is_broken_is_not_restored(journal):
     (one,) = archive.archive_sessions(journal, ["a"])
-    with pytest.raises(StoreError, match="'nobody' is not in"):
+    with pytest.raises(StoreError, match="'nobody' is not archived in"):
         archive.restore(journal, ["nobody"])
     write(journal, "a")
     with pytest.raises(StoreError, match="in the journal already"):
