@@ -1,7 +1,7 @@
-"""Counting tokens: what we estimate and what a provider measured are different types, so they are never mixed unseen.
+"""Token counts: estimates and measured counts have different types, so that they are not mixed by mistake.
 
-Also what is derived from counts: the model's window and where its size was found, the reserves and threshold that a policy
-takes from it (the budget), and a provider's usage report.
+The module also defines the values that depend on counts: the context window of a model, the budget of a policy, and the usage
+that a provider reports.
 """
 
 import json
@@ -13,29 +13,29 @@ from typing import Literal, NewType, Protocol
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 
 Estimated = NewType("Estimated", int)
-"""Tokens by a rule of thumb over characters; never what a provider bills."""
+"""Number of tokens estimated from characters; providers bill other numbers."""
 
 Measured = NewType("Measured", int)
-"""Tokens by the provider's (or the scripted model's) own tokenizer."""
+"""Number of tokens counted by the tokenizer of the provider or of the scripted model."""
 
 
 class Counter(Protocol):
-    """Estimates the tokens of one message; pure, so that counts can be kept beside the message."""
+    """Estimator of the tokens of one message; a pure function, so that counts can be stored with the message."""
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message."""
+        """Return the estimated number of tokens of a message."""
         ...
 
 
 def count_characters(message: Message) -> int:
-    """Characters of everything in a message that a model reads (code points, not bytes); reasoning is not sent back."""
+    """Return the number of characters (Unicode code points) of a message without its reasoning, which is not sent back."""
     return sum(map(len, iter_texts(message)))
 
 
 def iter_texts(message: Message) -> Iterator[str]:
-    """The texts of a message that a model reads; name and arguments of a call are two."""
+    """Yield the texts of a message that a model reads; the name and the arguments of a call are two texts."""
     for part in message.parts:
-        if isinstance(part, ToolResult):  # first, since most of what is counted twice is results
+        if isinstance(part, ToolResult):  # first, since most parts that are counted again are results
             yield part.output
         elif isinstance(part, ToolCall):
             yield part.name
@@ -46,29 +46,32 @@ def iter_texts(message: Message) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarterOfCharacters:
-    """`ceil(characters / 4)` for each message. Source: S0.3."""
+    """Estimate `ceil(characters / 4)` for each message; the counter of this project's default design."""
 
     kind: Literal["ceil-characters/4"] = "ceil-characters/4"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message, rounded up."""
+        """Return the estimated number of tokens of a message, rounded up."""
         return Estimated(-(-count_characters(message) // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundedQuarter:
-    """`round(characters / 4)` for each message. Source: S3.4."""
+    """Estimate `round(characters / 4)` for each message; the counter of the policy `ThreeTiers`."""
 
     kind: Literal["round-characters/4"] = "round-characters/4"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message, halves rounded up."""
+        """Return the estimated number of tokens of a message; halves are rounded up."""
         return Estimated((count_characters(message) + 2) // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedCharacters:
-    """ASCII characters weigh less than others. Source of the weights: S1.7; rounded up for each message."""
+    """Estimate with different weights for ASCII and other characters, rounded up for each message.
+
+    The default weights are those of the policy `SeedGemini`; `GeminiCli` uses 1.5 for other characters.
+    """
 
     ascii_tokens: float = 0.25
     """Tokens of one ASCII character."""
@@ -77,7 +80,7 @@ class WeightedCharacters:
     kind: Literal["weighted-characters"] = "weighted-characters"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message."""
+        """Return the estimated number of tokens of a message."""
         character_count = count_characters(message)
         ascii_count = sum(len(text.encode("ascii", "ignore")) for text in iter_texts(message))
         return Estimated(math.ceil(ascii_count * self.ascii_tokens + (character_count - ascii_count) * self.other_tokens))
@@ -85,29 +88,30 @@ class WeightedCharacters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarterOfBytes:
-    """`ceil(bytes / 4)` for each message, as UTF-8."""
+    """Estimate `ceil(bytes / 4)` for each message, with text encoded as UTF-8."""
 
     kind: Literal["ceil-bytes/4"] = "ceil-bytes/4"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message, rounded up."""
+        """Return the estimated number of tokens of a message, rounded up."""
         return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in iter_texts(message)) // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonCharacters:
-    """Characters of a message as JSON, divided and rounded up: the measure of those who count what they would send."""
+    """Estimate from the characters of a message as JSON, divided and rounded up."""
 
     characters_of_token: int
+    """Number of characters that count as one token."""
     kind: Literal["ceil-json/n"] = "ceil-json/n"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message."""
+        """Return the estimated number of tokens of a message."""
         return Estimated(-(-count_json_characters(message) // self.characters_of_token))
 
 
 def count_json_characters(message: Message) -> int:
-    """Characters of a message as JSON; reasoning is not sent back."""
+    """Return the number of characters of a message as JSON without its reasoning, which is not sent back."""
     sizes = [_count_part_characters(part) for part in message.parts if not isinstance(part, Reasoning)]
     return len('{"role":"","parts":[]}') + len(message.role) + sum(sizes) + max(0, len(sizes) - 1)
 
@@ -116,7 +120,10 @@ _encode_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _count_part_characters(part: Part) -> int:
-    """Only the texts are written, since an encoder takes thrice as long for an object of them."""
+    """Return the number of characters of a part as JSON.
+
+    Only the texts are encoded, which is three times as fast as encoding the whole object.
+    """
     if isinstance(part, ToolCall):
         return len('{"name":,"args":}') + len(_encode_json(part.name)) + len(_encode_json(part.arguments_json))
     if isinstance(part, ToolResult):
@@ -126,9 +133,10 @@ def _count_part_characters(part: Part) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """A provider's report on one call, all in tokens. `input` counts only what was neither read from nor written to a cache."""
+    """Usage of one call in tokens, as reported by the provider."""
 
     input_tokens: Measured
+    """Tokens that were neither read from nor written to the prompt cache."""
     output_tokens: Measured
     reasoning_tokens: Measured = Measured(0)
     """Part of `output_tokens`."""
@@ -137,19 +145,19 @@ class Usage:
 
     @property
     def prompt_tokens(self) -> Measured:
-        """The whole prompt: uncached, read and written."""
+        """Length of the whole prompt: uncached, read from the cache and written to the cache."""
         return Measured(self.input_tokens + self.cache_read_tokens + self.cache_write_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A model's context window and where its size was found (S0.11, S2.8)."""
+    """Context window of a model and the source of its size."""
 
     tokens: int
-    """0 = unknown: compaction is off."""
+    """Size in tokens; 0 means unknown, and compaction is then off."""
     source: Literal["policy", "configuration", "registry", "unknown"]
     output_tokens: int | None = None
-    """Longest answer of the model; None = not known."""
+    """Maximum length of an answer in tokens; None means unknown."""
 
 
 UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
@@ -158,17 +166,17 @@ UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How a window is divided: computed once by the policy and shown everywhere."""
+    """Division of a window into reserves and available tokens, computed once by the policy."""
 
     window_tokens: int
     reserved_tokens: int
-    """Kept free for system prompt, output and safety together."""
+    """Tokens reserved for system prompt, output and safety together."""
     threshold_tokens: int | None
-    """The view is compacted at or above this estimate; None = never."""
+    """Estimate of the view in tokens at or above which the view is compacted; None means never."""
     rule: str
-    """The arithmetic that gave the threshold, in words and numbers."""
+    """Calculation of the threshold in words and numbers."""
 
     @property
     def available_tokens(self) -> int:
-        """What the reserves leave of the window."""
+        """Tokens of the window without the reserves."""
         return max(0, self.window_tokens - self.reserved_tokens)

@@ -1,1 +1,1 @@
-"""Whoever answers requests: real models through litellm, and the scripted ones."""
+"""Models that answer requests: real models through litellm, small local models, and scripted models."""

@@ -1,9 +1,9 @@
-"""Records what a real model answers and plays it back, so that a study made with a paid model can be run again by anyone.
+"""Recording of real model answers, so that anyone can repeat a study that used a paid model.
 
-A cassette is one file of lines of JSON, the first of which names the format. Each other line holds an answer, or the refusal of a
-prompt that was too long, under the hash of all that was asked: model, messages, tools, output limit, and the take (replicates
-of a trial are takes of their own, so that they differ as they did). Nothing of the request is in the file but its hash; keys
-never come near it. Several processes may record into one file.
+A cassette is a file of JSON lines whose first line names the format. Each other line holds an answer, or the refusal of a prompt
+that was too long, under a hash of the complete request: model, messages, tools, output limit and take. Replicates of a trial use
+different takes, so their recorded answers may differ. The file holds no request and no key. Several processes may record into one
+file.
 """
 
 import fcntl
@@ -29,19 +29,20 @@ HEADER = b'{"cassette":1}\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """A file, and what is done with it; no part of a trial's configuration."""
+    """A cassette file and its use. The cassette is not part of a trial's configuration."""
 
     path: Path
+    """Path of the cassette file."""
     mode: Literal["record", "replay"]
-    """`record` plays what is there and records what is not, so that a broken recording goes on where it ended; `replay` asks no
-    model: what is not there is an error."""
+    """`record` plays recorded answers and records missing ones, so an interrupted recording can continue. `replay` calls no
+    model; a missing answer is an error."""
 
     def __post_init__(self) -> None:
-        """Take a path in any form."""
+        """Accept a path as text or as `os.PathLike`."""
         object.__setattr__(self, "path", to_path(self.path))
 
     def describe(self) -> dict[str, str]:
-        """What a trial's record says of it: mode and file name, and of one that is replayed the SHA-256 of its content (hex)."""
+        """Return the mode and the file name for the record of a trial; in replay also the SHA-256 digest (hex) of the file."""
         description = {"mode": self.mode, "file": self.path.name}
         if self.mode == "replay":
             file_status = self.path.stat()
@@ -49,11 +50,11 @@ class Cassette:
         return description
 
     def check(self) -> None:
-        """Refuse a file that cannot be used, before anything starts.
+        """Check that the cassette can be used; call before any trial starts.
 
         Raises:
-            UsageError: nothing is there to be replayed, or it is no cassette.
-            StoreError: it cannot be read or written.
+            UsageError: there is no file to replay, or the file is not a cassette.
+            StoreError: the file cannot be read or written.
         """
         if self.mode == "replay" and not self.path.is_file():
             raise UsageError(f"there is no cassette at {str(self.path)!r}; record one first")
@@ -65,19 +66,20 @@ class Cassette:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CassetteModel(WrappedModel):
-    """A model whose answers go through a cassette; in replay only its name and window are used. Thread-safe."""
+    """A model whose answers go through a cassette; in replay mode only its name and window are used. Thread-safe."""
 
     cassette: Cassette
+    """Cassette of the answers."""
     take: int = 0
-    """Which of several answers to equal requests."""
+    """Number that separates the answers to equal requests."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer from the cassette, or record the model's answer; seconds and costs are those of the recording.
+        """Return the recorded answer, or call the model and record its answer; seconds and costs are those of the recording.
 
         Raises:
-            ContextOverflow: the recorded or the asked model refused the prompt.
-            NotRecorded: replayed, and nothing is there.
-            ModelError: as the model.
+            ContextOverflow: the model refused the prompt, now or in the recording.
+            NotRecorded: the cassette is replayed and holds no answer to the request.
+            ModelError: the model failed.
         """
         tape, keys = open_cassette_file(self.cassette.path), _compute_request_keys(self.name, request, self.take)
         answer = tape.find(keys[-1])
@@ -97,7 +99,7 @@ class CassetteModel(WrappedModel):
 
 @lru_cache(maxsize=8)
 def _hash_file(path: Path, _size: int, _changed_ns: int) -> str:
-    """Of a file as it is; it is read once as long as it does not change."""
+    """Return the SHA-256 digest of a file; an unchanged file is read once."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -113,7 +115,7 @@ def _replay_answer(name: str, answer: dict[str, Any], listen: Callable[[TextDelt
 
 
 def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:
-    """The hash of the request, and before it those of the requests that end with each of its messages."""
+    """Return one hash for each message: the hash of the request that ends with it. The last hash stands for the whole request."""
     tools = codec.to_canonical_json(request.tools, tuple[ToolSpec, ...])
     asked = hashlib.sha256(f"{name}\n{take}\n{request.max_output_tokens}\n{tools}".encode()).digest()
     keys, chain = [], b""
@@ -124,26 +126,26 @@ def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, 
 
 
 class CassetteFile:
-    """The lines of a cassette, read as far as they are there. Thread-safe; several processes may add."""
+    """The lines of a cassette file, read as far as needed. Thread-safe; several processes may add lines."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing was read yet."""
+        """Remember the path; nothing is read yet."""
         self._path = path
         self._answers: dict[str, dict[str, Any]] = {}
         self._read_bytes = self._line_count = 0
         self._lock = threading.Lock()
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """What is kept under a key; the first where there are several."""
+        """Return the answer recorded under a key, the first one if there are several; None when there is no answer."""
         if key not in self._answers:
             self.read_new_lines()
         return self._answers.get(key)
 
     def read_new_lines(self) -> None:
-        """Read what was added since.
+        """Read the lines that were added since the last call.
 
         Raises:
-            MalformedRecording: a line is not what it should be.
+            MalformedRecording: a line is not a recorded answer.
             StoreError: the file cannot be read.
         """
         with self._lock:
@@ -154,19 +156,19 @@ class CassetteFile:
                     size = file.seek(0, os.SEEK_END)
                     if size == self._read_bytes:
                         return
-                    if size < self._read_bytes:  # another file took its place
+                    if size < self._read_bytes:  # the file was replaced
                         self._answers, self._read_bytes, self._line_count = {}, 0, 0
                     file.seek(self._read_bytes)
                     new_bytes = file.read()
             except OSError as error:
                 raise StoreError(f"the cassette {str(self._path)!r} cannot be read: {error.strerror}") from None
-            for line in new_bytes[: new_bytes.rfind(b"\n") + 1].splitlines(keepends=True):  # the last may still be written
+            for line in new_bytes[: new_bytes.rfind(b"\n") + 1].splitlines(keepends=True):  # the last line may be incomplete
                 self._parse_line(line)
 
     def _parse_line(self, line: bytes) -> None:
         where = f"line {self._line_count + 1}"
         if self._line_count == 0 and line != HEADER:
-            raise MalformedRecording(str(self._path), where, "the first line of a cassette", f"{line[:40]!r}")
+            raise MalformedRecording(str(self._path), where, "the header of a cassette", f"{line[:40]!r}")
         if self._line_count:
             answer = _parse_answer(line)
             if answer is None:
@@ -176,18 +178,18 @@ class CassetteFile:
         self._read_bytes += len(line)
 
     def create(self) -> None:
-        """Make the file if it is not there.
+        """Create the file if it does not exist.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         self._append(b"")
 
     def add(self, key: str, answer: dict[str, Any]) -> None:
-        """Keep an answer.
+        """Record an answer.
 
         Raises:
-            StoreError: it was not kept.
+            StoreError: the answer could not be written.
         """
         line = json.dumps({"key": key, **answer}, ensure_ascii=False, separators=(",", ":"))
         self._append(line.encode(errors="replace") + b"\n")
@@ -202,12 +204,12 @@ class CassetteFile:
                 file.write(line)
         except OSError as error:
             raise StoreError(
-                f"the cassette {str(self._path)!r} cannot be written: {error.strerror}; free space or name another"
+                f"the cassette {str(self._path)!r} cannot be written: {error.strerror}; free disk space or choose another file"
             ) from None
 
 
 def _repair_tail(file: BinaryIO) -> None:
-    """Begin an empty file; take away a last line that a killed process did not finish."""
+    """Write the header of an empty file; delete an incomplete last line that a killed process left."""
     if file.seek(0, os.SEEK_END) == 0:
         file.write(HEADER)
         return
@@ -218,7 +220,7 @@ def _repair_tail(file: BinaryIO) -> None:
 
 
 def _parse_answer(line: bytes) -> dict[str, Any] | None:
-    """Return the answer of a line; None = it is none."""
+    """Return the answer of a line; None when the line holds no valid answer."""
     try:
         answer = json.loads(line)
         if "overflow" in answer:
@@ -232,5 +234,5 @@ def _parse_answer(line: bytes) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=16)
 def open_cassette_file(path: Path) -> CassetteFile:
-    """The one tape of a file in this process."""
+    """Return the object for a cassette file; this process has one object for each file."""
     return CassetteFile(path)

@@ -1,8 +1,9 @@
-"""From a model's name in a plan to the model itself.
+"""Creation of models from their names in a plan.
 
-`scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` are the agent that follows the trial's task; `scripted/oracle`,
-`scripted/extractive`, `scripted/lossy-P` and `scripted/empty` are summarizers; `local/…` is a small real model on this
-machine; anything else is a name that litellm knows.
+- `scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` follow the script of the trial's task.
+- `scripted/oracle`, `scripted/extractive`, `scripted/lossy-P` and `scripted/empty` write summaries.
+- `local/…` is a small real model on this machine.
+- Any other name is a model of litellm.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,81 +28,90 @@ from harness.protocols import Model
 from harness.task import Task
 
 ToolCallMode = Literal["native", "text"]
-"""`native` by the provider's own field for tools; `text` by the protocol of `harness.models.text_calls`."""
+"""Form of tool calls: `native` uses the provider's tool interface, `text` uses the protocol of `harness.models.text_calls`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """All that decides how a name becomes a model, beside the name."""
+    """Settings besides the name that decide how a model is created."""
 
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
-    """Where local models are served; one that is not can tell its window and no more."""
+    """Addresses of running local models by name. A local model without an address reports its window but answers nothing."""
     tool_calls: ToolCallMode = "native"
-    """How the agent's model calls tools."""
+    """Form of the agent's tool calls."""
     cassette: Cassette | None = None
-    """None = every answer is asked for, and none is kept."""
+    """Cassette for the answers of real models; None calls the models and records nothing."""
     take: int = 0
-    """Which of several answers to equal requests is recorded or played."""
+    """Number that separates the recorded answers to equal requests."""
     stall_seconds: float = STALL_SECONDS
-    """Silence of a provider after which a call has stalled, which is then made again; a model of this machine has its own."""
+    """Silence of a provider in seconds after which a call is repeated; local models have a limit of their own."""
 
     def __post_init__(self) -> None:
-        """Refuse what no call could be made with."""
+        """Check that the time limit is positive."""
         if not self.stall_seconds > 0:
             raise UsageError(f"stall_seconds: must be above 0 (got {self.stall_seconds!r})")
 
     @property
     def is_replay(self) -> bool:
-        """Whether no real model is asked."""
+        """Whether answers come from a cassette only, without calls to real models."""
         return self.cassette is not None and self.cassette.mode == "replay"
 
 
 DEFAULT_WIRING = Wiring()
-"""Names alone."""
+"""Settings for models that need nothing but a name."""
 
 
 DEFAULT_PROFILE = "attentive"
 SCRIPTED_WINDOW_TOKENS = 128_000
-"""Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
+"""Default window of scripted models in tokens: the window of GPT-4o."""
 
 
 def split_scripted_name(name: str) -> tuple[str, str]:
-    """Return the task or summarizer that the name of a scripted model holds, and the profile; each may be empty."""
+    """Return the task or summarizer and the profile in the name of a scripted model; each may be empty."""
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name
 
 
 def resolve_summarizer_name(name: str, agent_name: str) -> str:
-    """The model behind a policy's `summarizer`: `same` is the agent's own, of a scripted agent `scripted/extractive`."""
+    """Return the name of the summarizer for a policy's `summarizer`.
+
+    `same` stands for the agent's own model, or for `scripted/extractive` when the agent is scripted.
+    """
     if name != "same":
         return name
     return "scripted/extractive" if is_scripted(agent_name) else agent_name
 
 
 def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING) -> Model:
-    """The agent's model.
+    """Create the model of an agent.
 
     Args:
-        name: see the module.
-        task: what a scripted model works on; its script and patterns are used, never its values.
-        seed: of a scripted model's own draws.
-        window_tokens: overrides the window; None = the model's own.
-        wiring: how a real model is reached.
+        name: Name of the model: `scripted`, `scripted:PROFILE`, `local/…`, or a name of litellm such as
+            `anthropic/claude-sonnet-4-5`.
+        task: Task whose script a scripted model follows; the model never sees the task's values. None for real models.
+        seed: Seed of a scripted model's own random draws.
+        window_tokens: Context window in tokens; None uses the window of the model.
+        wiring: Settings for real models.
 
     Raises:
-        UnknownName: no such model, task or profile.
-        MissingKey: a real model's key is not in the environment.
-        UsageError: a scripted model without its task, a summarizer as an agent, a local model that is not installed, calls
-            in text of a model that is scripted.
+        UnknownName: there is no such model, task or profile.
+        MissingKey: the key of a real model is not in the environment.
+        UsageError: a scripted model has no task or should call tools in text, the name stands for a summarizer, or a local model
+            is not installed.
+
+    Example:
+        >>> from harness.tasks import make_task
+        >>> open_model("scripted:typical", task=make_task("flashcards", 1), seed=1, window_tokens=32_000).name
+        'scripted/flashcards:typical'
     """
     if not is_scripted(name):
         real = _open_real_model(name, window_tokens, wiring)
         return TextCallModel(model=real) if wiring.tool_calls == "text" else real
     if wiring.tool_calls == "text":
-        raise UsageError(f"tool_calls = 'text' is for real models; {name!r} makes its calls itself")
+        raise UsageError(f"tool_calls = 'text' applies to real models only; the scripted model {name!r} needs no protocol")
     if task is None:
         raise UsageError(
-            f"model {name!r} follows the script of a task, and none was given; name a task (--task), or a real model (--model)"
+            f"model {name!r} follows the script of a task, but no task was given; add --task or choose a real model (--model)"
         )
     variant, profile_name = split_scripted_name(name)
     if is_summarizer_variant(variant):
@@ -122,18 +132,29 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
 def open_summarizer(
     name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING
 ) -> Model:
-    """The model that writes a policy's summaries.
+    """Create the model that writes a policy's summaries.
 
     Args:
-        name: see the module; `same` is the agent's own model, or `scripted/extractive` where that only follows its script.
-        agent: the agent's model.
-        task: whose facts the oracle knows.
-        seed: of the draws of `scripted/lossy-P`.
-        window_tokens: overrides the window of a scripted summarizer, which is 128K, or the agent's if that is larger.
-        wiring: how a real model is reached.
+        name: Name of a scripted summarizer such as `scripted/extractive`, of a real model, or `same`: the agent's own model,
+            replaced by `scripted/extractive` when the agent is scripted.
+        agent: Model of the agent.
+        task: Task whose facts the summarizer `scripted/oracle` keeps; None for other summarizers.
+        seed: Seed of the random draws of `scripted/lossy-P`.
+        window_tokens: Context window of a scripted summarizer in tokens; None uses 128,000 tokens or the agent's window if
+            larger.
+        wiring: Settings for real models.
 
     Raises:
-        As `open_model`; also UsageError for the oracle without a task.
+        UnknownName: there is no such model or summarizer.
+        MissingKey: the key of a real model is not in the environment.
+        UsageError: `scripted/oracle` has no task, or a local model is not installed.
+
+    Example:
+        >>> from harness.tasks import make_task
+        >>> task = make_task("flashcards", 1)
+        >>> agent = open_model("scripted", task=task, seed=1, window_tokens=32_000)
+        >>> open_summarizer("same", agent=agent, task=task, seed=1, window_tokens=None).name
+        'scripted/extractive'
     """
     if name == "same" and not is_scripted(agent.name):
         return agent
@@ -149,14 +170,14 @@ def open_summarizer(
 
 
 def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Model:
-    """The same model; a real one tells of each wait before a retry."""
+    """Return the model with a listener that is called before each wait for a retry; only real models wait."""
     if isinstance(model, LitellmModel | LocalModel):
         return replace(model, on_wait=on_wait)
     return replace(model, model=with_wait_listener(model.model, on_wait)) if isinstance(model, WrappedModel) else model
 
 
 def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
-    """A real model; one that is only replayed needs no key and no weights."""
+    """Create a real model; a model that is only replayed needs no key and no weights."""
     model: Model
     stop = (RESULT_OPEN,) if wiring.tool_calls == "text" else ()
     if is_local(name):

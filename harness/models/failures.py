@@ -1,7 +1,7 @@
-"""What goes wrong at a provider, as errors of our own.
+"""Translation of provider errors into the errors of this package.
 
-Apart from the calling since it is all about reading hostile text: an error text may hold the key that was sent, so every
-secret of the environment is taken out of it, and it is cut to a readable length.
+Error texts of providers may contain the API key of the request. All secrets of the environment are therefore removed from error
+texts, and long texts are shortened.
 """
 
 import math
@@ -19,17 +19,17 @@ TOO_LONG = re.compile(
     r"|input is too long|exceeds? the maximum number of tokens",
     re.IGNORECASE,
 )
-"""How providers say that a prompt does not fit; read only in refusals (400, 413, 422)."""
+"""Phrases of providers for a prompt that exceeds the window; searched only in refusals (status 400, 413 and 422)."""
 
 PROMPT_TOKENS = re.compile(
     r"\brequest \((\d{1,9}) tokens\) exceeds|prompt is too long: (\d{1,9}) tokens|messages resulted in (\d{1,9}) tokens"
     r"|\((\d{1,9}) in the messages|input token count \((\d{1,9})\) exceeds",
     re.IGNORECASE,
 )
-"""How llama.cpp's server, Anthropic, OpenAI, vLLM and Gemini say how long the prompt was."""
+"""Phrases with the token count of the prompt, as used by the llama.cpp server, Anthropic, OpenAI, vLLM and Gemini."""
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
-"""A 429 that no waiting cures."""
+"""Phrases of a 429 response that waiting does not cure."""
 
 ADVICE = {
     401: "check the provider's key in the environment",
@@ -38,24 +38,25 @@ ADVICE = {
     404: "check the model's name and the endpoint's address",
     429: "the account has no credit",
 }
-"""What to do about a refusal, by its status."""
+"""Advice for refused requests by HTTP status."""
 
 UNREACHABLE = re.compile(
     r"connection error|connect(ion)? (refused|call failed)|cannot connect|name or service not known", re.IGNORECASE
 )
-"""How the HTTP clients say that nobody answers at an address."""
-UNREACHABLE_ADVICE = "nobody answers there: check the endpoint's address, and that it is up"
+"""Phrases of HTTP clients for an address where no server answers."""
+UNREACHABLE_ADVICE = "no server answers at this address: check the address, and that the server runs"
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 SECRET_SHAPE = re.compile(r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 
 
 def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """A text on one line in at most 600 characters, with *** for everything that is or looks like a key.
+    """Return a text on one line with at most 600 characters, in which *** replaces everything that is or looks like a key.
 
     Args:
-        text: anything.
-        environment: whose values under names like `…_API_KEY` are secret; None = that of this process.
+        text: Any text.
+        environment: Environment variables; values of variables named like `…_API_KEY` are secret. None uses the environment of
+            this process.
     """
     values = {v for k, v in (os.environ if environment is None else environment).items() if SECRET_NAME.search(k)}
     for value in sorted(values, key=len, reverse=True):
@@ -65,7 +66,7 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
 
 
 def map_provider_error(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:
-    """The error of ours that an error of litellm or of its HTTP client stands for."""
+    """Return the error of this package for an error of litellm or of its HTTP client."""
     status, text = _read_status(error), redact_secrets(str(error))
     too_long = status in (400, 413, 422) and TOO_LONG.search(text)
     if type(error).__name__ == "ContextWindowExceededError" or too_long:
@@ -74,14 +75,14 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
     if status == 429 and not NO_CREDIT.search(text):
         return RateLimited(model, parse_retry_after_seconds(_read_headers(error), now or datetime.now(UTC)))
     if status is None or status in (408, 409) or status >= 500:
-        if reason := _find_connection_failure(error):  # litellm calls it 500, which nobody said
+        if reason := _find_connection_failure(error):  # litellm reports status 500, although no server answered
             return ProviderFailed(model, None, f"{redact_secrets(reason)}; {UNREACHABLE_ADVICE}")
         return ProviderFailed(model, status, f"{text}; {UNREACHABLE_ADVICE}" if UNREACHABLE.search(text) else text)
     return RequestRefused(model, status, text + (f"; {ADVICE[status]}" if status in ADVICE else ""))
 
 
 def _find_connection_failure(error: BaseException | None) -> str:
-    """Why no connection came about, by the words of the system; empty = one did."""
+    """Return the system's reason why no connection was made; empty when a connection was made."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError | socket.gaierror):
             return (error.strerror or str(error)).lower()
@@ -104,7 +105,10 @@ def _read_headers(error: Exception) -> Mapping[str, str]:
 
 
 def parse_retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """What `Retry-After` asks for: seconds or a date; None = nothing that can be read. Keys are in lower case."""
+    """Return the wait that a `Retry-After` header asks for, in seconds; None when it has no readable value.
+
+    The header may hold seconds or a date. Keys of `headers` are in lower case.
+    """
     given = headers.get("retry-after", "")
     try:
         seconds = float(given)

@@ -1,6 +1,8 @@
-"""Any real model, through litellm: one streamed completion for each request, with retries, usage and cost.
+"""Real models through litellm: one streamed completion for each request, with retries, usage and cost.
 
-Keys of providers come from the environment, where litellm finds them itself; they pass through no value of ours.
+litellm reads the keys of providers from the environment; this module does not handle them. Some providers cache prompts only up
+to the places that a request marks. For these providers three places are marked: the end of the first part of the system prompt,
+which is equal in all sessions; the last message of the previous request; and the last message of this request, for the next one.
 """
 
 import json
@@ -29,11 +31,11 @@ from harness.protocols import Reply, Request, ignore
 from harness.tokens import Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
-"""Keep what stands up to here for the provider's shortest time, five minutes from its last use."""
+"""Mark that caches the prompt up to its place for the provider's shortest time: five minutes after the last use."""
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
-    """The `messages` field of a request, with marks."""
+    """Return the `messages` field of a request with at most three cache breakpoints; providers accept four."""
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
@@ -54,55 +56,58 @@ def _encode_system_blocks(message: Message) -> list[JsonObject]:
 
 
 STALL_SECONDS = 300.0
-"""Silence of a provider after which a call has stalled, unless one says otherwise."""
+"""Default silence of a provider in seconds after which a call counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitellmModel:
-    """A model under the name that litellm gives it, e.g. `anthropic/claude-sonnet-4-5` or `hosted_vllm/qwen`.
+    """A model under its litellm name, e.g. `anthropic/claude-sonnet-4-5` or `hosted_vllm/qwen`. Thread-safe; keeps no connection.
 
-    `hosted_vllm/` is the name for any endpoint of one's own that speaks OpenAI's format; its address is `api_base` or the
-    variable `HOSTED_VLLM_API_BASE`. Thread-safe; holds no connection.
+    The prefix `hosted_vllm/` stands for any server with an API like OpenAI's; its address is `api_base` or the environment
+    variable `HOSTED_VLLM_API_BASE`.
     """
 
     name: str
+    """Name of the model."""
     window_tokens: int | None = None
-    """None = as in litellm's registry."""
+    """Context window in tokens; None uses the window of litellm's registry."""
     route: str | None = None
-    """The name that litellm is called by; None = `name`."""
+    """Name under which litellm is called; None uses `name`."""
     api_base: str | None = None
-    """None = the provider's own, or from the environment."""
+    """Address of the server; None uses the provider's address or the environment."""
     api_key: str | None = field(default=None, repr=False)
-    """Of a server that was started for this run; None = from the environment, as for every provider."""
+    """Key of a server that was started for this run; None takes the key from the environment."""
     temperature: float | None = None
-    """None = the provider's default."""
+    """Sampling temperature; None uses the provider's default."""
     stop: tuple[str, ...] = ()
-    """Texts at which the answer ends, where the provider takes such; they are no part of it."""
+    """Texts at which the answer ends, for providers that support stop texts. The answer does not include them."""
     answer_schema_json: str = ""
-    """JSON schema that the server makes the answer keep to, where it can; empty = any text."""
+    """JSON schema that the server enforces on the answer, if supported; empty for free text."""
     timeout_seconds: float = STALL_SECONDS
-    """Silence after which a call has stalled."""
+    """Silence of the provider in seconds after which a call counts as stalled."""
     retry: Retry = field(default_factory=Retry)
+    """Rule for repeating failed calls."""
     on_wait: Callable[[Waiting], None] = ignore
-    """Hears of each wait before a retry."""
+    """Function that is called before each wait for a retry."""
     clock: Callable[[], float] = time.monotonic
+    """Clock in seconds that measures the duration of a reply."""
 
     @property
     def window(self) -> Window:
-        """Its context window; 0 tokens = unknown."""
+        """Context window; 0 tokens when unknown."""
         return look_up_window(self.name, self.window_tokens)
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer; after a failure the listener hears that the answer comes anew, then the new one from its beginning.
+        """Answer a request.
 
-        `Reply.seconds` counts retries and waits too. Where an endpoint reports no usage, tokens are those of litellm's
-        own tokenizers.
+        After a failed attempt, the listener receives a piece marked `anew` and then the new answer from its beginning.
+        `Reply.seconds` includes retries and waits. If a server reports no usage, litellm's own tokenizers count the tokens.
 
         Raises:
             ContextOverflow: the prompt is longer than the window.
-            ModelError: anything else on the provider's side, after the retries.
+            ModelError: the provider failed in another way, and retries did not help.
         """
-        load_litellm()  # loading it is no part of the answer's time
+        load_litellm()  # loading litellm does not count as time of the answer
         start_seconds = self.clock()
         arguments = self._build_arguments(request)
         tries = count()
@@ -152,11 +157,11 @@ class LitellmModel:
                 for delta in answer.add(chunk):
                     listen(delta)
         if answer.is_empty and answer.finish_reason != "length":
-            raise ProviderFailed(self.name, None, f"an empty answer, finish reason {answer.finish_reason!r}")
+            raise ProviderFailed(self.name, None, f"the answer is empty, finish reason {answer.finish_reason!r}")
         return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """The chunks of one call as plain values. What the caller raises between two of them passes untouched."""
+        """Yield the chunks of one call as plain values. Errors that the caller raises between two chunks are not translated."""
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))
         pieces = iter(stream)
         try:
@@ -164,12 +169,12 @@ class LitellmModel:
                 yield chunk.model_dump(exclude_none=True)
         finally:
             _close_stream(stream)
-        # litellm itself adds a finish reason where none came, so that a broken answer looks like a whole one
+        # litellm adds a finish reason where none was received, so that an interrupted answer looks complete
         if getattr(stream, "received_finish_reason", "") is None:
-            raise ProviderFailed(self.name, None, "the stream ended before the answer did")
+            raise ProviderFailed(self.name, None, "the stream ended before the answer was complete")
 
     def _call_provider(self, call: Callable[[], Any]) -> Any:
-        """Call the provider; its errors are raised as ours, without the original, whose text may hold the key."""
+        """Call the provider and translate its errors; the original error is not chained, because its text may contain the key."""
         try:
             return call()
         except list_provider_errors() as error:
@@ -178,10 +183,10 @@ class LitellmModel:
 
 
 def _close_stream(stream: Any) -> None:
-    """Close the connection of a stream that may not have been read to its end: the provider stops writing.
+    """Close the connection of a stream, so that the provider stops writing.
 
-    litellm closes no stream that is left early. The garbage collector would, and where it comes while httpcore holds the lock
-    of its connections, the thread waits for itself for ever (encode/httpcore#990).
+    litellm leaves the stream open when its reader stops early. If the garbage collector then closes the stream while httpcore
+    holds the lock of its connections, the thread waits for itself forever (encode/httpcore#990).
     """
     source = getattr(stream, "completion_stream", None)
     for part in (source, getattr(source, "response_iterator", None)):

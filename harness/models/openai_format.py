@@ -1,8 +1,7 @@
-"""Our messages in the chat format that OpenAI introduced and every provider's adapter reads, and back.
+"""Conversion between messages of this package and the OpenAI chat format, which all provider adapters accept.
 
-Pure functions between values and JSON-ready dicts, apart from the calling because both ends need them: a client that
-sends requests and an endpoint that receives them. What comes from outside is hostile: it is read field by field, and a
-field of another type counts as missing.
+A client that sends requests and a server that receives requests both use these pure functions. External data is not trusted:
+fields are read one by one, and a field with an unexpected type counts as missing.
 """
 
 import json
@@ -19,19 +18,20 @@ from harness.tokens import Measured, Usage
 JsonObject = dict[str, Any]
 
 INVALID_ARGUMENTS_KEY = "arguments_that_were_no_json_object"
-"""Key under which arguments that a model wrote in broken JSON are sent back to it: providers refuse anything but an object."""
+"""Key for arguments that a model wrote in invalid JSON, when they are sent back: providers accept only JSON objects."""
 
 
 def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
-    """The `messages` field of a request. A tool message with several results becomes several; reasoning is left out.
+    """Return the `messages` field of a request.
 
-    So is an answer that nothing else has come of, since providers refuse an empty one.
+    A tool message with several results becomes several messages. Reasoning is left out, and so is an answer that consists of
+    reasoning only, because providers refuse an empty answer.
     """
     return [plain for message in messages for plain in _encode_message(message)]
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> list[JsonObject]:
-    """The `tools` field of a request."""
+    """Return the `tools` field of a request."""
     return [
         {
             "type": "function",
@@ -59,7 +59,7 @@ def _render_content(parts: Iterable[Part]) -> str:
 
 
 def encode_call(call: ToolCall) -> JsonObject:
-    """Return a call with its arguments as the model wrote them, broken or not."""
+    """Return a call with its arguments as the model wrote them, whether valid or not."""
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
@@ -70,7 +70,7 @@ def _mend_arguments(call: ToolCall) -> ToolCall:
 
 
 def is_json_object(text: str) -> bool:
-    """Whether a text is one JSON object."""
+    """Return whether a text is one JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -78,10 +78,10 @@ def is_json_object(text: str) -> bool:
 
 
 def decode_tools(plain: Sequence[object]) -> tuple[ToolSpec, ...]:
-    """The tools of a request.
+    """Return the tools of a request.
 
     Raises:
-        UsageError: one of them is no function with a name; names its index.
+        UsageError: a tool is not a function with a name; the message gives its index.
     """
     return tuple(_decode_tool(one, f"tools.{index}") for index, one in enumerate(plain))
 
@@ -97,10 +97,10 @@ def _decode_tool(plain: object, where: str) -> ToolSpec:
 
 
 def decode_messages(plain: Sequence[object]) -> tuple[Message, ...]:
-    """The messages of a request. A tool message that names no tool takes the name of the call that it answers.
+    """Return the messages of a request. A tool message without a tool name gets the name from the call that it answers.
 
     Raises:
-        UsageError: one of them is no message; names its index.
+        UsageError: an item is not a message; the message gives its index.
     """
     messages: list[Message] = []
     names: dict[str, str] = {}
@@ -137,14 +137,14 @@ def _decode_call(plain: object) -> ToolCall:
 
 
 def _decode_text(content: object) -> str:
-    """Text of a content field: a string, or the text blocks of a list."""
+    """Return the text of a content field: a string, or the text blocks of a list."""
     if isinstance(content, str):
         return content
     return "\n".join(_coerce_string(_coerce_mapping(block).get("text")) for block in _coerce_sequence(content))
 
 
 def decode_usage(plain: object) -> Usage:
-    """A usage report whose `prompt_tokens` count the whole prompt, cached or not. What is missing or negative counts as 0."""
+    """Return the usage of a report whose `prompt_tokens` include cached tokens. Missing and negative numbers count as 0."""
     given = _coerce_mapping(plain)
     prompt, completion = (
         _coerce_mapping(given.get("prompt_tokens_details")),
@@ -162,7 +162,7 @@ def decode_usage(plain: object) -> Usage:
 
 
 def encode_usage(usage: Usage) -> JsonObject:
-    """A usage report that `decode_usage` reads back."""
+    """Return a usage report that `decode_usage` can read."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,
@@ -174,7 +174,7 @@ def encode_usage(usage: Usage) -> JsonObject:
 
 @dataclass(slots=True)
 class StreamedCall:
-    """A tool call whose pieces are still coming."""
+    """A tool call that is still being received."""
 
     call_id: str = ""
     name: str = ""
@@ -183,7 +183,7 @@ class StreamedCall:
 
 @dataclass(slots=True)
 class StreamedReply:
-    """A streamed answer, put together from its chunks."""
+    """A streamed answer, assembled from its chunks."""
 
     texts: list[str] = field(default_factory=list)
     reasonings: list[str] = field(default_factory=list)
@@ -193,11 +193,14 @@ class StreamedReply:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing but reasoning came."""
+        """Whether nothing but reasoning was received."""
         return not (any(self.texts) or self.calls)
 
     def add(self, chunk: Mapping[str, Any]) -> tuple[TextDelta, ...]:
-        """Take the next chunk; returns what is told of it: its reasoning and its text, or that something came."""
+        """Add the next chunk and return its reasoning and text for the listener.
+
+        A chunk without reasoning and text returns an empty text, so the listener notices progress.
+        """
         if chunk.get("usage"):
             self.usage = decode_usage(chunk["usage"])
         reasoning = text = ""
@@ -221,10 +224,10 @@ class StreamedReply:
             call.arguments.append(_coerce_string(function.get("arguments")))
 
     def build_message(self, name_call: Callable[[str], str]) -> Message:
-        """The whole assistant message.
+        """Return the complete message of the assistant.
 
         Args:
-            name_call: gives the id under which a call is known from the id that the provider gave it.
+            name_call: Function that returns a unique call id for the id that the provider gave.
         """
         calls = tuple(
             ToolCall(call_id=name_call(call.call_id), name=call.name, arguments_json="".join(call.arguments) or "{}")
@@ -234,7 +237,7 @@ class StreamedReply:
 
 
 def make_call_namer(messages: Iterable[Message]) -> Callable[[str], str]:
-    """Keeps the ids of calls unique in a conversation: an id that is empty or taken gets a number behind it."""
+    """Return a function that keeps call ids unique in a conversation by adding a number to ids that are empty or used."""
     taken = {call.call_id for message in messages for call in message.calls}
 
     def name_call(given: str) -> str:

@@ -1,8 +1,7 @@
-"""What a call costs: prices as values, and where they come from.
+"""Prices of model calls.
 
-Real models have the prices of litellm's registry, which is part of an exact version of that package and thereby dated.
-Scripted models have a nominal price, so that simulated costs can be compared with each other, never with a bill. Local
-models cost nothing, which is known and no gap in a table; their time stands beside it.
+Prices of real models come from litellm's registry, whose version is recorded with each trial. Scripted models have a nominal
+price, so that simulated costs can be compared with each other but not with a bill. Local models cost nothing.
 """
 
 import hashlib
@@ -25,18 +24,21 @@ _PROMPT_STEP = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """USD for a million tokens."""
+    """Price in USD per million tokens."""
 
     input_usd: float
+    """Price of input tokens."""
     output_usd: float
+    """Price of output tokens."""
     cache_read_usd: float | None = None
-    """None = no price of its own: billed as input."""
+    """Price of tokens read from the prompt cache; None means the price of input tokens."""
     cache_write_usd: float | None = None
+    """Price of tokens written to the prompt cache; None means the price of input tokens."""
     above_prompt_tokens: int = 0
-    """It holds for calls whose whole prompt is longer than this."""
+    """The price applies to calls whose whole prompt has more tokens than this."""
 
     def compute_cost_usd(self, usage: Usage) -> float:
-        """What a call of this usage costs."""
+        """Return the cost of a call with this usage."""
         read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
         write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
         parts = (
@@ -49,23 +51,24 @@ class Price:
 
 
 NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75, above_prompt_tokens=-1)
-"""Of every scripted model: the list price of a mid-sized model, cache reads at a tenth and writes at 1.25 of the input."""
+"""Price of every scripted model: the list price of a mid-sized model, with cache reads at 0.1 and cache writes at 1.25 of the
+input price."""
 
 FREE_PRICE = Price(input_usd=0.0, output_usd=0.0, above_prompt_tokens=-1)
-"""Of every model that runs on this machine: nobody sends a bill."""
+"""Price of every model that runs on this machine."""
 
 
 def identify_price_table() -> str:
-    """Names the prices in use, a table of one's own by its digest; part of a trial's record."""
+    """Return the name of the price tables in use for the record of a trial; a custom table is named by its digest."""
     own = os.environ.get(TABLE_VARIABLE)
     declared = f", declared-{hashlib.sha256(Path(own).read_bytes()).hexdigest()[:12]}" if own else ""
     return f"nominal-1, litellm-{version('litellm')}{declared}"
 
 
 def look_up_prices(name: str) -> tuple[Price, ...]:
-    """The prices of a model by rising prompt length; empty = not known.
+    """Return the prices of a model by rising prompt length; empty when the price is unknown.
 
-    The registry writes 0 for prices that it does not know, and for models at one's own endpoint; both are unknown.
+    The registry writes 0 both for unknown prices and for models at custom endpoints; 0 therefore counts as unknown.
     """
     if is_scripted(name):
         return (NOMINAL_PRICE,)
@@ -79,15 +82,15 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
 
 
 def compute_cost_usd(name: str, usage: Usage) -> float | None:
-    """What a call of this usage costs; None = the price is not known."""
+    """Return the cost of a call with this usage; None when the price is unknown."""
     prices = [price for price in look_up_prices(name) if usage.prompt_tokens > price.above_prompt_tokens]
     return prices[-1].compute_cost_usd(usage) if prices else None
 
 
 def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
-    """What a call of this usage costs less than the same prompt without a cache; None = the price is not known.
+    """Return how much the prompt cache reduces the cost of a call; None when the price is unknown.
 
-    Negative where writing to the cache cost more than reading from it saved.
+    The saving is negative when writing to the cache cost more than reading from the cache saved.
     """
     bare = replace(usage, input_tokens=usage.prompt_tokens, cache_read_tokens=Measured(0), cache_write_tokens=Measured(0))
     paid, unaided = compute_cost_usd(name, usage), compute_cost_usd(name, bare)

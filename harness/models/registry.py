@@ -1,8 +1,8 @@
-"""litellm, loaded when first needed and told to stay offline and quiet, and what its registry knows of a model by name.
+"""Access to litellm and to its registry of models.
 
-Loading takes seconds, so no module imports it at the top. Nothing here talks to a network: names, windows and keys are
-checked against the registry that comes with the package and against the environment. Models that are newer than the package
-are declared in a file of the registry's own format, named by `HARNESS_MODEL_TABLE`, with window and price.
+Importing litellm takes seconds, so the import happens on first use. Nothing in this module uses the network: names, windows and
+keys are checked against the registry of the installed litellm and against the environment. Models that are missing from the
+registry are declared in a file of the registry's format, which the environment variable `HARNESS_MODEL_TABLE` names.
 """
 
 import importlib
@@ -20,43 +20,44 @@ from harness.models.local.catalogue import CATALOGUE
 from harness.tokens import Window
 
 EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>", "ollama/<model>", "scripted")
-"""Shown where no known name is near."""
+"""Example names for an error message when no known name is similar."""
 
 CHAT_MODES = (None, "chat", "completion", "responses")
-"""The modes of the registry that answer messages."""
+"""Modes of registry entries whose models answer messages."""
 
 BASE_VARIABLES = {"hosted_vllm": "HOSTED_VLLM_API_BASE", "ollama": "OLLAMA_API_BASE", "ollama_chat": "OLLAMA_API_BASE"}
-"""Providers without an address of their own, and the variable that gives it."""
+"""Providers without an address of their own, with the environment variable that holds the address."""
 
 INTERACTIVE_PROVIDERS = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
-"""Providers that litellm signs in to over the network as soon as it reads a name; it may wait for a person with a browser."""
+"""Providers that litellm signs in to over the network when a name is looked up, which may wait for a person with a browser."""
 
 TABLE_VARIABLE = "HARNESS_MODEL_TABLE"
-"""The variable that names a file of models which the registry does not list, or lists wrongly."""
+"""Environment variable with the path of a file that declares models missing from the registry or listed there with wrong values.
+"""
 
 SELF_HOSTED_PROVIDERS = frozenset(
     ("azure", "azure_ai", "azure_text", "baseten", "databricks", "lemonade", "sagemaker", "sagemaker_chat", *BASE_VARIABLES)
 )
-"""Providers whose models have the names that their users gave them; a list of those proves nothing."""
+"""Providers whose users choose the model names, so a name cannot be checked against a list."""
 
 BREAKPOINT_PROVIDERS = {"anthropic"}
-"""Providers of nothing but models that take marks."""
+"""Providers all of whose models accept cache breakpoints."""
 CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
-"""Providers that take marks for the models of the family `claude` if the registry says that these have a cache."""
+"""Providers that accept cache breakpoints for `claude` models whose registry entry lists prompt caching."""
 ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
-"""How names begin under which marks are passed on to Anthropic."""
+"""Prefix of names whose cache breakpoints are forwarded to Anthropic."""
 
 
 @cache
 def load_litellm() -> Any:
-    """The litellm package.
+    """Return the litellm package, imported and set to work offline and without output.
 
-    Imported by name, since a type checker that follows an import statement would read all of its two thousand files.
+    The package is imported by name, because a type checker would otherwise read all of its two thousand files.
     """
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks a remote host for prices, with retries
-    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # or it reads keys from any .env file above the checkout
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise litellm downloads prices, with retries
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # otherwise litellm reads keys from .env files in parent folders
     package: Any = importlib.import_module("litellm")
-    package.disable_hf_tokenizer_download = True  # or counting stalls for half a minute where there is no network
+    package.disable_hf_tokenizer_download = True  # otherwise counting waits half a minute without a network
     package.suppress_debug_info = True
     package.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
@@ -66,10 +67,10 @@ def load_litellm() -> Any:
 
 
 def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
-    """The models of a file in the format of litellm's registry: an object of objects by name.
+    """Return the models of a file in the format of litellm's registry: an object with one object for each model name.
 
     Raises:
-        UsageError: no such file, no JSON, or of another shape; says what a model needs.
+        UsageError: the file is missing, is not JSON, or has another format; the message shows the format.
     """
     format_hint = 'write {"openai/<model>": {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 200000}}'
     try:
@@ -78,33 +79,33 @@ def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
         raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} cannot be read: {error}; {format_hint}") from None
     entries = table.values() if isinstance(table, dict) else ()
     if not entries or not all(isinstance(one, dict) and isinstance(one.get("litellm_provider"), str) for one in entries):
-        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} is no table of models with their litellm_provider; {format_hint}")
+        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} is not a table of models with their litellm_provider; {format_hint}")
     return dict(table)
 
 
 def list_provider_errors() -> tuple[type[Exception], ...]:
-    """Everything that a call may raise for which the provider or the network is to blame.
+    """Return the exception classes that a call raises when the provider or the network fails.
 
-    litellm's own errors are children of openai's; a fault in the middle of a stream may come as the HTTP client raised it.
+    litellm's own errors are subclasses of openai's errors; a fault in the middle of a stream may be an error of the HTTP client.
     """
     exceptions = load_litellm().exceptions
     return (exceptions.openai.OpenAIError, exceptions.httpx.HTTPError, exceptions.httpx.StreamError, OSError, ValueError)
 
 
 def look_up_entry(name: str) -> Mapping[str, Any]:
-    """What the registry holds of a model: empty when it does not know it."""
+    """Return the registry entry of a model; empty when the registry does not list the model."""
     costs = load_litellm().model_cost
     found = costs.get(name) or costs.get(name.partition("/")[2])
     return found if isinstance(found, Mapping) else {}
 
 
 def supports_parameter(name: str, parameter: str) -> bool:
-    """Whether the provider of a model takes a parameter of OpenAI's format."""
+    """Return whether the provider of a model accepts a parameter of the OpenAI format."""
     return parameter in (load_litellm().get_supported_openai_params(model=name) or ())
 
 
 def supports_cache_breakpoints(name: str) -> bool:
-    """Whether the provider of a model wants to be told what to cache."""
+    """Return whether the provider of a model accepts cache breakpoints."""
     provider = look_up_provider(name)
     if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
         return True
@@ -114,9 +115,9 @@ def supports_cache_breakpoints(name: str) -> bool:
 
 
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:
-    """The context window of a model: what the caller says, else the registry, else 0 tokens = unknown (S0.11, S2.8).
+    """Return the context window of a model: the given override, else the value of the registry, else 0 tokens for unknown.
 
-    Local models stand in a registry of our own.
+    Windows of local models come from this project's own catalogue.
     """
     if override_tokens is not None:
         return Window(tokens=override_tokens, source="configuration")
@@ -131,19 +132,19 @@ def look_up_window(name: str, override_tokens: int | None = None) -> Window:
 
 
 def check_model_name(name: str, *, keys: bool = True) -> None:
-    """Whether a call to this model could be made: provider known, made for conversation, key or address in the environment.
+    """Check that a model can be called: its provider is known, it answers messages, and its key or address is in the environment.
 
     Args:
-        name: as litellm spells it.
-        keys: whether the environment is looked at.
+        name: Name of the model as litellm spells it.
+        keys: Whether to look for keys and addresses in the environment.
 
-    A name that the registry does not list passes where the provider's models have names of their users' own, where its address
-    is one's own, and where the registry lists no model of that provider.
+    A name that the registry does not list is accepted if users of the provider choose the model names, if the environment sets a
+    custom address for the provider, or if the registry lists no model of the provider.
 
     Raises:
-        UnknownName: no provider answers to it, or the provider has no such model.
-        MissingKey: a variable is not set; names it.
-        UsageError: the model does something else, such as images.
+        UnknownName: no provider has this name, or the provider has no such model.
+        MissingKey: an environment variable is not set; the message names the variable.
+        UsageError: the model does not answer messages but, for example, makes images.
     """
     provider = look_up_provider(name)
     mode = look_up_entry(name).get("mode")
@@ -156,7 +157,7 @@ def check_model_name(name: str, *, keys: bool = True) -> None:
 
 
 def _has_own_address(provider: str) -> bool:
-    """Whether a provider's name stands for servers of one's own, or was turned to one by the environment."""
+    """Return whether requests to a provider go to the user's own servers or to an address set in the environment."""
     of_provider = provider.upper().replace("-", "_")
     return provider in SELF_HOSTED_PROVIDERS or any(os.environ.get(f"{of_provider}_{end}") for end in ("API_BASE", "BASE_URL"))
 
@@ -171,29 +172,30 @@ def _check_is_listed(name: str, provider: str) -> None:
     before = f"{provider}/" if name.startswith(f"{provider}/") else ""
     names = {before + known.removeprefix(f"{provider}/") for known in listed}
     near = get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
-    advice = (
-        f"A model that the installed litellm is too old for is declared in a file that {TABLE_VARIABLE} names (README, Models)"
-    )
+    advice = f"Declare a model that the installed litellm does not list in a file named by {TABLE_VARIABLE} (README, Models)"
     raise UnknownName(f"model of {provider}:", name, near, advice)
 
 
 def _is_from_provider(provider: str, known: Mapping[str, Any]) -> bool:
-    """Whether an entry is of a provider: one provider may stand in the registry under several names with one beginning."""
+    """Return whether a registry entry belongs to a provider.
+
+    The registry may list a provider under several names with the same beginning.
+    """
     entry_provider = known.get("litellm_provider") or ""
     return entry_provider == provider or str(entry_provider).startswith((f"{provider}_", f"{provider}-"))
 
 
 def look_up_provider(name: str) -> str:
-    """The provider that answers to a name.
+    """Return the provider of a model name.
 
     Raises:
-        UnknownName: there is none.
-        UsageError: it wants a person to sign in.
+        UnknownName: no provider has this name.
+        UsageError: the provider requires a person to sign in.
     """
     if (prefix := name.partition("/")[0]) in INTERACTIVE_PROVIDERS:
         raise UsageError(
-            f"model {name!r}: {prefix} wants a person to sign in, and no trial can wait for that; choose another provider, or "
-            "put a proxy that is signed in behind hosted_vllm/<model> with HOSTED_VLLM_API_BASE"
+            f"model {name!r}: {prefix} requires a person to sign in, which no trial can wait for; choose another provider, or "
+            "run a signed-in proxy and call it as hosted_vllm/<model> with HOSTED_VLLM_API_BASE"
         )
     package = load_litellm()
     try:
@@ -204,7 +206,7 @@ def look_up_provider(name: str) -> str:
 
 
 def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
-    """Variables of which one is needed and none is set; variables that are needed together are joined by "and"."""
+    """Return the environment variables of which one is needed and none is set; variables needed together are joined by "and"."""
     base = BASE_VARIABLES.get(provider)
     if base is not None:
         return () if os.environ.get(base) else (base,)

@@ -1,7 +1,4 @@
-"""When a failed call is worth another try, and how long to wait before it (S3.12).
-
-Apart from any provider, so that clock and chance can be passed in and a test of two minutes of waiting takes none.
-"""
+"""Retries of failed model calls, with clock and randomness passed in so that tests need not wait."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,29 +17,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Try again after rate limits and faults of the provider; what would only fail again is raised at once.
-
-    Source: S3.12.
-    """
+    """Rule that repeats a call after rate limits and provider faults; errors that a retry cannot cure are raised at once."""
 
     retries: int = 3
-    """Tries after the first; 0 = none."""
+    """Maximum number of retries after the first attempt; 0 means no retry."""
     first_seconds: float = 2.0
-    """Wait before the first retry; doubles each time."""
+    """Wait before the first retry in seconds; each further wait is twice as long."""
     longest_seconds: float = 60.0
+    """Maximum wait in seconds, unless the provider asks for a longer one."""
     jitter_seconds: float = 1.0
-    """At most this much is added to a wait, so that many trials do not come back at once."""
+    """Maximum random addition to a wait in seconds; prevents many trials from retrying at the same time."""
     patience_seconds: float = 600.0
-    """A provider that asks to wait longer than this is not waited for."""
+    """Longest wait that a provider may ask for, in seconds; a longer one raises the error."""
     sleep: Callable[[float], None] = sleep
+    """Function that waits for a number of seconds."""
     draw: Callable[[], float] = SystemRandom().random
-    """Uniform in [0, 1)."""
+    """Function that returns a random number in [0, 1)."""
 
     def run(self, attempt: Callable[[], T], on_wait: Callable[[Waiting], None] = ignore) -> T:
-        """The first result of `attempt`, telling the listener before each wait.
+        """Return the first result of `attempt`; `on_wait` is called before each wait.
 
         Raises:
-            ModelError: that of the last try.
+            ModelError: the error of the last attempt.
         """
 
         def report_wait(state: RetryCallState) -> None:
@@ -59,13 +55,16 @@ class Retry:
         )(attempt)
 
     def should_retry(self, error: BaseException) -> bool:
-        """Whether another try may succeed."""
+        """Return whether another attempt may succeed."""
         if isinstance(error, RateLimited):
             return (error.retry_after_seconds or 0.0) <= self.patience_seconds
         return isinstance(error, ProviderFailed)
 
     def compute_wait_seconds(self, failed_tries: int, error: BaseException | None) -> float:
-        """How long to wait after so many failed tries: what the provider asked for, else a doubling wait; plus jitter."""
+        """Return the wait after some failed attempts in seconds.
+
+        A wait that the provider asks for has priority; otherwise the wait doubles with each attempt. Jitter is added to both.
+        """
         asked = error.retry_after_seconds if isinstance(error, RateLimited) else None
         doubled = min(self.longest_seconds, self.first_seconds * 2.0 ** (failed_tries - 1))
         return (doubled if asked is None else asked) + self.jitter_seconds * self.draw()

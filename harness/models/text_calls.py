@@ -1,15 +1,15 @@
-"""Tool calls in plain text, for models that have no native ones.
+"""Tool calls in plain text, for models without native tool calls.
 
-The protocol. The system prompt ends with a section that describes the tools by their JSON schemas and the form of a call: a
-block between the tags `<call_tool>` and `</call_tool>`, the first at the beginning of a line and the second at the end of one,
-around one JSON object with the fields `name` and `arguments`. Several blocks, one right behind the other, are several calls.
-What stands before the first block is the text of the answer; what stands behind the last one is left out, further blocks too,
-since it can only rest on results that are not there yet. Results come back as a user message, each between `<tool_result>` and
-`</tool_result>`, in the order of the calls.
+The system prompt ends with a section that describes the tools by their JSON schemas and the form of a call: a block between the
+tags `<call_tool>` and `</call_tool>`, the first at the beginning of a line and the second at the end of a line, around one JSON
+object with the fields `name` and `arguments`. Several consecutive blocks are several calls. The text before the first block is
+the text of the answer; the text after the last block is dropped, including further blocks, because it was written without the
+results of the calls. Results are sent back in a user message, each between `<tool_result>` and `</tool_result>`, in the order of
+the calls.
 
-A block that is no such object is a call that the tools refuse, so that the model reads what was wrong. In everything that is
-sent but was no call or result (files, outputs, summaries, what the user says), the tags are written `&lt;call_tool`, so that no
-such text looks like a call or ends a result, and a model that repeats it calls nothing.
+A block without such an object becomes a call that the tools refuse, so that the model reads the error. In all other text (files,
+outputs, summaries, user messages), the tags are written `&lt;call_tool`, so that no such text looks like a call or ends a result,
+and a model that repeats the text makes no call.
 """
 
 import json
@@ -29,7 +29,7 @@ CALL_OPEN, CALL_CLOSE = "<call_tool>", "</call_tool>"
 RESULT_TAG = "tool_result"
 RESULT_OPEN, RESULT_CLOSE = f"<{RESULT_TAG}>", f"</{RESULT_TAG}>"
 UNREADABLE_CALL_NAME = "call_tool"
-"""The name under which a call goes whose own cannot be read; no tool has it."""
+"""Tool name of a call whose own name cannot be read; no tool has this name."""
 
 _OPENING = re.compile(rf"^{CALL_OPEN}", re.MULTILINE)
 _NEXT = re.compile(rf"\s*^{CALL_OPEN}", re.MULTILINE)
@@ -51,30 +51,30 @@ EXAMPLE = {"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}
 
 
 def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> Message:
-    """Return the user message that stands for tool results, each between the opening and the closing tag."""
+    """Return a user message that holds tool results, each between an opening and a closing tag."""
     return user("\n".join(f"<{tag}>\n{escape(result.output)}\n</{tag}>" for result in message.results))
 
 
 def render_calls(message: Message, render_call: Callable[[ToolCall], str], escape: Callable[[str], str] = str) -> Message:
-    """Return a message with its texts and, below them, its calls as one text; reasoning is left out."""
+    """Return a message whose text and calls are joined into one text, calls last; reasoning is left out."""
     others = (part for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
     texts = (text for part in others if (text := escape(extract_part_text(part))))
     return Message(role=message.role, parts=(Text(text="\n".join([*texts, *map(render_call, message.calls)])),))
 
 
 class AnswerFilter(ABC):
-    """A listener that passes on the reasoning and the readable text of an answer while the answer is being written.
+    """A listener that forwards reasoning and readable text while an answer is being written.
 
-    For every piece it hears, it passes on a piece, if only an empty one, so that the listener notices progress.
+    Each received piece is forwarded, if only as an empty piece, so that the next listener notices progress.
     """
 
     def __init__(self, listen: Callable[[TextDelta], None]) -> None:
-        """Pass on to `listen`."""
+        """Forward pieces to `listen`."""
         self._listen = listen
         self.reset()
 
     def __call__(self, delta: TextDelta) -> None:
-        """Hear the next piece; the beginning of a new answer is passed on."""
+        """Receive the next piece; a piece that starts a new answer is forwarded."""
         if delta.part == "reasoning":
             self._listen(delta)
             return
@@ -84,30 +84,30 @@ class AnswerFilter(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget the answer so far."""
+        """Discard the answer received so far."""
 
     @abstractmethod
     def take(self, text: str) -> str:
-        """Return the readable text that is complete once this piece has come."""
+        """Return the text that is readable after this piece."""
 
 
 class ParsedAnswer(NamedTuple):
-    """An answer, taken apart."""
+    """Text and calls of an answer."""
 
     text: str
     calls: tuple[tuple[str, str], ...]
-    """Name and arguments of each, in order."""
+    """Name and arguments of each call, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCallModel(WrappedModel):
-    """A model that calls tools in text, as any other. Thread-safe if the model is."""
+    """A model that calls tools in text. Thread-safe if the wrapped model is."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer; the listener hears the reasoning, and the text before the first call.
+        """Answer a request; the listener receives the reasoning and the text before the first call.
 
         Raises:
-            ModelError: as the model.
+            ModelError: the wrapped model failed.
         """
         sent = Request(messages=render_messages(request.messages, request.tools), max_output_tokens=request.max_output_tokens)
         if not request.tools:
@@ -119,7 +119,10 @@ class TextCallModel(WrappedModel):
 
 
 def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
-    """A conversation in which tools, calls and results are text; consecutive results, and what the user adds, are one message."""
+    """Return a conversation in which tools, calls and results are text.
+
+    Consecutive tool results and the user messages after them become one message.
+    """
     rendered_messages: list[Message] = []
     follows_results = False
     for message in messages:
@@ -133,7 +136,7 @@ def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> t
 
 
 def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[Message]:
-    """The section on tools ends the first part of the system prompt, the one that never changes."""
+    """Return the messages with a section on tools at the end of the first part of the system prompt, which never changes."""
     section = describe_tools(tools)
     if not messages or messages[0].role != "system":
         return [system(section), *messages]
@@ -142,7 +145,7 @@ def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) ->
 
 
 def describe_tools(tools: Sequence[ToolSpec]) -> str:
-    """The section of the system prompt that tells of the tools and how to call them."""
+    """Return the section of the system prompt that describes the tools and the form of a call."""
     lines = [
         json.dumps({"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)})
         for tool in tools
@@ -164,12 +167,12 @@ def _render_message(message: Message) -> Message:
 
 
 def escape_tags(text: str) -> str:
-    """The text with every tag of the protocol spelt so that it is none."""
+    """Return the text with every tag of the protocol escaped."""
     return _TAG.sub("&lt;", text)
 
 
 def render_call(call: ToolCall) -> str:
-    """A call as a block. Arguments that are no JSON object stand as a string, which reads back as what they were."""
+    """Return a call as a block; arguments that are not a JSON object become a string that parses back to the same text."""
     arguments = call.arguments_json
     if not is_json_object(arguments) or arguments != arguments.strip():
         arguments = json.dumps(arguments)
@@ -177,7 +180,7 @@ def render_call(call: ToolCall) -> str:
 
 
 def parse_answer(text: str) -> ParsedAnswer:
-    """The text and the calls of an answer; of a block that does not end, all that is there."""
+    """Return the text and the calls of an answer; an unfinished block extends to the end of the answer."""
     opening = _OPENING.search(text)
     if opening is None:
         return ParsedAnswer(text, ())
@@ -195,7 +198,7 @@ def _find_blocks(text: str) -> Iterator[str]:
 
 
 def _parse_call(block: str) -> tuple[str, str]:
-    """Name and arguments of a block; the arguments of our own writing come back letter by letter."""
+    """Return the name and the arguments of a block; arguments that `render_call` wrote come back unchanged."""
     head = _HEAD.match(block)
     if head is not None and block.endswith("}") and is_json_object(raw := block[head.end() : -1].strip()):
         return str(json.loads(head[1])), raw
@@ -219,14 +222,14 @@ def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:
 
 
 class _CallFilter(AnswerFilter):
-    """Hands text on up to the first block; holds back the beginning of a line that may become its tag."""
+    """Forwards text up to the first block and holds back the beginning of a line that may become the opening tag."""
 
     def reset(self) -> None:
-        """Begin at the start of a line."""
+        """Start at the beginning of a line."""
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
-        """Return the text that can be handed on once this piece has come."""
+        """Return the text that can be forwarded after this piece."""
         return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
     def _take_line(self, piece: str) -> str:
@@ -244,6 +247,6 @@ class _CallFilter(AnswerFilter):
         return text
 
     def flush(self) -> None:
-        """Hand on what is held back, now that the answer is whole."""
+        """Forward the text that was held back, at the end of the answer."""
         if self._buffer and not self._finished:
             self._listen(TextDelta(text=self._release_buffer()))

@@ -1,7 +1,7 @@
-"""A real tokenizer for the scripted models' usage reports, without any download.
+"""Token counts of scripted models by a real tokenizer that needs no download.
 
-`cl100k_base` comes as a file with litellm, which is not imported for it. What a scripted model reports therefore differs
-from the characters/4 estimate as it does in the field.
+The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not imported. The usage that a scripted model reports
+therefore differs from the estimate of characters divided by four, as the usage of real models does.
 """
 
 import os
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 ENCODING = "cl100k_base"
 MESSAGE_OVERHEAD_TOKENS = 4
-"""Role and separators of one message in the chat format of the models that use this encoding."""
+"""Tokens for role and separators of one message in the chat format of models with this encoding."""
 SPLIT_ABOVE_CHARACTERS = 8_000
+"""Length from which texts are counted in pieces, in characters."""
 _LINE_END = re.compile(r"\n(?=\S)")
 
 
@@ -31,19 +32,22 @@ def _load_encoding() -> "Encoding":
     folders = list(found.submodule_search_locations or ()) if found else []
     bundled = [path for folder in folders if (path := Path(folder) / "litellm_core_utils" / "tokenizers").is_dir()]
     if not bundled:
-        raise UsageError("the scripted model counts with a tokenizer file that litellm brings; install litellm")
+        raise UsageError(
+            "the scripted model counts tokens with a file that comes with litellm, which is not installed; install litellm"
+        )
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled[0]))
-    import tiktoken  # noqa: PLC0415  (slow, and it reads the variable above)
+    import tiktoken  # noqa: PLC0415  (slow, and reads the variable set above)
 
     return tiktoken.get_encoding(ENCODING)
 
 
 @lru_cache(maxsize=20_000)
 def count_text_tokens(text: str) -> Measured:
-    """Tokens of a text; what looks like a control token is counted as text.
+    """Return the number of tokens of a text; control tokens in the text are counted as plain text.
 
-    No token of this encoding goes on behind a line that something other than space follows. So a long text, such as a prompt
-    for a summary, is the sum of its pieces between such places, and most of these were seen in prompts before it.
+    No token of this encoding continues after a line break that is followed by a character other than white space. A long text,
+    such as a summary prompt, is therefore the sum of its pieces between such line breaks, and most pieces are already in the
+    cache.
     """
     if len(text) < SPLIT_ABOVE_CHARACTERS:
         return Measured(len(_load_encoding().encode_ordinary(text)))
@@ -58,19 +62,22 @@ def _count_piece_tokens(piece: str) -> int:
 
 @lru_cache(maxsize=20_000)
 def count_message_tokens(message: Message) -> Measured:
-    """Tokens of a message with the overhead of the chat format."""
+    """Return the number of tokens of a message, overhead of the chat format included."""
     return Measured(MESSAGE_OVERHEAD_TOKENS + sum(count_text_tokens(extract_part_text(part)) for part in message.parts))
 
 
 class PromptTokenCounter:
-    """Tokens of whole prompts; a prompt that begins with the last one costs only what it adds. Thread-safe, and a function."""
+    """Token counter for whole prompts. Thread-safe.
+
+    Only the new messages of a prompt that extends the previous prompt are counted.
+    """
 
     def __init__(self) -> None:
-        """Nothing counted yet."""
+        """Start without a previous prompt."""
         self._last: tuple[tuple[Message, ...], int] = ((), 0)
 
     def count(self, messages: tuple[Message, ...]) -> Measured:
-        """Sum over the messages."""
+        """Return the number of tokens of all messages."""
         seen, total = self._last
         if messages[: len(seen)] != seen:
             seen, total = (), 0

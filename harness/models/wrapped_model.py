@@ -1,4 +1,4 @@
-"""A model around another model: everything but the reply is passed on."""
+"""A model that wraps another model and forwards everything except the reply."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from harness.tokens import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedModel:
-    """A model that passes requests on to another one, under its name and with its limits."""
+    """A model with the name and the limits of the model that it wraps."""
 
     model: Model
-    """The model that requests are passed on to."""
+    """Wrapped model."""
 
     @property
     def name(self) -> str:
@@ -25,6 +25,6 @@ class WrappedModel:
 
     @property
     def max_input_tokens(self) -> int | None:
-        """Input limit of the wrapped model as a summarizer; None = no limit of its own."""
+        """Maximum input of the wrapped model as a summarizer, in tokens; None means no limit besides the window."""
         model: object = self.model
         return model.max_input_tokens if isinstance(model, LimitedInputModel) else None

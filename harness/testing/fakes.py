@@ -1,19 +1,36 @@
-"""A model that says what it was told to say, and fails loudly when it has nothing left."""
+"""Fakes for tests and overhead measurements: a model with prepared replies, a tool with prepared results, a sandbox in memory."""
 
 import hashlib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from harness import protocols
 from harness.errors import FileMissing, ModelError, PathRefused
 from harness.events import TextDelta
-from harness.messages import Message
+from harness.messages import Message, ToolCall, ToolResult
 from harness.sandboxes.snapshots import MemoryBlobStore, diff_snapshots
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 
 
 class FakeModel:
-    """Gives prepared replies in order, raising the errors among them; keeps the requests that it got in `requests`."""
+    """A model that returns prepared replies in order and keeps the requests it received in `requests`.
+
+    An error among the prepared replies is raised instead of returned. When no reply is left, the model raises AssertionError, so
+    a test that calls the model too often fails.
+
+    Args:
+        replies: Messages to return and errors to raise, in order.
+        name: Name of the model. Default: `"puppet"`.
+        window_tokens: Context window in tokens; the model does not enforce the window. Default: `128_000`.
+
+    Example:
+        >>> from harness.messages import assistant, user
+        >>> from harness.protocols import Request
+        >>> model = FakeModel([assistant("Done.")])
+        >>> model.reply(Request(messages=(user("Build it."),))).message.text
+        'Done.'
+    """
 
     def __init__(self, replies: Iterable[Message | ModelError], *, name: str = "puppet", window_tokens: int = 128_000) -> None:
         """Prepare the replies."""
@@ -23,15 +40,16 @@ class FakeModel:
         self._replies = iter(replies)
 
     def reply(self, request: protocols.Request, listen: Callable[[TextDelta], None] = protocols.ignore) -> protocols.Reply:
-        """The next prepared reply.
+        """Return the next prepared reply; token counts are characters divided by four.
 
         Raises:
+            ModelError: the next prepared reply is an error.
             AssertionError: no reply is left.
         """
         self.requests.append(request)
         prepared = next(self._replies, None)
         if prepared is None:
-            raise AssertionError(f"{self.name!r} was asked {len(self.requests)} times and has no reply left")
+            raise AssertionError(f"{self.name!r} was called {len(self.requests)} times and has no reply left")
         if isinstance(prepared, ModelError):
             raise prepared
         for line in prepared.text.splitlines(keepends=True):
@@ -44,13 +62,41 @@ class FakeModel:
         return protocols.Reply(message=prepared, usage=usage, seconds=0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class FakeTool:
+    """A tool that returns a prepared result for each call id.
+
+    Attributes:
+        name: Name of the tool. Required.
+        outputs: Result of each call, by call id. Required.
+    """
+
+    name: str
+    outputs: Mapping[str, ToolResult]
+
+    @property
+    def spec(self) -> protocols.ToolSpec:
+        """Description of the tool for the model: a name without parameters."""
+        return protocols.ToolSpec(name=self.name, description="", parameters_json="{}")
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """Return the prepared result of a call."""
+        return self.outputs[call.call_id]
+
+
 def succeed(_: str) -> protocols.ExecResult:
-    """Every command ends well and prints nothing."""
+    """Return the result of a command that succeeds and prints nothing."""
     return protocols.ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
 
 
 class MemorySandbox:
-    """Keeps the protocol of `harness.protocols.Sandbox`, except that a command is whatever `answer` says."""
+    """A sandbox without a process: files are kept in memory, and a function answers commands.
+
+    The class implements `harness.protocols.Sandbox`, except that commands neither read nor change the files.
+
+    Args:
+        answer: Function from a command to its result. Default: every command succeeds and prints nothing.
+    """
 
     def __init__(self, answer: Callable[[str], protocols.ExecResult] = succeed) -> None:
         """Start with an empty workspace."""
@@ -62,14 +108,14 @@ class MemorySandbox:
         self._blobs = MemoryBlobStore()
 
     def start(self) -> None:
-        """Nothing to bring up."""
+        """Do nothing; there is no process to start."""
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> protocols.ExecResult:
-        """What the answering function says."""
+        """Return the result that the answering function gives for a command; the time limit is ignored."""
         return self._answer(command)
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """The content of a file."""
+        """Return the content of a file, or its first `max_bytes` bytes."""
         name = _normalize_path(path)
         if name not in self._files:
             raise FileMissing(path)
@@ -80,7 +126,7 @@ class MemorySandbox:
         self._files[_normalize_path(path)] = content
 
     def list(self, path: str) -> tuple[protocols.FileEntry, ...]:
-        """The entries of a directory by name."""
+        """Return the entries of a directory, sorted by name."""
         folder = _normalize_path(path)
         prefix = "" if folder == "." else folder + "/"
         below = [name.removeprefix(prefix) for name in self._files if name.startswith(prefix)]
@@ -94,7 +140,7 @@ class MemorySandbox:
         return tuple(found[name] for name in sorted(found))
 
     def snapshot(self) -> protocols.Snapshot:
-        """The state of the workspace now."""
+        """Return the current state of the workspace."""
         files = {}
         for name, content in sorted(self._files.items()):
             digest = hashlib.sha256(content).hexdigest()
@@ -103,22 +149,22 @@ class MemorySandbox:
         return protocols.Snapshot(tree_id=hashlib.sha256(repr(files).encode()).hexdigest(), files=files)
 
     def diff(self, older: protocols.Snapshot, newer: protocols.Snapshot) -> tuple[protocols.FileChange, ...]:
-        """Return what changed, by path."""
+        """Return the changes between two snapshots, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: protocols.Snapshot) -> None:
-        """Bring the workspace back to a snapshot."""
+        """Restore the workspace to the state of a snapshot."""
         self._files = {path: self._blobs.get(state.sha256) for path, state in snapshot.files.items()}
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """Put files in place of whatever stands where they belong."""
+        """Write files and delete everything else at the top-level paths that these files use."""
         own = {path.partition("/")[0] for path in files}
         self._files = {path: content for path, content in self._files.items() if path.partition("/")[0] not in own}
         for path, content in files.items():
             self.write(path, content)
 
     def close(self) -> None:
-        """Nothing to remove."""
+        """Do nothing; there is no process to stop."""
 
 
 def _normalize_path(path: str) -> str:

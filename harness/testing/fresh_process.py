@@ -1,6 +1,7 @@
-"""A task's template and a scripted model in a process of its own, where texts have other hashes.
+"""Build tasks and ask scripted models in a new Python process with another hash seed.
 
-All that such a process knows comes as JSON: the name of the template, and for a model its profile and one request.
+The comparison with the current process shows whether a task or a model depends on state of the process. The new process receives
+everything as JSON: the name of the template and, for a model, its profile and one request.
 """
 
 import hashlib
@@ -22,30 +23,32 @@ from harness.tasks import load_task, make_task
 
 
 class TaskPart(NamedTuple):
-    """A part of a task that can differ alone."""
+    """A part of a task that is compared on its own."""
 
     kind: Literal["value", "fact", "step", "field"]
     name: str
-    """Name of the fact, the step or the field of `Task`; a field that has names inside stands for these names."""
+    """Name of the fact, of the step, or of the field of `Task`. Fields with named parts inside stand for the list of these names.
+    """
 
 
 Digests: TypeAlias = Mapping[TaskPart, str]
+"""SHA-256 digest (hex) of each part of a task."""
 
 
 class FreshModelSpec(NamedTuple):
-    """The model that answers a request."""
+    """Settings of the scripted model that answers in the new process."""
 
     task: str
-    """Name by which a process finds the template, as in `load_task`."""
+    """Name of the template, as for `load_task`."""
     task_seed: int
     model: str
-    """Name of the model, which includes its profile, e.g. `scripted:typical`."""
+    """Name of the model with its profile, e.g. `scripted:typical`."""
     model_seed: int
     window_tokens: int
 
 
 def digest_parts(task: Task) -> Digests:
-    """Return the digest of each part of a task; equal parts have equal ones in every process."""
+    """Return the digest of each part of a task; equal parts have equal digests in every process."""
     plain = {one.name: getattr(task, one.name) for one in fields(task)}
     plain["values"] = sorted(task.values)
     plain["facts"] = [fact.name for fact in task.facts]
@@ -58,10 +61,10 @@ def digest_parts(task: Task) -> Digests:
 
 
 def digest_in_fresh_process(name: str, seeds: Iterable[int]) -> dict[int, Digests]:
-    """Digest the tasks that a template makes of some seeds, all in one new process.
+    """Return the digests of the tasks that a template makes from some seeds in one new process.
 
     Raises:
-        UsageError: the template makes no task there.
+        UsageError: the template makes no task in the new process.
     """
     made = _run_in_fresh_process(_digest_tasks, [name, list(seeds)], failure_text="the template makes no task")
     return {seed: {TaskPart(kind, name): digest for kind, name, digest in parts} for seed, parts in made}
@@ -74,22 +77,22 @@ def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
 
 
 def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
-    """Answer a request in a new process, which knows nothing else of the session; return what `encode_reply` returns.
+    """Answer a request in a new process and return the answer as `encode_reply` does.
 
     Args:
-        model_spec: model that answers.
-        request: request as the model sees it.
-        hash_seed: seed of the hashes of the process; None = another one than that of this process.
+        model_spec: Model that answers.
+        request: Request as sent to the model in the session.
+        hash_seed: Value of `PYTHONHASHSEED` in the new process; None chooses a value that differs from the current process.
 
     Raises:
-        UsageError: the process makes no task or no answer.
+        UsageError: the new process makes no task or no answer.
     """
     arguments = [*model_spec, codec.to_plain(request)]
     return _run_in_fresh_process(_answer_request, arguments, hash_seed=hash_seed, failure_text="the model gives no answer")
 
 
 def encode_reply(reply: Reply) -> object:
-    """Return message and usage of an answer, JSON-ready."""
+    """Return the message and the usage of a reply as JSON-ready values."""
     return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
 
 
@@ -104,7 +107,7 @@ def _answer_request(arguments: list[Any]) -> object:
 def _run_in_fresh_process(
     handle: Callable[[Any], object], arguments: object, *, hash_seed: int | None = None, failure_text: str
 ) -> Any:
-    """Call a function of this module in a new process; arguments and result are JSON-ready."""
+    """Call a function of this module in a new process and return its result; arguments and result are JSON-ready."""
     seed = hash_seed or (2 if os.environ.get("PYTHONHASHSEED") == "1" else 1)
     run = subprocess.run(
         [sys.executable, "-P", "-c", f"from {__name__} import {handle.__name__}, serve; serve({handle.__name__})"],
@@ -117,12 +120,12 @@ def _run_in_fresh_process(
     )
     if run.returncode or not run.stdout:
         _, _, error = run.stderr.strip().rpartition("\n")
-        raise UsageError(f"in a process of its own {failure_text}: {error}")
+        raise UsageError(f"in a new process {failure_text}: {error}")
     return json.loads(run.stdout.splitlines()[-1])
 
 
 def serve(handle: Callable[[Any], object]) -> None:
-    """Do the work of such a process: arguments by standard input, the result on the last line of standard output."""
+    """Run one function in the new process: standard input holds the arguments, the last line of standard output the result."""
     arguments = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # foreign code may print
         result = handle(arguments)

@@ -1,7 +1,4 @@
-"""What every model must do, whoever answers behind it. Inherit `ModelContract`, set `requests` and make the fixture `model`.
-
-Abilities that a model lacks are named in `missing_abilities`, each with the reason; laws that need one are skipped with it.
-"""
+"""Contract tests of a model: behaviour that every implementation of `harness.protocols.Model` must show."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,36 +14,51 @@ from harness.protocols import Model, Reply, Request
 
 
 class StopListening(Exception):
-    """Raised by a listener that wants to hear no more."""
+    """Raised by a listener of the suite to stop an answer."""
 
 
 class ModelContract:
-    """The suite."""
+    """Contract tests of a model. Inherit the suite, set `requests` and define the fixture `model`.
+
+    Set `requests` to at least two requests that the model answers differently: one that is answered with text and, if the model
+    calls tools, one that is answered with calls. Name missing abilities in `missing_abilities` with the reason; tests that need
+    such an ability are skipped.
+
+    Example::
+
+        class TestMyModel(ModelContract):
+            requests = (Request(messages=(user("Say hello."),)), Request(messages=(user("Say goodbye."),)))
+            missing_abilities = {"call": "the model was given no tools"}
+
+            @pytest.fixture
+            def model(self):
+                yield MyModel()
+    """
 
     requests: ClassVar[tuple[Request, ...]]
-    """Some that it answers, two at least, each in another way; one with text, and if it calls tools one with calls."""
+    """At least two requests that the model answers differently."""
     missing_abilities: ClassVar[Mapping[str, str]] = {}
-    """Ability -> why this model lacks it: `repeat` (the same request has the same answer), `call` (tools), `overflow` (its window
-    is not enforced)."""
+    """Reason for each missing ability. Abilities: `repeat` (equal requests get equal answers), `call` (the model calls tools),
+    `overflow` (a prompt longer than the window is refused)."""
 
     @pytest.fixture
     def model(self) -> Iterator[Model]:
-        """The model under test, its window known; it is closed afterwards by who made it."""
+        """Yield the model under test; its window must be known. The fixture closes the model afterwards."""
         raise NotImplementedError
 
     def require(self, ability: str) -> None:
-        """Skip this law with the reason where the model lacks the ability."""
+        """Skip the running test with the reason if the model lacks an ability."""
         if ability in self.missing_abilities:
             pytest.skip(f"cannot {ability}: {self.missing_abilities[ability]}")
 
     def make_oversized_request(self, model: Model) -> Request:
-        """A request longer than the window."""
-        assert model.window.tokens > 0, "the window must be known here"
+        """Return a request that is longer than the window of the model."""
+        assert model.window.tokens > 0, "the window of the model must be known"
         longer = user(" ".join(map(str, range(model.window.tokens))))
         return replace(self.requests[0], messages=(*self.requests[0].messages, longer))
 
     def test_it_says_its_name_and_its_window(self, model: Model) -> None:
-        """Both stand in the record of a session, and do not change."""
+        """Name and window do not change, since the record of a session stores both."""
         before = model.name, model.window
         assert model.name.strip()
         assert model.window.tokens >= 0
@@ -54,13 +66,13 @@ class ModelContract:
         assert (model.name, model.window) == before
 
     def test_an_answer_is_the_assistants_and_says_something(self, model: Model) -> None:
-        """Text or calls, in a message of the role `assistant`."""
+        """An answer is a message of the assistant with text or calls."""
         for reply in self._collect_replies(model):
             assert reply.message.role == "assistant"
             assert reply.message.text.strip() or reply.message.calls
 
     def test_what_it_used_is_reported(self, model: Model) -> None:
-        """Tokens of prompt and answer; time and cost are no less than nothing, and an unknown cost is None."""
+        """A reply reports tokens of prompt and answer; time and cost are not negative, and an unknown cost is None."""
         for reply in self._collect_replies(model):
             assert reply.usage.prompt_tokens > 0
             assert reply.usage.output_tokens > 0
@@ -69,7 +81,7 @@ class ModelContract:
             assert reply.cost_usd is None or reply.cost_usd >= 0
 
     def test_what_is_heard_is_what_was_said(self, model: Model) -> None:
-        """The pieces, joined, are the text; a piece `anew` takes back what came before."""
+        """The streamed pieces form the text of the answer; a piece marked `anew` discards the pieces before it."""
         spoken = 0
         for request in self.requests:
             heard: list[str] = []
@@ -83,10 +95,10 @@ class ModelContract:
             said = model.reply(request, listen).message.text
             assert "".join(heard) == said
             spoken += bool(said)
-        assert spoken, "no request was answered with text; give one that is"
+        assert spoken, "no request was answered with text; add a request that is"
 
     def test_calls_of_an_answer_have_ids_of_their_own(self, model: Model) -> None:
-        """Results find their calls by the id, so no call of the answer or before it has the same; each names its tool."""
+        """Each call names a tool and has an id that no other call of the answer or of the conversation has."""
         self.require("call")
         called = 0
         for request, reply in zip(self.requests, self._collect_replies(model), strict=True):
@@ -94,16 +106,16 @@ class ModelContract:
             assert len({call.call_id for call in calls}) == len(calls)
             assert all(call.call_id and call.name for call in reply.message.calls)
             called += len(reply.message.calls)
-        assert called, "no request was answered with calls; give one that is"
+        assert called, "no request was answered with calls; add a request that is"
 
     def test_the_same_request_has_the_same_answer(self, model: Model) -> None:
-        """Whatever was asked in between: nothing is kept between calls that could change an answer."""
+        """Requests in between do not change the answer to a request."""
         self.require("repeat")
         first = [reply.message for reply in self._collect_replies(model)]
         assert [model.reply(request).message for request in self.requests[::-1]][::-1] == first
 
     def test_who_asks_at_the_same_time_gets_an_answer_of_his_own(self, model: Model) -> None:
-        """Models are shared by threads."""
+        """Several threads can use one model at the same time."""
         self.require("repeat")
         alone = [reply.message for reply in self._collect_replies(model)]
         with ThreadPoolExecutor(len(self.requests)) as threads:
@@ -111,14 +123,14 @@ class ModelContract:
                 assert [reply.message for reply in threads.map(model.reply, self.requests)] == alone
 
     def test_a_prompt_beyond_the_window_is_an_overflow(self, model: Model) -> None:
-        """Of our own kind, whatever the provider says; the next request is answered."""
+        """A prompt longer than the window raises ContextOverflow, and the next request is answered."""
         self.require("overflow")
         with pytest.raises(ContextOverflow):
             model.reply(self.make_oversized_request(model))
         assert model.reply(self.requests[0]).message.role == "assistant"
 
     def test_a_listener_that_hears_enough_ends_the_call(self, model: Model) -> None:
-        """That is how a session is stopped in the middle of an answer: the listener's error comes back as it is."""
+        """An error that the listener raises stops the answer and reaches the caller unchanged; sessions are stopped this way."""
         pieces = 0
 
         def listen(_: TextDelta) -> None:
@@ -131,10 +143,10 @@ class ModelContract:
             try:
                 silent = not model.reply(request, listen).message.text
             except StopListening:
-                assert pieces == before + 1, "it went on after its listener had enough"
+                assert pieces == before + 1, "the model went on after its listener raised an error"
             else:
-                assert silent, "it answered in spite of its listener"
-        assert pieces, "no request was answered with text; give one that is"
+                assert silent, "the model answered although its listener raised an error"
+        assert pieces, "no request was answered with text; add a request that is"
         assert model.reply(self.requests[0]).message.role == "assistant"
 
     def _collect_replies(self, model: Model) -> list[Reply]:

@@ -1,8 +1,4 @@
-"""What every compaction policy must do, on any conversation and at any moment. Inherit `PolicyContract` and set `policy`.
-
-Whoever offers a policy of another package runs this suite over it; a policy of stages (`harness.compaction.pipeline`) keeps
-most of it by construction, one that makes its own plans has to.
-"""
+"""Contract tests of a compaction policy: properties that hold for any conversation and at any time."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -22,33 +18,45 @@ from harness.tokens import Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
+"""Summaries that are not blank."""
 HOOKS: tuple[Hook, ...] = ("turn", "step", "overflow", "manual")
+"""All times at which a policy may be asked for a plan."""
 Law = Callable[[tuple[Entry, ...], str, Hook], None]
 
 
 class PolicyContract:
-    """The suite; each law is tried on many conversations."""
+    """Contract tests of a compaction policy. Inherit the suite and set `policy`.
+
+    Hypothesis tries each test on many conversations. A policy made of stages (see `harness.compaction.pipeline`) has most of the
+    tested properties by construction; a policy that makes its own plans must ensure them itself.
+
+    Example:
+        >>> from harness.policies import KeepLast
+        >>> class TestMyPolicy(PolicyContract):
+        ...     policy = KeepLast(threshold=0.2, keep_last=2)
+    """
 
     policy: ClassVar[Policy]
-    """The policy under test: one that is due soon in so small a window, else the laws hold for nothing."""
+    """Policy under test; it must compact conversations of this window, otherwise the suite fails."""
     window_tokens: ClassVar[int] = 16_000
+    """Context window of the conversations in tokens."""
     search_settings: ClassVar[settings] = settings(deadline=None)
-    """How long is searched."""
+    """Hypothesis settings of the search."""
 
     def test_it_is_its_configuration(self) -> None:
-        """Equal fields make an equal policy, and a plan can hold them: what is written is read back as the same."""
+        """A policy equals its copy after a round trip through JSON, so plans can store the policy."""
         kind: Any = type(self.policy)
         assert hash(self.policy) == hash(codec.from_plain(kind, codec.to_plain(self.policy)))
         assert codec.from_plain(kind, codec.to_plain(self.policy)) == self.policy
 
     def test_it_acts_on_some_conversation(self) -> None:
-        """At least one conversation is compacted; otherwise the other tests show nothing."""
+        """The policy compacts at least one conversation; otherwise the other tests show nothing."""
         events: list[Compaction | None] = []
         self._check_all(lambda log, summary, hook: events.append(self._compact(self._build_view(log), summary, hook)))
-        assert any(events), "the policy was never due; make it due earlier, or the window smaller"
+        assert any(events), "the policy compacted no conversation; lower its threshold or `window_tokens`"
 
     def test_the_same_view_gives_the_same_plan(self) -> None:
-        """A plan depends on view, budget and usage alone."""
+        """Equal view, budget and usage give equal plans."""
 
         def check_plan(log: tuple[Entry, ...], _: str, hook: Hook) -> None:
             budget = self.policy.budget(self._window)
@@ -58,7 +66,7 @@ class PolicyContract:
         self._check_all(check_plan)
 
     def test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less(self) -> None:
-        """Calls stay with their results, roles are legal for a provider, and a compaction that saves nothing changes nothing."""
+        """A compacted view is shorter, legal for providers and keeps the system message; without savings nothing changes."""
 
         def check_result(log: tuple[Entry, ...], summary: str, hook: Hook) -> None:
             view = self._build_view(log)
@@ -77,12 +85,12 @@ class PolicyContract:
                 if event is None or hook == "manual":
                     return
                 view = fold(view, Entry(len(log) + 1 + attempt, event), self.policy.counter)
-            raise AssertionError("it goes on compacting a view that does not grow")
+            raise AssertionError("the policy keeps compacting a view that does not grow")
 
         self._check_all(check_rest)
 
     def _check_all(self, law: Law) -> None:
-        """Try a law on many conversations at every hook; each class builds its own test, as Hypothesis requires."""
+        """Try a test at every hook of many conversations; each class builds its own Hypothesis test, as Hypothesis requires."""
 
         def check_hooks(log: tuple[Entry, ...], summary: str) -> None:
             for hook in HOOKS:
@@ -105,7 +113,7 @@ class PolicyContract:
     def _check(self, view: View, event: Compaction, seq: int) -> None:
         after = fold(view, Entry(seq, event), self.policy.counter)
         assert find_violation(render_messages(after.messages)) is None
-        assert after.items[0] == view.items[0], "the system message stays"
+        assert after.items[0] == view.items[0], "the system message must stay"
         assert after.tokens == sum(item.tokens for item in after.items) == event.tokens_after
         if event.status == "applied":
             assert after.tokens < view.tokens

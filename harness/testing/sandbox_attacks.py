@@ -1,4 +1,4 @@
-"""What a sandbox must withstand. Every attack is the real one: fork bombs, memory hogs, links that lead out, forged frames."""
+"""Attack tests of a sandbox with real attacks: fork bombs, memory exhaustion, links that lead outside, forged messages."""
 
 import time
 import uuid
@@ -67,7 +67,7 @@ for fd in range(3, 256):
 
 
 class ProcessAttacks(SandboxLaws):
-    """Commands that will not end, breed, or kill."""
+    """Attacks by commands that do not end, multiply, or kill other processes."""
 
     @pytest.mark.parametrize(
         "command",
@@ -80,7 +80,7 @@ class ProcessAttacks(SandboxLaws):
         ids=["plain", "traps", "setsid", "orphans"],
     )
     def test_a_time_out_kills_the_whole_process_tree(self, sandbox: Sandbox, command: str) -> None:
-        """Whatever it traps and wherever it hides, in time."""
+        """A timeout kills every process of a command, whatever signals it traps and whatever session it moves to."""
         mark = f"{900 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6:06}"
         result = sandbox.run("echo before; " + command.format(mark=mark), timeout_seconds=0.5)
         assert (result.timed_out, result.exit_code, result.stdout) == (True, 137, b"before\n")
@@ -88,47 +88,47 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run(_COUNT_MARKED_PROCESSES.format(mark=mark.replace(".", "[.]"))).stdout == b"0\n"
 
     def test_a_flood_is_bounded_by_the_time_out(self, sandbox: Sandbox) -> None:
-        """In time and in what is kept."""
+        """Endless output is limited in time and size."""
         result = sandbox.run("yes", timeout_seconds=0.5)
         assert result.timed_out
         assert len(result.stdout) == SMALL_LIMITS.output_bytes
         assert result.seconds < 2.5
 
     def test_a_fork_bomb_ends_with_its_time_out(self, sandbox: Sandbox) -> None:
-        """And the sandbox works as before."""
+        """A fork bomb ends at the timeout, and the sandbox still works."""
         self.require("pids")
         result = sandbox.run("b() { b | b & b; }; b; sleep 9", timeout_seconds=1.5)
         assert result.seconds < 5
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_a_fork_bomb_left_behind_does_not_stop_the_next_command(self, sandbox: Sandbox) -> None:
-        """Even when no process is left to be had."""
+        """The next command runs even if a background fork bomb uses all processes."""
         self.require("pids")
         sandbox.run(f"python3 -c '{_FORK_UNTIL_REFUSED}' > /dev/null & sleep 0.7", timeout_seconds=5)
         assert sandbox.run("echo fine | cat").stdout == b"fine\n"
 
     def test_the_number_of_processes_is_limited(self, sandbox: Sandbox) -> None:
-        """At the limit, give or take those that are there anyway."""
+        """The number of processes stays within the limit, apart from processes of the sandbox itself."""
         self.require("pids")
         assert "pids" in sandbox.info.enforced
         count = int(sandbox.run(f"python3 -c '{_FORK_UNTIL_REFUSED}'").stdout)
         assert SMALL_LIMITS.pids - 10 <= count <= SMALL_LIMITS.pids
 
     def test_killing_everything_harms_nothing(self, sandbox: Sandbox) -> None:
-        """The server is out of reach."""
+        """Commands cannot kill or stop the tool server."""
         self.require("kill_all")
         assert sandbox.run("kill -9 -1; kill -9 1; kill -STOP 1; echo still").stdout in (b"still\n", b"")
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_frames_cannot_be_forged(self, sandbox: Sandbox) -> None:
-        """No descriptor of the server is to be had: not inherited, not through /proc."""
+        """Commands cannot write to any file descriptor of the tool server, neither inherited nor through /proc."""
         self.require("hide_descriptors")
         sandbox.write("forge.py", _FORGE_FRAMES.encode())
         assert sandbox.run("python3 forge.py $PPID").stdout == b""
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_zombies_do_not_pile_up(self, sandbox: Sandbox) -> None:
-        """Orphans are collected."""
+        """The tool server collects orphaned processes."""
         for _ in range(3):
             sandbox.run("for i in 1 2 3 4 5 6 7 8 9; do (sh -c 'sleep 0.05' &) ; done")
         time.sleep(0.2)
@@ -137,29 +137,29 @@ class ProcessAttacks(SandboxLaws):
 
 
 class ResourceAttacks(SandboxLaws):
-    """Memory, disk, network, rights."""
+    """Attacks on memory, disk, network and permissions."""
 
     def test_a_memory_hog_fails_and_the_sandbox_lives(self, sandbox: Sandbox) -> None:
-        """One process that wants too much."""
+        """A process that allocates too much memory fails, and the sandbox still works."""
         result = sandbox.run(_MEMORY_HOG)
         assert result.exit_code != 0
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_memory_is_limited_for_the_whole_tree(self, sandbox: Sandbox) -> None:
-        """Many processes that want too much together; it is reported."""
+        """Several processes that together allocate too much memory are killed, and the result reports this."""
         self.require("memory_bytes")
         assert "memory_bytes" in sandbox.info.enforced
         sandbox.write("hogs.py", _MANY_MEMORY_HOGS.encode())
         result = sandbox.run("python3 hogs.py")
         assert result.oom_killed
         assert sandbox.run("echo fine; sleep 3.5").stdout == b"fine\n"
-        for _ in range(5):  # orphans may still be killed meanwhile
+        for _ in range(5):  # orphaned processes may still be killed
             if not sandbox.run("sleep 1").oom_killed:
                 break
         assert not sandbox.run("true").oom_killed
 
     def test_the_disk_is_limited(self, sandbox: Sandbox) -> None:
-        """In one file and in many; the file tools say so to the model."""
+        """The disk limit applies to one large file and to many small ones; file tools raise ToolError."""
         self.require("disk_bytes")
         assert sandbox.run("head -c 32000000 /dev/zero > one").exit_code != 0
         sandbox.run("rm one; for i in $(seq 20); do head -c 1000000 /dev/zero > f$i || exit 1; done")
@@ -170,13 +170,13 @@ class ResourceAttacks(SandboxLaws):
         sandbox.write("more", bytes(SMALL_LIMITS.file_bytes))
 
     def test_nothing_outside_can_be_written(self, sandbox: Sandbox) -> None:
-        """The root is read-only."""
+        """The root file system is read-only."""
         self.require("read_only_root")
         for path in ("/x", "/etc/x", "/usr/x", "/usr/bin/x", "/var/x", "/dev/x", "/proc/sys/kernel/hostname", "/sys/x"):
             assert sandbox.run(f"echo x > {path}").exit_code != 0, path
 
     def test_commands_have_no_rights_and_can_gain_none(self, sandbox: Sandbox) -> None:
-        """No root, no capability, no new privileges, no mounts, no namespaces of their own."""
+        """Commands have no root permissions or capabilities, gain no privileges, and create no mounts or namespaces."""
         status = sandbox.run("cat /proc/self/status").stdout.decode()
         assert "NoNewPrivs:\t1" in status
         self.require("drop_rights")
@@ -188,7 +188,7 @@ class ResourceAttacks(SandboxLaws):
         assert sandbox.run("mknod x b 8 0").exit_code != 0
 
     def test_there_is_no_network(self, sandbox: Sandbox) -> None:
-        """Unreachable at once, not after a time-out."""
+        """Connections fail at once, without a timeout."""
         self.require("network")
         sandbox.write("connect.py", _CONNECT_OUTSIDE.encode())
         result = sandbox.run("python3 connect.py; ls /sys/class/net 2>/dev/null")
@@ -196,14 +196,14 @@ class ResourceAttacks(SandboxLaws):
         assert result.stdout.split().count(b"101") == 2
 
     def test_processes_and_files_of_the_host_are_not_seen(self, sandbox: Sandbox) -> None:
-        """Only its own processes, and no home directories."""
+        """A command sees only its own processes, and no home directories."""
         self.require("namespaces")
         assert len(sandbox.run("ls -d /proc/[0-9]*").stdout.split()) <= 3
         assert sandbox.run("ls -A /root /home 2>/dev/null | grep -v :").stdout.split() == []
 
 
 class PathAttacks(SandboxLaws):
-    """Paths that would lead out of the workspace."""
+    """Attacks by paths that lead out of the workspace."""
 
     _MAKE_LINKS = "ln -s /etc/passwd file; ln -s / top; ln -s .. up; ln -s up chain; mkdir d; ln -s ../../etc d/two"
 
@@ -215,21 +215,21 @@ class PathAttacks(SandboxLaws):
         ],
     )  # fmt: skip
     def test_no_path_leads_out(self, sandbox: Sandbox, path: str) -> None:
-        """Neither for reading, nor writing, nor listing."""
+        """Paths outside the workspace cannot be read, written or listed."""
         sandbox.run(self._MAKE_LINKS)
         for call in (sandbox.read, sandbox.list, lambda path: sandbox.write(path, b"x")):
             with pytest.raises(PathRefused):
                 call(path)
 
     def test_a_link_to_itself_is_an_error_for_the_model(self, sandbox: Sandbox) -> None:
-        """Not a hang."""
+        """A link to itself raises ToolError and does not block."""
         sandbox.run("ln -s loop loop; ln -s b a; ln -s a b")
         for path in ("loop", "a/x"):
             with pytest.raises(ToolError):
                 sandbox.read(path)
 
     def test_swapping_a_directory_for_a_link_wins_no_race(self, sandbox: Sandbox) -> None:
-        """What is read is ours or an error."""
+        """While a directory and a link are swapped, reading gives the file of the workspace or an error."""
         sandbox.run(_SWAP_DIRECTORY_AND_LINK)
         outcomes: set[bytes] = set()
         give_up = time.monotonic() + 1.5
@@ -242,11 +242,19 @@ class PathAttacks(SandboxLaws):
         assert outcomes <= {b"ours\n", b"PathRefused", b"FileMissing", b"ToolError"}
 
     def test_a_snapshot_does_not_follow_links(self, sandbox: Sandbox) -> None:
-        """It holds the link, not what lies there."""
+        """A snapshot stores a link itself, not the file that the link points to."""
         sandbox.run(self._MAKE_LINKS)
         files = sandbox.snapshot().files
         assert sorted(files) == ["chain", "d", "d/two", "file", "top", "up"]
 
 
 class SandboxAttacks(ProcessAttacks, ResourceAttacks, PathAttacks):
-    """All of them."""
+    """Attack tests of a sandbox. Inherit the suite and set `sandbox_options`.
+
+    Name abilities that the backend lacks in `missing_abilities` with the reason, as for `SandboxContract`. Tests that need such
+    an ability are skipped, since some of them would harm the machine.
+
+    Example:
+        >>> class TestBubblewrapUnderAttack(SandboxAttacks):
+        ...     sandbox_options = {"backend": "bubblewrap"}
+    """

@@ -1,8 +1,4 @@
-"""What every sandbox must do: commands, files, snapshots, life and death. Inherit `SandboxContract` and set `sandbox_options`.
-
-Abilities that a backend lacks are named in `missing_abilities`, each with the reason. Laws that need one are skipped with that
-reason, and never run: some would harm the machine where nothing holds them.
-"""
+"""Contract tests of a sandbox: commands, files, snapshots, start and end."""
 
 import contextlib
 import json
@@ -26,7 +22,7 @@ from harness.sandboxes.backends import open_sandbox
 SMALL_LIMITS = SandboxLimits(
     memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20
 )
-"""The limits of the suite: small, so that reaching them is quick."""
+"""Limits of the sandboxes under test, small so that the tests reach them quickly."""
 _VICTIM_SCRIPT = """
 import json, sys
 from harness.sandboxes.backends import open_sandbox
@@ -53,29 +49,29 @@ for n in range(6):
         file.truncate(15 << 20)
 """,
 }
-"""Scripts that fill a directory with more than a snapshot of a small sandbox holds."""
+"""Scripts that fill a directory with more than a snapshot of a small sandbox may hold."""
 
 
 class SandboxLaws:
-    """What the suites stand on: how a sandbox is made, and what it cannot do."""
+    """Base of the suites: creation of a sandbox and its missing abilities."""
 
     sandbox_options: ClassVar[Mapping[str, Any]]
-    """What `open_sandbox` is given besides the session id and the limits."""
+    """Arguments of `open_sandbox` besides the session id and the limits."""
     missing_abilities: ClassVar[Mapping[str, str]] = {}
-    """Ability -> why this backend lacks it."""
+    """Reason for each ability that the backend lacks."""
 
     def make_sandbox(self, limits: SandboxLimits = SMALL_LIMITS) -> Sandbox:
-        """A new sandbox, not started."""
+        """Return a new sandbox that is not started."""
         return open_sandbox(session_id=f"contract-{uuid.uuid4().hex[:12]}", limits=limits, **self.sandbox_options)
 
     def require(self, ability: str) -> None:
-        """Skip this law with the reason where the backend lacks the ability."""
+        """Skip the running test with the reason if the backend lacks an ability."""
         if ability in self.missing_abilities:
             pytest.skip(f"cannot {ability}: {self.missing_abilities[ability]}")
 
     @pytest.fixture
     def sandbox(self) -> Iterator[Sandbox]:
-        """One that runs."""
+        """Yield a started sandbox and close it afterwards."""
         sandbox = self.make_sandbox()
         sandbox.start()
         yield sandbox
@@ -83,38 +79,38 @@ class SandboxLaws:
 
 
 class CommandLaws(SandboxLaws):
-    """Commands and what comes back."""
+    """Tests of commands and their results."""
 
     def test_a_command_runs_in_the_workspace_and_its_streams_are_apart(self, sandbox: Sandbox) -> None:
-        """Working directory, streams, exit code."""
+        """A command runs in the workspace; standard output, standard error and exit code are reported separately."""
         result = sandbox.run("basename $(pwd); echo oops >&2; exit 3")
         assert (result.exit_code, result.stdout, result.stderr) == (3, b"workspace\n", b"oops\n")
         assert not result.timed_out
         assert not result.oom_killed
 
     def test_a_command_killed_by_a_signal_reports_128_plus_its_number(self, sandbox: Sandbox) -> None:
-        """As shells do."""
+        """The exit code of a killed command follows the convention of shells."""
         assert sandbox.run("kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
 
     def test_a_syntax_error_is_a_result(self, sandbox: Sandbox) -> None:
-        """Not an exception."""
+        """A syntax error gives exit code 2 and a message, not an exception."""
         result = sandbox.run("if (")
         assert result.exit_code == 2
         assert result.stderr
 
     @pytest.mark.parametrize("command", ["x" * 200_000, "echo a\0b", "echo \udcff"], ids=["long", "nul", "surrogate"])
     def test_a_command_that_cannot_be_started_is_a_result(self, sandbox: Sandbox, command: str) -> None:
-        """Models write strange things."""
+        """A command that is too long or holds invalid characters gives a result, not an exception."""
         result = sandbox.run(command)
         assert result.exit_code in (0, 126, 127)
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_output_that_is_not_utf8_comes_back_byte_by_byte(self, sandbox: Sandbox) -> None:
-        """Decoding is for the edge."""
+        """The sandbox does not decode output."""
         assert sandbox.run(r"printf '\377\376\000abc\r\n'").stdout == b"\xff\xfe\x00abc\r\n"
 
     def test_the_environment_is_fixed_and_nothing_of_the_harness_leaks(self, sandbox: Sandbox) -> None:
-        """The same in every backend, so that commands repeat."""
+        """All backends set the same environment variables, so that commands repeat."""
         names = {line.split("=")[0] for line in sandbox.run("env").stdout.decode().splitlines()}
         fixed = {"BUN_RUNTIME_TRANSPILER_CACHE_PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "PATH"}
         fixed |= {"PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH"}
@@ -123,25 +119,25 @@ class CommandLaws(SandboxLaws):
         assert sandbox.run("umask").stdout.strip() in (b"0022", b"022")
 
     def test_stdin_of_a_command_is_empty(self, sandbox: Sandbox) -> None:
-        """A command that asks a person gets no answer at once."""
+        """A command that reads standard input gets the end of the file at once."""
         result = sandbox.run("cat; echo over", timeout_seconds=5)
         assert result.stdout == b"over\n"
 
     def test_long_output_is_kept_to_the_limit_and_counted_in_full(self, sandbox: Sandbox) -> None:
-        """The beginning is kept, of each stream."""
+        """The beginning of each stream is kept, and its full length is reported."""
         result = sandbox.run("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2")
         assert (len(result.stdout), result.stdout_bytes) == (SMALL_LIMITS.output_bytes, 300_000)
         assert (len(result.stderr), result.stderr_bytes) == (SMALL_LIMITS.output_bytes, 200_000)
 
     def test_a_background_child_does_not_block_and_survives(self, sandbox: Sandbox) -> None:
-        """Servers can be started in one command and used in the next."""
+        """A command ends although its background process goes on, and later commands see the results of that process."""
         result = sandbox.run("(sleep 1; echo late; echo x > done) & echo now")
         assert result.stdout == b"now\n"
         assert result.seconds < 0.9
         assert sandbox.run("sleep 1.3; cat done").stdout == b"x\n"
 
     def test_commands_and_file_tools_share_their_files(self, sandbox: Sandbox) -> None:
-        """Whoever makes a file, the other can change it."""
+        """Commands can change files that the file tools wrote, and the other way round."""
         sandbox.write("bin/go.sh", b"#!/bin/sh\necho old\n")
         assert sandbox.run("chmod +x bin/go.sh && ./bin/go.sh && umask 077 && echo c > made").stdout == b"old\n"
         sandbox.write("bin/go.sh", b"#!/bin/sh\necho new\n")
@@ -150,17 +146,17 @@ class CommandLaws(SandboxLaws):
 
 
 class FileLaws(SandboxLaws):
-    """Reading, writing, listing."""
+    """Tests of reading, writing and listing files."""
 
     def test_a_file_comes_back_as_written(self, sandbox: Sandbox) -> None:
-        """Any bytes, up to the limit, relative or absolute path, parents made."""
+        """Any bytes up to the limit can be written and read by relative or absolute path; parent directories are created."""
         content = bytes(range(256)) * (SMALL_LIMITS.file_bytes // 256)
         sandbox.write("a/b/ü \n.bin", content)
         assert sandbox.read("/workspace/a/b/ü \n.bin") == content
         assert sandbox.read("a/./b/../b/ü \n.bin", max_bytes=3) == b"\x00\x01\x02"
 
     def test_too_large_a_file_is_an_error_for_the_model(self, sandbox: Sandbox) -> None:
-        """In both directions; a part of it can be read."""
+        """Reading and writing a file over the limit raise ToolError; a part of a large file can be read."""
         sandbox.run(f"head -c {SMALL_LIMITS.file_bytes + 1} /dev/zero > large")
         with pytest.raises(ToolError, match="larger than"):
             sandbox.read("large")
@@ -169,7 +165,7 @@ class FileLaws(SandboxLaws):
             sandbox.write("large", bytes(SMALL_LIMITS.file_bytes + 1))
 
     def test_reading_what_is_not_a_file_fails(self, sandbox: Sandbox) -> None:
-        """Missing, a directory, a pipe that would block."""
+        """Missing files, directories and pipes cannot be read; a pipe does not block."""
         sandbox.run("mkfifo pipe; mkdir d")
         with pytest.raises(FileMissing):
             sandbox.read("nowhere")
@@ -182,7 +178,7 @@ class FileLaws(SandboxLaws):
             sandbox.write("d", b"x")
 
     def test_a_directory_lists_by_name_with_kind_and_size(self, sandbox: Sandbox) -> None:
-        """Names that are not UTF-8 are shown escaped."""
+        """Entries are sorted by name; names that are not UTF-8 are escaped."""
         sandbox.run(r"mkdir b; printf 12345 > c; ln -s c a; mkfifo d; touch $(printf 'e\377')")
         entries = {entry.name: (entry.kind, entry.size_bytes) for entry in sandbox.list("/workspace")}
         assert list(entries) == ["a", "b", "c", "d", "e\\xff"]
@@ -190,7 +186,7 @@ class FileLaws(SandboxLaws):
         assert entries["c"][1] == 5
 
     def test_links_that_stay_inside_are_followed(self, sandbox: Sandbox) -> None:
-        """Relative ones and absolute ones, of files and of directories."""
+        """Relative and absolute links to files and directories inside the workspace are followed."""
         sandbox.run("mkdir -p d/e; echo 1 > d/f; ln -s ../f d/e/up; ln -s $(pwd)/d abs; ln -s d/e dir")
         assert sandbox.read("abs/e/up") == sandbox.read("dir/up") == b"1\n"
         sandbox.write("dir/new", b"2")
@@ -198,14 +194,14 @@ class FileLaws(SandboxLaws):
 
 
 class SnapshotLaws(SandboxLaws):
-    """Snapshots, differences, going back."""
+    """Tests of snapshots, differences and restoring."""
 
     _MAKE_FILES = (
         "mkdir -p a/empty; seq 3 > a/x; seq 9 > y; chmod 755 y; ln -s a/x link; head -c 9000000 /dev/zero > big; : > nil"
     )
 
     def test_equal_workspaces_have_equal_tree_ids(self, sandbox: Sandbox) -> None:
-        """However they came about."""
+        """Equal content gives equal ids, whatever commands produced the content."""
         sandbox.run(self._MAKE_FILES)
         first = sandbox.snapshot()
         sandbox.run("cp -a y z; rm y; mv z y; rm a/x; seq 3 > a/x; touch -d 2001-01-01 y")
@@ -214,7 +210,7 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.snapshot().tree_id != first.tree_id
 
     def test_restore_brings_back_contents_modes_links_and_directories(self, sandbox: Sandbox) -> None:
-        """And removes what was not there."""
+        """Restoring also removes files that are not in the snapshot."""
         empty = sandbox.snapshot()
         sandbox.run(self._MAKE_FILES)
         full = sandbox.snapshot()
@@ -227,14 +223,14 @@ class SnapshotLaws(SandboxLaws):
         assert found == [b"1", b"2", b"3", b"1", b"2", b"3", b"a/empty", b"9000000", b"755"]
 
     def test_restore_ends_processes_and_empties_the_scratch_directory(self, sandbox: Sandbox) -> None:
-        """What is not in the snapshot must not tell of the past."""
+        """After restoring, no process and no temporary file of the earlier session is left."""
         snapshot = sandbox.snapshot()
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.restore(snapshot)
         assert sandbox.run('ls -A "$TMPDIR"; sleep 0.2; ls -A').stdout == b""
 
     def test_every_quick_change_gets_a_new_tree_id(self, sandbox: Sandbox) -> None:
-        """Same size, same file, within one tick of the clock."""
+        """A change within one clock tick that keeps the size of a file gives a new id."""
         seen = set()
         for number in range(30):
             sandbox.write("x", b"%04d" % number)
@@ -242,7 +238,7 @@ class SnapshotLaws(SandboxLaws):
         assert len(seen) == 30
 
     def test_diff_names_files_and_counts_lines(self, sandbox: Sandbox) -> None:
-        """Directories are not named; binary files have no lines."""
+        """Differences list files with added and removed lines; directories are not listed, and binary files count no lines."""
         sandbox.run(r"mkdir d; seq 5 > d/changed; seq 4 > gone; printf 'a\000b\n' > binary")
         older = sandbox.snapshot()
         sandbox.run(r"sed -i 's/3/three/; 5d' d/changed; rm gone; printf 'a\000c\n' > binary; seq 2 > new; mkdir e")
@@ -255,7 +251,7 @@ class SnapshotLaws(SandboxLaws):
         )
 
     def test_names_that_are_not_utf8_survive_a_snapshot(self, sandbox: Sandbox) -> None:
-        """They are restored as they were and shown escaped."""
+        """Names that are not UTF-8 are restored unchanged and shown escaped."""
         empty = sandbox.snapshot()
         sandbox.run(r"echo 1 > $(printf 'f\377')")
         odd = sandbox.snapshot()
@@ -266,7 +262,7 @@ class SnapshotLaws(SandboxLaws):
 
     @pytest.mark.parametrize("script", _FILL_SCRIPTS)
     def test_a_snapshot_over_its_limits_raises_and_harms_nothing(self, sandbox: Sandbox, script: str) -> None:
-        """An agent does not end its own trial by names and holes; what is left after it is seen again."""
+        """Too many names or sparse files raise ToolError, and snapshots work again once the files are deleted."""
         sandbox.write("fill.py", b"import os; os.mkdir('d'); os.chdir('d')\n" + _FILL_SCRIPTS[script].encode())
         before = sandbox.snapshot()
         assert sandbox.run("python3 fill.py").exit_code == 0
@@ -283,7 +279,7 @@ class SnapshotLaws(SandboxLaws):
 
 
 class LayFilesLaws(SandboxLaws):
-    """Files that come before everything else."""
+    """Tests of writing files over whatever exists at their paths."""
 
     @pytest.mark.parametrize(
         "there",
@@ -296,7 +292,7 @@ class LayFilesLaws(SandboxLaws):
         ],
     )
     def test_lay_replaces_what_exists_at_its_paths(self, sandbox: Sandbox, there: str) -> None:
-        """Closed directories, links and pipes too; the rest stays."""
+        """Closed directories, links and pipes are replaced; all other files stay."""
         sandbox.write("kept", b"1")
         sandbox.run(there)
         sandbox.lay({"g/a/b.py": b"b", "n": b"", "g/c": b"c"})
@@ -305,28 +301,28 @@ class LayFilesLaws(SandboxLaws):
         assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
     def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
-        """As in a new sandbox."""
+        """Background processes end and temporary files are deleted, as in a new sandbox."""
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.lay({"g": b""})
         assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
 
     def test_lay_rejects_unwritable_files_and_paths_outside(self, sandbox: Sandbox) -> None:
-        """A value for the caller, not the end of the sandbox."""
+        """Paths outside the workspace and read-only directories raise errors, and the sandbox still works."""
         for path in ("/etc/x", "../x", "a/../../x"):
             with pytest.raises(PathRefused):
                 sandbox.lay({path: b""})
         sandbox.run("touch g; chmod 555 .")
-        if "drop_rights" not in self.missing_abilities:  # root goes where it wants
+        if "drop_rights" not in self.missing_abilities:  # root can write in every directory
             with pytest.raises(ToolError):
                 sandbox.lay({"g": b""})
         assert sandbox.run("echo on").stdout == b"on\n"
 
 
 class LifecycleLaws(SandboxLaws):
-    """Starting, closing, dying."""
+    """Tests of starting, closing and dying sandboxes."""
 
     def test_the_record_names_backend_and_limits(self, sandbox: Sandbox) -> None:
-        """And claims no limit that is not one."""
+        """The record names the backend and claims only limits that are enforced."""
         info = sandbox.info
         assert info.backend == self.sandbox_options["backend"]
         assert info.limits == SMALL_LIMITS
@@ -336,7 +332,7 @@ class LifecycleLaws(SandboxLaws):
 
     @pytest.mark.parametrize("bound", [0, 1], ids=["least", "most"])
     def test_no_limit_that_may_be_set_kills_a_sandbox(self, bound: int) -> None:
-        """At the bounds commands run, and as much as is allowed goes over the wire."""
+        """With the smallest and largest limits that are allowed, commands run and files of the maximum size are transferred."""
         values: dict[str, Any] = {name: bounds[bound] for name, bounds in SANDBOX_BOUNDS.items()}
         limits = SandboxLimits(**values)
         with contextlib.closing(self.make_sandbox(limits)) as sandbox:
@@ -351,7 +347,7 @@ class LifecycleLaws(SandboxLaws):
                 sandbox.read("largest")
 
     def test_nothing_works_before_the_start_or_after_the_end(self) -> None:
-        """Closing twice is fine; a sandbox is started once."""
+        """A sandbox can be started once and closed any number of times."""
         sandbox = self.make_sandbox()
         with pytest.raises(SandboxError):
             sandbox.run("true")
@@ -365,7 +361,7 @@ class LifecycleLaws(SandboxLaws):
                 call()
 
     def test_closing_ends_a_command_that_runs_in_another_thread(self, sandbox: Sandbox) -> None:
-        """How a person's interrupt gets through."""
+        """Closing the sandbox interrupts a running command, which raises SandboxDied."""
         ended: list[Exception] = []
 
         def work() -> None:
@@ -382,7 +378,7 @@ class LifecycleLaws(SandboxLaws):
         assert len(ended) == 1
 
     def test_two_sandboxes_are_apart_and_run_at_once(self, sandbox: Sandbox) -> None:
-        """Neither sees the other's files, nor waits for it."""
+        """Two sandboxes share no files and do not wait for each other."""
         other = self.make_sandbox()
         other.start()
         try:
@@ -398,7 +394,7 @@ class LifecycleLaws(SandboxLaws):
         assert sandbox.read("mine") == b"1"
 
     def test_nothing_is_left_of_a_harness_that_was_killed(self) -> None:
-        """In the middle of a command, with a background child: all processes go."""
+        """When the calling process is killed during a command, all processes of the sandbox end."""
         mark = f"{600 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6:06}"
         arguments = [json.dumps(dict(self.sandbox_options)), f"victim-{uuid.uuid4().hex[:12]}", mark]
         with subprocess.Popen(
@@ -416,16 +412,24 @@ class LifecycleLaws(SandboxLaws):
         _wait_until(lambda: _count_processes("sleep", mark) == 0 and self.has_no_leftovers(arguments[1]), 10)
 
     def has_no_leftovers(self, session_id: str) -> bool:
-        """Whether a dead session has left nothing besides processes; to be overridden."""
+        """Return whether a dead session left nothing besides processes; backends override this method."""
         return True
 
 
 class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, LifecycleLaws):
-    """All laws of a sandbox that behaves; those under attack are `harness.testing.sandbox_attacks`."""
+    """Contract tests of a sandbox without attacks. Inherit the suite and set `sandbox_options`.
+
+    Name abilities that the backend lacks in `missing_abilities` with the reason. Tests that need such an ability are skipped,
+    since some of them would harm the machine. `SandboxAttacks` has the tests of a sandbox under attack.
+
+    Example:
+        >>> class TestBubblewrap(SandboxContract):
+        ...     sandbox_options = {"backend": "bubblewrap"}
+    """
 
 
 def _count_processes(program: str, argument: str) -> int:
-    """How many processes of this machine, in whatever namespace, were started so."""
+    """Return the number of processes of this machine, in any namespace, that were started with this program and argument."""
     wanted = f"{program}\0{argument}\0".encode()
     count = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -439,5 +443,5 @@ def _count_processes(program: str, argument: str) -> int:
 def _wait_until(condition: Any, seconds: float) -> None:
     give_up = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < give_up, f"not so within {seconds} s"
+        assert time.monotonic() < give_up, f"the condition did not become true within {seconds} s"
         time.sleep(0.02)

@@ -1,29 +1,29 @@
-"""Hypothesis strategies for conversations and logs, for property tests of policies (ours and anyone's)."""
+"""Hypothesis strategies for conversations, logs and whole sessions, for property tests of policies."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
 from harness import events
 from harness.agent.conversation import Inbox
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.protocols import Policy, ToolSpec
+from harness.protocols import Policy
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.history import find_last_step, find_queued_messages, find_step_end
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import LaterMessage
-from harness.testing.fakes import FakeModel, MemorySandbox
+from harness.testing.fakes import FakeModel, FakeTool, MemorySandbox
 from harness.tokens import Estimated, Measured, Usage
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=400)
+"""Texts of up to 400 characters, the empty text included, without surrogates."""
 
 
 @st.composite
 def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
-    """One step of an agent: an answer with up to three calls and their results, or a user message."""
+    """Draw one step of an agent: an answer with up to three calls and their results, or a user message."""
     if draw(st.integers(0, 9)) == 0:
         return [user(draw(TEXTS) or "go on")]
     names = draw(st.lists(st.sampled_from(["execute_command", "read_file", "write_file"]), max_size=3))
@@ -37,7 +37,18 @@ def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
 
 @st.composite
 def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
-    """A legal conversation: system, user, then steps whose calls all have their results."""
+    """Draw a conversation that providers accept: system message, user message, then steps whose calls all have results.
+
+    Args:
+        draw: Supplied by Hypothesis.
+        max_steps: Maximum number of steps after the first user message. Default: `30`.
+
+    Example:
+        >>> from hypothesis import given
+        >>> @given(conversations(max_steps=3))
+        ... def test_a_conversation_begins_with_the_system_message(messages):
+        ...     assert messages[0].role == "system"
+    """
     steps = [draw(step_messages(number)) for number in range(draw(st.integers(0, max_steps)))]
     opening = [system(draw(TEXTS) or "be good"), user(draw(TEXTS) or "build it")]
     return tuple(opening + [message for step in steps for message in step])
@@ -45,7 +56,12 @@ def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
 
 @st.composite
 def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
-    """The log of a session without compactions."""
+    """Draw the log of a session without compactions, as entries numbered from 1.
+
+    Args:
+        draw: Supplied by Hypothesis.
+        max_steps: Maximum number of steps after the first user message. Default: `30`.
+    """
     drawn: list[events.MessageAdded | events.StepFinished] = []
     step = 0
     for message in draw(conversations(max_steps)):
@@ -57,11 +73,19 @@ def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
 
 
 _ACTIONS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back")
+"""Actions that `multi_turn_logs` draws from; an action that appears twice is drawn twice as often."""
 
 
 @st.composite
 def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
-    """The log of a session `s` of several turns: messages queue, are taken or withdrawn, workspaces change, it is rolled back."""
+    """Draw the log of a session `s` with several turns.
+
+    User messages are queued, delivered or withdrawn, the workspace changes, and the session may be rolled back to an earlier
+    step.
+
+    Args:
+        draw: Supplied by Hypothesis.
+    """
     drawn: list[events.Event] = [
         make_session_started("s"),
         events.MessageAdded(message=user("build it"), step=0),
@@ -100,7 +124,7 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
 
 
 def make_session_started(session_id: str) -> events.SessionStarted:
-    """The first event of a session about which nothing is remarkable."""
+    """Return the first event of a session, with unremarkable values."""
     return events.SessionStarted(
         session_id=session_id,
         task="build it",
@@ -114,7 +138,7 @@ def make_session_started(session_id: str) -> events.SessionStarted:
 
 
 def make_step_finished(step: int) -> events.StepFinished:
-    """The end of a step about which nothing is remarkable."""
+    """Return the event that ends a step, with zeros for all measurements."""
     return events.StepFinished(
         step=step,
         view_tokens=Estimated(0),
@@ -132,30 +156,22 @@ def make_step_finished(step: int) -> events.StepFinished:
 
 
 WINDOW_TOKENS = 16_000
+"""Context window of the drawn sessions in tokens."""
 SUMMARY_COUNT = 60
-"""More than a session of the longest kind could ask for."""
-
-
-@dataclass(frozen=True, slots=True)
-class FakeTool:
-    """A tool that answers as it was told to."""
-
-    name: str
-    outputs: Mapping[str, ToolResult]
-
-    @property
-    def spec(self) -> ToolSpec:
-        """What the model is told."""
-        return ToolSpec(name=self.name, description="", parameters_json="{}")
-
-    def run(self, call: ToolCall) -> ToolResult:
-        """The prepared result of this call."""
-        return self.outputs[call.call_id]
+"""Number of prepared summaries; no drawn session requests more."""
 
 
 @st.composite
 def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[events.Entry, ...]:
-    """The log of a session under a policy, from its beginning to its end."""
+    """Draw the complete log of a session that ran under a policy.
+
+    The session runs in the real agent loop; the model, the tools and the summarizer give drawn answers.
+
+    Args:
+        draw: Supplied by Hypothesis.
+        policy: Compaction policy of the session.
+        max_steps: Maximum number of steps with tool calls. Default: `12`.
+    """
     replies, outputs = [], {}
     for number in range(draw(st.integers(0, max_steps))):
         names = draw(st.lists(st.sampled_from(["execute_command", "read_file"]), min_size=1, max_size=3))
@@ -181,7 +197,12 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
 
 @st.composite
 def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entry, ...]:
-    """The log of a session that was rolled back to one of its steps and gone on with."""
+    """Draw the log of a session that was rolled back to one of its steps and then continued for one turn.
+
+    Args:
+        draw: Supplied by Hypothesis.
+        policy: Compaction policy of the session.
+    """
     log = draw(sessions(policy))
     seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, events.StepFinished)]))
     more: tuple[events.Event, ...] = (

@@ -110,7 +110,7 @@ def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("return None", "the template gives 'NoneType', not a Task"),
+        ("return None", "the template returns 'NoneType', expected a Task"),
         ("raise SystemExit", "the template raises SystemExit"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
     file.write_text(file.read_text().replace('("guests.txt",', '("../guests.txt",'))
     told = within("task", "check", file, "--seeds", "1", *LOCAL)
     assert told.exit_code == 1
-    assert "seed 1: the file '../guests.txt' cannot be laid: " in told.stdout
+    assert "seed 1: the file '../guests.txt' cannot be written: " in told.stdout
 
 
 def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):

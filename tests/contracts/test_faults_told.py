@@ -25,7 +25,7 @@ from tests.session.test_live_session import REAL
 from tests.widgets.linked import PageComm
 
 SECONDS = 120
-NOBODY = "nobody answers there: check the endpoint's address, and that it is up"
+NOBODY = "no server answers at this address: check the address, and that the server runs"
 GONE = "the sandbox died"
 FREE = "free some space"
 

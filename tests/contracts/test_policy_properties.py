@@ -215,7 +215,7 @@ def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
     if policy.kind in KEEPING_THE_REQUEST:  # type: ignore[attr-defined]
         assert view.task in after.messages
     assert find_violation(render_messages(after.messages)) is None
-    assert after.items[0] == view.items[0], "the system message stays"
+    assert after.items[0] == view.items[0], "the system message must stay"
     assert after.tokens == sum(item.tokens for item in after.items) == event.tokens_after
     if event.status == "applied":
         assert after.tokens < view.tokens
@@ -268,7 +268,7 @@ def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
                 break
             view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)
         else:
-            raise AssertionError("it goes on compacting a view that does not grow")
+            raise AssertionError("the policy keeps compacting a view that does not grow")
 
 
 @given(log=logs())

@@ -55,7 +55,7 @@ def test_a_session_that_leaves_its_recording_says_so(tmp_path):
     [
         (("--record", "a", "--replay", "b"), "exclude each other"),
         (("--replay", "nothing.jsonl"), "record one first"),
-        (("--tool-calls", "text", "--task", TINY), "is for real models"),
+        (("--tool-calls", "text", "--task", TINY), "applies to real models"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, message, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import harness
+import harness.testing
 from tests.house.names import count_names, is_participle
 from tests.house.source import PACKAGE, modules, parse, read
 
@@ -15,7 +16,8 @@ NOT_MIRRORED = {"bench", "contracts", "golden", "house", "laws", "notebooks", "p
 NAMES_AT_MOST = 45
 PARTICIPLES_AT_MOST = 0.02
 
-exported: list[str] = list(getattr(harness, "__all__", ()))
+LAZY_MODULES = (harness, harness.testing)
+"""Packages whose public names are loaded when they are first used."""
 
 
 def order(name: str) -> tuple[int, str]:
@@ -35,28 +37,33 @@ def bound_names(tree: ast.Module) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
-def test_exported_names_are_sorted_and_few():
-    assert exported == sorted(set(exported), key=order)
-    assert len(exported) <= NAMES_AT_MOST
+@pytest.mark.parametrize("module", LAZY_MODULES)
+def test_exported_names_are_sorted_and_few(module):
+    assert module.__all__ == sorted(set(module.__all__), key=order)
+    assert len(module.__all__) <= NAMES_AT_MOST
 
 
-def test_exported_names_are_exactly_what_the_root_binds():
-    assert bound_names(read(PACKAGE / "__init__.py").tree) == {name for name in exported if not name.startswith("_")}
+@pytest.mark.parametrize("module", LAZY_MODULES)
+def test_exported_names_are_exactly_what_the_module_binds(module):
+    assert bound_names(read(Path(module.__file__)).tree) == {name for name in module.__all__ if not name.startswith("_")}
 
 
-def test_every_exported_name_is_there_and_described():
-    values = {name: getattr(harness, name) for name in exported}
+@pytest.mark.parametrize("module", LAZY_MODULES)
+def test_every_exported_name_is_there_and_described(module):
+    values = {name: getattr(module, name) for name in module.__all__}
     documented = {name: value for name, value in values.items() if inspect.isclass(value) or inspect.isroutine(value)}
     assert [name for name, value in documented.items() if not inspect.getdoc(value)] == []
 
 
-def test_every_exported_name_is_listed_by_dir():
-    assert set(exported) <= set(dir(harness))
+@pytest.mark.parametrize("module", LAZY_MODULES)
+def test_every_exported_name_is_listed_by_dir(module):
+    assert set(module.__all__) <= set(dir(module))
 
 
-def test_an_unknown_name_is_an_attribute_error():
+@pytest.mark.parametrize("module", LAZY_MODULES)
+def test_an_unknown_name_is_an_attribute_error(module):
     with pytest.raises(AttributeError, match="no_such_name"):
-        getattr(harness, "no_such_name")  # noqa: B009, plain access would be refused by the type checker
+        getattr(module, "no_such_name")  # noqa: B009, plain access would be refused by the type checker
 
 
 def undescribed(tree: ast.Module, path: str) -> list[str]:

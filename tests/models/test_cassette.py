@@ -153,7 +153,7 @@ def test_a_line_that_a_killed_process_left_is_written_over(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"SQLite format 3\0\n", "line 1: expected the first line of a cassette"),
+        (b"SQLite format 3\0\n", "line 1: expected the header of a cassette"),
         (HEADER + b"{no json\n", "line 2: expected an answer with its key"),
         (HEADER + b'{"key": 5, "overflow": [1, 2]}\n', "line 2"),
         (HEADER + b'{"key": "a", "reply": {"message": "x"}}\n', "line 2"),

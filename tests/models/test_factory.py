@@ -60,7 +60,7 @@ def test_the_quality_of_the_reader_is_told_by_the_model_s_name(profile: str) -> 
 
 
 def test_a_scripted_agent_needs_its_task() -> None:
-    with pytest.raises(UsageError, match="name a task"):
+    with pytest.raises(UsageError, match="add --task"):
         agent(task=None)
 
 
@@ -127,7 +127,7 @@ def test_calls_in_text_are_for_real_models_which_stop_where_a_result_would_begin
     assert isinstance(model, TextCallModel)
     assert isinstance(model.model, LitellmModel)
     assert model.model.stop == (RESULT_OPEN,)
-    with pytest.raises(UsageError, match="tool_calls = 'text' is for real models"):
+    with pytest.raises(UsageError, match="tool_calls = 'text' applies to real models"):
         open_model("scripted", task=TASK, seed=0, window_tokens=None, wiring=in_text)
 
 

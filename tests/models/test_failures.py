@@ -55,7 +55,8 @@ def test_where_nobody_answers_the_systems_reason_is_told_and_no_status_that_nobo
     assert isinstance(found, ProviderFailed)
     assert found.status is None
     assert str(found) == (
-        f"the provider of 'm' failed (no status): {said}; nobody answers there: check the endpoint's address, and that it is up"
+        f"the provider of 'm' failed (no status): {said}; "
+        "no server answers at this address: check the address, and that the server runs"
     )
 
 

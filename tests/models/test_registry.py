@@ -92,7 +92,7 @@ def test_a_provider_that_wants_a_person_to_sign_in_is_refused_before_anybody_is_
     names = [name for name in load_litellm().model_cost if name.partition("/")[0] in INTERACTIVE_PROVIDERS]
     assert {name.partition("/")[0] for name in names} == INTERACTIVE_PROVIDERS
     for name in (*names, "github_copilot/of-tomorrow"):
-        with pytest.raises(UsageError, match="wants a person to sign in, and no trial can wait for that"):
+        with pytest.raises(UsageError, match="requires a person to sign in, which no trial can wait for"):
             check_model_name(name, keys=False)
 
 

@@ -158,7 +158,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "needs what is no fact": (
         *("names", lambda task: changed_step(task, "style", required_facts=("tone",))),
-        *(("style", "tone", ""), "no fact"),
+        *(("style", "tone", ""), "not a fact"),
     ),
     "writes a bare dollar": (
         *("names", lambda task: changed_step(task, "try", text="5 $ each")),
@@ -174,11 +174,11 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "has a pattern that is none": (
         *("names", lambda task: changed_fact(task, "times", patterns=("(",))),
-        *(("", "times", ""), "no regular expression"),
+        *(("", "times", ""), "not a regular expression"),
     ),
     "counts steps by a pattern that is none": (
         *("names", lambda task: changed_step(task, "try", done=Evidence(count_pattern="(", minimum_count=1))),
-        *(("try", "", ""), r"'\(' is no regular expression"),
+        *(("try", "", ""), r"'\(' is not a regular expression"),
     ),
     "counts steps by a pattern without a group": (
         *("names", lambda task: changed_step(task, "try", done=Evidence(count_pattern="done", minimum_count=1))),
@@ -190,7 +190,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "recovers a fact by the value of another": (
         *("names", lambda task: changed_fact(task, "greeting", recover=run("sed -n ${times}p style.md"))),
-        *(("", "greeting", ""), "holds a placeholder"),
+        *(("", "greeting", ""), "contains a placeholder"),
     ),
     "has two steps of one name": (
         *("names", lambda task: changed_step(task, "try", name="write")),
@@ -198,17 +198,17 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "rests a check on what is no fact": (
         *("names", lambda task: changed_check(task, "times", required_facts=("times", "tone"))),
-        *(("", "tone", "times"), "'tone', which is no fact"),
+        *(("", "tone", "times"), "'tone', which is not a fact"),
     ),
     "rests no check on a fact": (
         *("names", lambda task: changed_check(task, "times", required_facts=())),
-        *(("write", "times", ""), "no check rests on it"),
+        *(("write", "times", ""), "no check requires the fact"),
     ),
     "has a prior that can be right": (
         *("values", lambda task: changed_fact(task, "greeting", prior="Ahoi")),
-        *(("", "greeting", ""), "'Ahoi' is its value"),
+        *(("", "greeting", ""), "'Ahoi' equals its value"),
     ),
-    "writes a value into its script": (*("values", with_constant), *(("write", "times", ""), "'23' under every seed")),
+    "writes a value into its script": (*("values", with_constant), *(("write", "times", ""), "'23' for every seed")),
     "has no value of a fact": (
         *("values", lambda task: replace(task, values={"times": task.values["times"]})),
         *(("", "greeting", ""), "no value"),
@@ -220,15 +220,15 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "tells a value in other words than its pattern": (
         *("patterns", lambda task: changed_fact(task, "times", patterns=(r"Greet them (\d+) times",))),
-        *(("write", "times", ""), "match nothing in the prompt"),
+        *(("write", "times", ""), "do not read the value from the prompt"),
     ),
     "reads another value out of a file": (
         *("patterns", lambda task: replace(task, workspace=(*task.workspace, ("old.md", "Begin with `Ave`.\n")))),
-        *(("write", "greeting", ""), "'Ave' out of old.md"),
+        *(("write", "greeting", ""), "'Ave' from old.md"),
     ),
     "reads another value out of a later message": (
         *("patterns", lambda task: replace(task, later_messages=TOLD_LATER)),
-        *(("write", "times", ""), "'2' out of the message of step 3"),
+        *(("write", "times", ""), "'2' from the message of step 3"),
     ),
     "has a prompt that fills the window": (
         *("fits", lambda task: replace(task, prompt="word " * 20_000)),
@@ -240,23 +240,23 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "lays a file outside of the workspace": (
         *("files", lambda task: replace(task, workspace=(*task.workspace, ("../guests.txt", "x")))),
-        *(("", "", ""), r"'\.\./guests\.txt' cannot be laid: .* outside of /workspace"),
+        *(("", "", ""), r"'\.\./guests\.txt' cannot be written: .* outside of /workspace"),
     ),
     "lays a file below a file": (
         *("files", lambda task: replace(task, workspace=(*task.workspace, ("style.md/x", "x")))),
-        *(("", "", ""), "'style.md/x' cannot be laid"),
+        *(("", "", ""), "'style.md/x' cannot be written"),
     ),
     "recovers a fact from a file that is not there": (
         *("recovery", lambda task: changed_fact(task, "greeting", recover=read("stile.md"), source="stile.md")),
-        *(("", "greeting", ""), "source 'stile.md' is not there"),
+        *(("", "greeting", ""), "source 'stile.md' does not exist"),
     ),
     "recovers a fact by a call that shows something else": (
         *("recovery", lambda task: changed_fact(task, "greeting", recover=run("head -c 9 style.md"))),
-        *(("", "greeting", ""), "read no .* in what execute_command 'head -c 9 style.md' shows: 'exit code 0"),
+        *(("", "greeting", ""), "do not read .* from what execute_command 'head -c 9 style.md' shows: 'exit code 0"),
     ),
     "fails perfect work": (
         *("succeeds", lambda task: changed_grader(task, "len(lines) == ", "len(lines) == 1 + ")),
-        *(("write", "times", "times"), r"fails although nothing was forgotten: \d+ lines"),
+        *(("write", "times", "times"), r"fails although nothing was evicted: \d+ lines"),
     ),
     "does not end": (*("succeeds", lambda task: shown_by(task, "guests_5", "^less")), *(("guests_5", "", ""), "max_steps")),
     "reads a value that nothing showed": (*("sight", unseen), *(("write", "greeting", ""), "prior")),
@@ -274,7 +274,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "shows two steps done by one receipt": (
         *("evidence", lambda task: shown_by(task, "guests_5", "^sed")),
-        *(("guests_5", "", ""), "'guests_0' leaves"),
+        *(("guests_5", "", ""), "evidence of the step 'guests_0'"),
     ),
     "passes when nothing was done": (
         *("idle", lambda task: content_with(task, "not lines")),
@@ -290,14 +290,14 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "prints another value each time": (
         *("repeats", lambda task: doing(task, "guests_5", f"echo Greet $({NUMBER}) times")),
-        *(("guests_5", "times", ""), "its outputs differ"),
+        *(("guests_5", "times", ""), "the tool outputs differ"),
     ),
     "prints something else each time before it takes a value": (
         *(
             "repeats",
             lambda task: doing(changed_step(task, "try", required_facts=("greeting",)), "try", f"{NOISE}; sh out.sh > out.txt"),
         ),
-        *(("try", "greeting", ""), "its outputs differ"),
+        *(("try", "greeting", ""), "the tool outputs differ"),
     ),
     "leaves something else each time": (
         *("repeats", lambda task: doing(task, "guests_5", f"{NOISE} > noise")),
@@ -317,7 +317,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "shows another value each time when compacted": (
         *("law-6-bytes", lambda task: doing(task, "guests_0", f"echo Greet $({NUMBER}) times")),
-        *(("guests_0", "times", ""), "its outputs differ"),
+        *(("guests_0", "times", ""), "the tool outputs differ"),
     ),
     "is too short to be compacted": (
         *("law-2", lambda task: without_steps(task, *GUESTS, "write", "try")),
@@ -334,7 +334,7 @@ BAD: dict[str, tuple[Any, ...]] = {
                 task, "guests_0", calls=(list_directory("."),), done=Evidence(listed_paths=("guests.txt",))
             ),
         ),
-        *(("guests_0", "", ""), "the agent does list_directory"),
+        *(("guests_0", "", ""), "the agent makes the call list_directory"),
     ),
     "needs nothing after the first compaction": (*("law-4", early), *(("", "times", ""), "before the first compaction")),
     "does not notice what was forgotten": (
@@ -343,29 +343,29 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "has a fact that changes nothing": (
         *("law-5-told", with_idle_fact),
-        *(("", "colour", ""), "none of the checks that rest on it notices|changes nothing"),
+        *(("", "colour", ""), "none of the checks that require it fails|changes nothing"),
     ),
     "has a fact in a file that a command prints and that changes nothing": (
         *("law-5-told", with_idle_print),
-        *(("", "colour", ""), "none of the checks that rest on it notices|changes nothing"),
+        *(("", "colour", ""), "none of the checks that require it fails|changes nothing"),
     ),
-    "has a fact that no call takes": (*("law-5-told", around_the_prompt), *(("", "times", ""), "it changes nothing")),
+    "has a fact that no call takes": (*("law-5-told", around_the_prompt), *(("", "times", ""), "the fact changes nothing")),
     "has a check that is content with anything": (
         *("law-5-told", lambda task: content_with(task, "lines")),
-        *(("", "times", ""), "none of the checks that rest on it notices"),
+        *(("", "times", ""), "none of the checks that require it fails"),
     ),
     "gets a value behind the prompt's back": (
         *("law-5-blank", around_the_prompt),
-        *(("", "times", "times"), "passes on the prior"),
+        *(("", "times", "times"), "passes with the prior"),
     ),
-    "makes nothing with a prior": (*("law-5-blank", around_the_prompt), *(("", "greeting", ""), "appears nowhere")),
+    "makes nothing with a prior": (*("law-5-blank", around_the_prompt), *(("", "greeting", ""), "is not used either")),
     "reads a value that nobody told": (
         *("law-5-blank", lambda task: doing(task, "guests_7", "echo Greet 57 times")),
-        *(("", "times", ""), "written as '57' and not as its prior '1'"),
+        *(("", "times", ""), "written as '57' instead of its prior '1'"),
     ),
     "passes on the prior": (
         *("law-5-blank", lambda task: content_with(task, "len(lines) == 1")),
-        *(("", "times", "times"), "passes on the prior"),
+        *(("", "times", "times"), "passes with the prior"),
     ),
 }
 
@@ -396,7 +396,7 @@ def test_a_template_that_raises_is_told_with_its_seed_and_line(good):
 
 def test_a_template_that_makes_something_else_is_told():
     (finding,) = found(lambda seed: "a task", "template")
-    assert "'str', not a Task" in finding.message
+    assert "'str', expected a Task" in finding.message
 
 
 def test_a_template_that_draws_from_elsewhere_is_told(good):
@@ -447,7 +447,7 @@ def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
 def test_an_answer_that_other_hashes_change_is_told_with_its_step(tmp_path):
     told = hashing(tmp_path, {"Page {n} of": "Page {n} {hash('x')} of"}, "law-10")
     assert told
-    assert all(one.step in GUESTS and one.message.endswith("gets another answer in a process of its own") for one in told)
+    assert all(one.step in GUESTS and one.message.endswith("gets another answer in a new process") for one in told)
 
 
 def test_a_session_is_answered_alike_in_other_processes(tmp_path):
@@ -457,7 +457,7 @@ def test_a_session_is_answered_alike_in_other_processes(tmp_path):
 def test_a_model_that_works_in_one_process_only_is_told(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("}, "law-10")
-    assert finding.message.startswith("in a process of its own the model gives no answer: ")
+    assert finding.message.startswith("in a new process the model gives no answer: ")
 
 
 def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path):
@@ -467,7 +467,7 @@ def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path)
 def test_a_template_that_works_in_one_process_only_is_told(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("})
-    assert finding.message == "in a process of its own the template makes no task: ZeroDivisionError: division by zero"
+    assert finding.message == "in a new process the template makes no task: ZeroDivisionError: division by zero"
 
 
 def test_a_template_that_leaves_is_told_with_its_seed(good):
@@ -544,7 +544,7 @@ class Compacting(SessionCache):
 def test_a_policy_that_acts_in_a_large_window_is_told(good):
     words = [one.message for one in BY_NAME["law-1"].find(Compacting(good, sandbox=LOCAL), 1, "empty")]
     assert words[0].startswith("compacted ")
-    assert "another course was taken although nothing was compacted" in words
+    assert "the agent made other calls although nothing was compacted" in words
 
 
 class Moody(SessionCache):
@@ -568,7 +568,7 @@ def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
     moody.run(1)
     (finding,) = BY_NAME["repeats"].find(moody, 1, "extractive")
     assert (finding.step, finding.fact) == ("try", "greeting")
-    assert finding.message.startswith("another course is taken")
+    assert finding.message.startswith("the agent makes other calls")
 
 
 def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
@@ -581,9 +581,9 @@ def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
 @pytest.mark.parametrize(
     ("command", "about", "words"),
     [
-        (NOISE, ("guests_5", "", ""), "differ when commands are answered by a cold action cache"),
-        (f"echo Greet $({NUMBER}) times", ("guests_5", "times", ""), "differ when commands are answered by a cold action cache"),
-        ("sleep 600 > /dev/null 2>&1 &", ("", "", ""), "commands had to be run again although the action cache was warm"),
+        (NOISE, ("guests_5", "", ""), "differ when a cold action cache answers commands"),
+        (f"echo Greet $({NUMBER}) times", ("guests_5", "times", ""), "differ when a cold action cache answers commands"),
+        ("sleep 600 > /dev/null 2>&1 &", ("", "", ""), "commands were executed again although the action cache was warm"),
     ],
 )
 def test_a_session_that_cannot_come_from_the_action_cache_is_told(good, command, about, words):

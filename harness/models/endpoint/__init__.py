@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible endpoint on loopback, with faults to order: what a provider does, on this machine."""
+"""An HTTP server for scripted models with an OpenAI-compatible API."""

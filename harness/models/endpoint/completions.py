@@ -1,4 +1,7 @@
-"""What somebody posted, as a request of ours: every field is looked at before it is believed, and refused with its place."""
+"""Requests and answers of the OpenAI chat completions API: parsing of requests, encoding of answers and errors.
+
+All fields of a request are checked, and errors name the field.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,21 +14,21 @@ from harness.protocols import Reply, Request
 
 
 class CompletionRequest(NamedTuple):
-    """A completion that somebody asks for."""
+    """A parsed completion request."""
 
     model: str
     request: Request
     stream: bool
-    """Whether the answer shall come in pieces."""
+    """Whether the client asks for a streamed answer."""
     include_usage: bool
-    """Whether a streamed answer shall end with its usage."""
+    """Whether a streamed answer ends with its usage."""
 
 
 def parse_completion_request(body: bytes) -> CompletionRequest:
-    """The request of a body.
+    """Parse the body of a completion request.
 
     Raises:
-        UsageError: it is none; names the field, what stood there and what is allowed.
+        UsageError: the body is not a valid request; the message names the field, its value and the allowed values.
     """
     try:
         return _parse_body(json.loads(body))
@@ -87,18 +90,18 @@ def _parse_output_limit(given: Mapping[str, Any]) -> int | None:
 
 
 CREATED = 0
-"""The time that every answer bears: equal requests get equal bytes."""
+"""Time stamp of every answer; constant, so that equal requests get identical bytes."""
 
 
 def choose_finish_reason(reply: Reply) -> str:
-    """Why an answer ended."""
+    """Return the finish reason of a reply."""
     if reply.cut_short:
         return "length"
     return "tool_calls" if reply.message.calls else "stop"
 
 
 def encode_completion(model: str, reply: Reply) -> JsonObject:
-    """The body of an answer that comes at once."""
+    """Return the body of an answer that is not streamed."""
     calls = [encode_call(call) for call in reply.message.calls]
     message: JsonObject = {"role": "assistant", "content": reply.message.text or None} | ({"tool_calls": calls} if calls else {})
     if reply.message.reasoning:
@@ -111,12 +114,12 @@ def encode_completion(model: str, reply: Reply) -> JsonObject:
 
 
 def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[JsonObject]:
-    """The chunks of a streamed answer; reasoning and text come line by line, the arguments of a call in two halves.
+    """Yield the chunks of a streamed answer: reasoning and text line by line, the arguments of each call in two halves.
 
     Args:
-        model: as it was asked for.
-        reply: the answer.
-        include_usage: whether the last chunk tells the usage.
+        model: Name of the model as in the request.
+        reply: Reply to encode.
+        include_usage: Whether the last chunk holds the usage.
     """
     yield _encode_chunk(model, {"role": "assistant", "content": ""})
     for line in reply.message.reasoning.splitlines(keepends=True):
@@ -132,13 +135,13 @@ def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[
 
 
 def encode_error(status: int, message: str) -> JsonObject:
-    """The body of a refusal."""
+    """Return the body of an error response."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": message, "type": kind, "code": status}}
 
 
 def encode_model_list(names: tuple[str, ...]) -> JsonObject:
-    """The body of `/v1/models`."""
+    """Return the body of the model list at `/v1/models`."""
     return {
         "object": "list",
         "data": [{"id": name, "object": "model", "created": CREATED, "owned_by": "harness"} for name in names],

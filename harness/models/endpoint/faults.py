@@ -1,8 +1,8 @@
-"""What can be made to go wrong at the endpoint, and at which request.
+"""Faults that the server of scripted models injects, and the requests that they affect.
 
-A fault is written `KIND[:VALUE]@FIRST[-LAST]`, with requests counted from 1, retries among them: `429:7@3` answers the third
-request with a rate limit that asks for seven seconds, `500@2-4` three requests in a row with a fault, `stall@5-` every
-request from the fifth on with silence.
+A fault is written `KIND[:VALUE]@FIRST[-LAST]`, with requests counted from 1 and retries included: `429:7@3` answers the third
+request with a rate limit that asks for a wait of seven seconds, `500@2-4` answers the second to fourth request with a server
+error, and `stall@5-` leaves every request from the fifth on without an answer.
 """
 
 import re
@@ -14,9 +14,16 @@ from typing import Literal, get_args
 from harness.errors import UnknownName, UsageError
 
 FaultKind = Literal["429", "500", "529", "reset", "stall", "malformed", "unknown-tool", "overflow"]
-"""`429` asks to slow down (value: seconds of `Retry-After`), `500` and `529` are faults of the provider, `reset` breaks the
-connection in the middle of an answer, `stall` falls silent there, `malformed` breaks the JSON of the arguments of every call,
-`unknown-tool` names a tool that there is not, `overflow` says that the prompt is too long (value: in whose words)."""
+"""Kinds of faults.
+
+- `429`: rate limit; the value is the number of seconds in `Retry-After`.
+- `500` and `529`: errors of the provider.
+- `reset`: the connection breaks in the middle of an answer.
+- `stall`: the server stops sending in the middle of an answer.
+- `malformed`: the JSON arguments of every call are cut off.
+- `unknown-tool`: every call names a tool that does not exist.
+- `overflow`: the prompt is refused as too long; the value names the provider whose wording is used.
+"""
 
 OVERFLOW_MESSAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -29,7 +36,7 @@ OVERFLOW_MESSAGES: Mapping[str, str] = MappingProxyType(
         "llama.cpp": "request ({prompt} tokens) exceeds the available context size ({window} tokens), try increasing it",
     }
 )
-"""The words in which a prompt beyond the window is refused, all with status 400, by whose they are."""
+"""Error message of each provider for a prompt longer than the window; all have status 400."""
 
 REFUSAL_MESSAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -38,49 +45,51 @@ REFUSAL_MESSAGES: Mapping[str, str] = MappingProxyType(
         "529": "Overloaded",
     }
 )
-"""Message of each fault that is a refusal, by its kind, which is also its status."""
+"""Error message of each fault that is an HTTP error, by status."""
 
 UNKNOWN_TOOL_NAME = "consult_oracle"
-"""The tool that `unknown-tool` calls."""
+"""Name of the tool in the calls of the fault `unknown-tool`."""
 
 _FAULT_PATTERN = re.compile(r"(?P<kind>[a-z0-9-]+)(?::(?P<value>[a-z0-9.]+))?@(?P<first>\d{1,9})(?P<range>-(?P<last>\d{1,9})?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One kind of fault at a run of requests."""
+    """A fault that affects consecutive requests."""
 
     kind: FaultKind
     first: int = 1
-    """Number of the first request that meets it."""
+    """Number of the first affected request, from 1."""
     last: int | None = None
-    """Number of the last one; None = it never ends."""
+    """Number of the last affected request; None affects all requests from `first` on."""
     value: str = ""
-    """See `Kind`."""
+    """Value of the fault; its meaning depends on the kind (see `FaultKind`)."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not be injected."""
+        """Check kind, range and value."""
         if self.kind not in get_args(FaultKind):
             raise UnknownName("fault", self.kind, get_args(FaultKind))
         if self.first < 1 or (self.last is not None and self.last < self.first):
-            raise UsageError(f"fault {self.kind!r}: requests count from 1 up (got {self.first} to {self.last})")
+            raise UsageError(
+                f"fault {self.kind!r}: FIRST must be at least 1 and LAST at least FIRST (got {self.first} to {self.last})"
+            )
         if self.kind == "429" and not re.fullmatch(r"(\d{1,6}(\.\d{1,3})?)?", self.value):
-            raise UsageError(f"fault '429': the value is a number of seconds (got {self.value!r})")
+            raise UsageError(f"fault '429': the value must be a number of seconds (got {self.value!r})")
         if self.kind == "overflow" and self.value and self.value not in OVERFLOW_MESSAGES:
             raise UnknownName("wording of an overflow", self.value, OVERFLOW_MESSAGES)
         if self.kind not in {"429", "overflow"} and self.value:
             raise UsageError(f"fault {self.kind!r} takes no value (got {self.value!r})")
 
     def applies_to(self, request: int) -> bool:
-        """Whether the request of this number meets it."""
+        """Return whether the fault affects the request of this number."""
         return self.first <= request and (self.last is None or request <= self.last)
 
 
 def parse_fault(text: str) -> Fault:
-    """The fault that a text describes, as in the module's own.
+    """Return the fault that a text such as `429:7@3` describes.
 
     Raises:
-        UsageError: it describes none; says how to write one.
+        UsageError: the text describes no fault; the message shows the format.
     """
     match = _FAULT_PATTERN.fullmatch(text)
     if match is None:
@@ -91,10 +100,10 @@ def parse_fault(text: str) -> Fault:
 
 
 def find_fault(faults: Sequence[Fault], request: int) -> Fault | None:
-    """The first of some faults that a request meets."""
+    """Return the first fault that affects a request; None when no fault does."""
     return next((fault for fault in faults if fault.applies_to(request)), None)
 
 
 def render_overflow_message(wording: str, prompt_tokens: int, window_tokens: int) -> str:
-    """What a refused prompt is told."""
+    """Return the error message for a prompt longer than the window."""
     return OVERFLOW_MESSAGES[wording].format(prompt=prompt_tokens, window=window_tokens)

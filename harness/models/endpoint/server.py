@@ -1,7 +1,6 @@
-"""The endpoint itself: chat completions at once or streamed, the list of models, and whatever fault was ordered.
+"""HTTP server for scripted models: chat completions, streamed or not, the list of models, and injected faults.
 
-It listens on loopback alone, answers each request in a thread of its own, and keeps nothing but the number of requests so
-far. What comes in is hostile: it is answered with 4xx and a reason, whatever it is.
+The server listens on loopback only and answers each request in its own thread. Invalid requests get a 4xx status and a reason.
 """
 
 import hmac
@@ -31,27 +30,27 @@ from harness.task import Task
 
 LOOPBACK = "127.0.0.1"
 MAX_BODY_BYTES = 64 * 2**20
-"""A longer request is refused unread."""
+"""Maximum length of a request body in bytes; longer requests are refused without reading the body."""
 READ_TIMEOUT_SECONDS = 30.0
-"""A client that takes longer to send its request is given up."""
+"""Maximum time that a client has to send a request, in seconds."""
 POLL_SECONDS = 0.05
 COMPLETIONS_PATH, MODELS_PATH = "/v1/chat/completions", "/v1/models"
 
 FindModel = Callable[[str], Model]
-"""The model of a name; raises UnknownName or UsageError where there is none."""
+"""Function from a name to a model; raises UnknownName or UsageError when there is none."""
 
 
 class AnsweredRequest(NamedTuple):
-    """One completion that was asked for, as it was answered."""
+    """A completion request and its outcome."""
 
     number: int
-    """Counts from 1, retries among them."""
+    """Number of the request from 1; retries are counted."""
     status: int
     fault: Fault | None
 
 
 class _Refusal(Exception):
-    """An answer with another status than 200."""
+    """A response with an error status."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -59,26 +58,26 @@ class _Refusal(Exception):
 
 
 class ModelEndpoint(ThreadingHTTPServer):
-    """Models behind a socket. Made by `serve_endpoint`, which also ends it."""
+    """Server for models; `serve_endpoint` creates and closes the server."""
 
     daemon_threads = True
 
     def __init__(self, find: FindModel, names: Sequence[str], faults: Sequence[Fault], *, key: str | None, port: int) -> None:
-        """Bind the port; nothing is answered before `serve_forever`."""
+        """Bind the port; requests are answered once `serve_forever` runs."""
         super().__init__((LOOPBACK, port), _Handler)
         self.find, self.names, self.faults, self.key = find, tuple(names), tuple(faults), key
         self.served: list[AnsweredRequest] = []
-        """What was asked so far, in the order of the answers."""
+        """Completion requests so far, in the order of their answers."""
         self.stop_event = threading.Event()
         self.request_numbers = count(1)
 
     @property
     def address(self) -> str:
-        """Up to the version, as a client wants it: `http://127.0.0.1:PORT/v1`."""
+        """Address for clients: `http://127.0.0.1:PORT/v1`."""
         return f"http://{LOOPBACK}:{self.server_address[1]}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no error of ours; anything else is shown as usual."""
+        """Ignore connections that clients closed; print other errors as usual."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -87,22 +86,22 @@ class ModelEndpoint(ThreadingHTTPServer):
 def serve_endpoint(
     find: FindModel, *, names: Iterable[str] = (), faults: Iterable[Fault] = (), key: str | None = None, port: int = 0
 ) -> Iterator[ModelEndpoint]:
-    """Answer for some models while the context is open.
+    """Answer requests for models while the context is open.
 
     Args:
-        find: finds the model that a request names.
-        names: those that are listed.
-        faults: what goes wrong, and when; the first that a request meets is the one.
-        key: only requests that bear it are answered; None = all are.
-        port: 0 = one that the system chooses.
+        find: Function that returns the model of a name.
+        names: Names in the list of models.
+        faults: Faults to inject; the first fault that affects a request is used.
+        key: Key that requests must have; None accepts all requests.
+        port: Port number; 0 chooses a free port.
 
     Raises:
-        UsageError: the port cannot be had.
+        UsageError: the port cannot be used.
     """
     try:
         endpoint = ModelEndpoint(find, tuple(names), tuple(faults), key=key, port=port)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"port {port} cannot be had: {error}; name another, or 0 for a free one") from None
+        raise UsageError(f"port {port} cannot be used: {error}; choose another port, or 0 for a free one") from None
     thread = threading.Thread(target=endpoint.serve_forever, args=(POLL_SECONDS,), name="harness-endpoint", daemon=True)
     thread.start()
     try:
@@ -115,7 +114,7 @@ def serve_endpoint(
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection: one request, one answer."""
+    """Handler of one connection with one request."""
 
     server: ModelEndpoint
     protocol_version = "HTTP/1.1"
@@ -123,20 +122,20 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = READ_TIMEOUT_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class names it so)
-        """Keep quiet: `served` tells."""
+        """Log nothing; `ModelEndpoint.served` lists the requests."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class refuses by itself, such as a method that there is not, as a refusal of ours."""
+        """Send an error that the base class detects, such as an unknown HTTP method, as a JSON body."""
         self.close_connection = True
         status = code if code < 500 else 405
         self._send(status, completions.encode_error(status, message or explain or "this is no request"))
 
     def do_GET(self) -> None:
-        """List the models."""
+        """Answer with the list of models."""
         self._answer(MODELS_PATH, lambda: self._send(200, completions.encode_model_list(self.server.names)))
 
     def do_POST(self) -> None:
-        """Answer a completion."""
+        """Answer a completion request."""
         self._answer(COMPLETIONS_PATH, self._complete)
 
     def _answer(self, path: str, answer: Callable[[], None]) -> None:
@@ -222,12 +221,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _break_off(self, how: str) -> None:
-        """Fall silent until the client goes, or tear the connection down under it."""
+        """Send nothing more until the client disconnects, or reset the connection."""
         if how == "stall":
             while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
             return
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+        self.connection.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )  # closing then resets the connection
         self.connection.close()
 
     def _send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
@@ -247,7 +248,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _refuse(fault: Fault, model: Model) -> None:
-    """Refuse the request if that is what the fault does."""
+    """Raise the error response of a fault, if the fault is an error response."""
     if fault.kind in REFUSAL_MESSAGES:
         headers = {"Retry_After": fault.value} if fault.value else {}
         raise _Refusal(int(fault.kind), REFUSAL_MESSAGES[fault.kind], **headers)
@@ -257,7 +258,7 @@ def _refuse(fault: Fault, model: Model) -> None:
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
-    """The reply with every call spoilt, if that is what the fault does."""
+    """Return the reply with damaged calls if the fault damages calls."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
     parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)
@@ -271,37 +272,38 @@ def _spoil_call(call: ToolCall, kind: str) -> ToolCall:
 
 
 MAX_OPEN_MODELS = 64
-"""Models that are kept; more are made again when they are asked for."""
+"""Maximum number of models that are kept; other models are created again on request."""
 
 
 def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """The names that are worth listing: an agent for each task, and the summarizers."""
+    """Return the names for the list of models: one agent for each task, and the summarizers."""
     agents = tuple(f"scripted/{task.name}:{DEFAULT_PROFILE}" for task in tasks)
     summarizers = ("extractive", "lossy-0.3", "empty", *(["oracle"] if len(tasks) == 1 else []))
     return agents + tuple(f"scripted/{name}" for name in summarizers)
 
 
 def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: int | None = None) -> FindModel:
-    """Finds the scripted agent of any of the tasks, with any profile, and the scripted summarizers.
+    """Return a function that finds the scripted agents of some tasks, with any profile, and the scripted summarizers.
 
     Args:
-        tasks: whose scripts are followed, at least one; the oracle knows the facts of one task and needs to know which.
-        seed: of the models' own draws.
-        window_tokens: of every agent; None = their default. A summarizer's is at least as large.
+        tasks: Tasks whose scripts the agents follow, at least one. The summarizer `scripted/oracle` requires exactly one task,
+            whose facts it keeps.
+        seed: Seed of the models' own random draws.
+        window_tokens: Context window of every agent in tokens; None uses the default. A summarizer's window is at least as large.
 
     Raises:
-        UsageError: no task.
+        UsageError: there is no task.
     """
     by_name = {task.name: task for task in tasks}
     if not by_name:
-        raise UsageError("there is no scripted model without a task; name one")
+        raise UsageError("a scripted model needs a task; specify at least one")
 
     @lru_cache(maxsize=MAX_OPEN_MODELS)
     def find(name: str) -> Model:
         variant, _ = split_scripted_name(name)
         if is_scripted(name) and is_summarizer_variant(variant):
             if variant == "oracle" and len(by_name) > 1:
-                raise UsageError("model 'scripted/oracle' knows the facts of one task; serve that task alone")
+                raise UsageError("model 'scripted/oracle' keeps the facts of one task; serve a single task")
             agent = open_model("scripted", task=tasks[0], seed=seed, window_tokens=window_tokens)
             return open_summarizer(name, agent=agent, task=tasks[0], seed=seed, window_tokens=None)
         if not is_scripted(name) or variant not in by_name:

@@ -1,7 +1,7 @@
-"""The local models by name, with the packages that carry their weights and the digest that those must have.
+"""Catalogue of local models: the packages that carry their weights, and the digests of the weights.
 
-Values only, so that prices and windows can be looked up without anything being installed. The digests of the two larger
-ones are those under which the publisher's own GGUF files are known; the packages that carry them are third-party.
+The catalogue holds values only, so prices and windows can be looked up without installed packages. The digests of the two larger
+models are those of the GGUF files that the publisher released; the packages that carry the files are third-party.
 """
 
 from collections.abc import Mapping
@@ -14,30 +14,31 @@ PREFIX = "local/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalWeights:
-    """A model as one GGUF file, cut into the data files of some packages."""
+    """A model in one GGUF file, which several packages carry in parts."""
 
     name: str
-    """As it stands in a plan, e.g. `local/smollm2-135m`."""
+    """Name of the model in a plan, e.g. `local/smollm2-135m`."""
     packages: tuple[str, ...]
-    """Name and version of each, in the order in which their data files are joined."""
+    """Name and version of each package, in the order in which their data files are joined."""
     member_suffix: str = ".bin"
-    """The end of the path of a package's one data file."""
+    """File name ending of the one data file in each package."""
     size_bytes: int
+    """Size of the joined file in bytes."""
     sha256: str
-    """Of the joined file (hex)."""
+    """SHA-256 digest of the joined file (hex)."""
     window_tokens: int
-    """With which it is served: at most what it was trained for, less where memory counts."""
+    """Context window of the server in tokens: the window that the model was trained for, or less to save memory."""
     origin: str
-    """What the weights are."""
+    """Published name and quantization of the weights."""
 
     @property
     def alias(self) -> str:
-        """The name without its prefix, by which server and files go."""
+        """Name without its prefix, as used for the server and for files."""
         return self.name.removeprefix(PREFIX)
 
     @property
     def file_name(self) -> str:
-        """Name of the joined file; another digest is another file."""
+        """Name of the joined file; includes the beginning of its digest."""
         return f"{self.alias}-{self.sha256[:12]}.gguf"
 
 
@@ -70,16 +71,16 @@ _WEIGHTS = (
 )
 
 CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _WEIGHTS}
-"""By name, the smallest first."""
+"""All local models by name, the smallest first."""
 
 
 def is_local(name: str) -> bool:
-    """Whether a name is that of a local model, rightly spelled or not."""
+    """Return whether a name has the prefix of local models; the model need not exist."""
     return name.startswith(PREFIX)
 
 
 def look_up_weights(name: str) -> LocalWeights:
-    """The entry of a name.
+    """Return the catalogue entry of a local model.
 
     Raises:
         UnknownName: there is no such local model.

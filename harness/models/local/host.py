@@ -1,8 +1,8 @@
-"""The program of a process that serves one local model until its standard input ends.
+"""Program of the process that serves one local model until its standard input is closed.
 
-It runs apart from everything else, so that a fault of the native code costs no session, and it imports nothing of the
-harness. The first line of its input is the configuration, the first line of its output the address. It ends when its parent
-closes the pipe or dies, for then the kernel closes it.
+A separate process protects sessions from faults of the native code. The program imports nothing of this package. The first line
+of standard input is the configuration; the first line of standard output is the address of the server. The kernel closes the pipe
+when the parent process ends, which ends this process too.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Serve."""
+    """Serve the configured model until standard input is closed."""
     import xllamacpp  # noqa: PLC0415  (optional, and only this process has it)
 
     configuration = json.loads(sys.stdin.readline())
@@ -24,7 +24,7 @@ def main() -> None:
     params.n_ctx = configuration["window_tokens"]
     params.use_jinja = True
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = configuration["threads"]
-    # one request at a time and nothing kept of the former one: otherwise the same prompt may get another answer
+    # One request at a time, and no cached prompt: otherwise equal prompts may get different answers.
     params.n_parallel = 1
     params.cache_prompt = False
     params.cache_idle_slots = False
@@ -37,7 +37,7 @@ def main() -> None:
     server = xllamacpp.Server(params)
     print(json.dumps({"address": server.listening_address}), flush=True)  # noqa: T201  (this is what the parent waits for)
     sys.stdin.read()
-    os._exit(0)  # the native threads have nothing to save
+    os._exit(0)  # the native threads have no state to save
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A local model as any other: greedy, free, and with the token counts of its own tokenizer."""
+"""A local model behind the same interface as other models: greedy sampling, no cost, exact token counts."""
 
 import json
 import urllib.request
@@ -19,67 +19,73 @@ from harness.protocols import Reply, Request, ignore
 from harness.tokens import Measured, Window
 
 TIMEOUT_SECONDS = 600.0
-"""A server answers one request at a time; those before it may be long."""
+"""Maximum time of a token count in seconds; a server answers one request at a time, so earlier requests may cause a wait."""
 
 
 def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
     headers = {"Authorization": f"Bearer {endpoint.key}", "Content-Type": "application/json"}
     request = urllib.request.Request(endpoint.address + path, json.dumps(body).encode(), headers)  # noqa: S310  (our own server)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback never goes by a proxy
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
     with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
         return json.load(answer)
 
 
 TEMPERATURE = 0.0
-"""Greedy: the most likely token each time, so that the same request gets the same answer on the same machine."""
+"""Sampling temperature 0: the most likely token is chosen each time, so equal requests get equal answers on the same machine."""
 
 MAX_SUMMARIZER_INPUT_TOKENS = 4_000
-"""A local model that summarizes is told no more: beyond it models so small lose the thread, and reading takes minutes."""
+"""Maximum input of a local model as a summarizer, in tokens. Longer texts confuse models of this size and take minutes to read.
+"""
 
 LOCAL_STALL_SECONDS = 3_600.0
-"""A request waits until those before it are answered or left; a server answers one at a time. Who gives a call up leaves it at
-the first token of the answer, so what comes next waits while the server reads that prompt."""
+"""Silence in seconds after which a call counts as stalled.
+
+A server answers one request at a time, and a cancelled request ends only at the first token of its answer, so a request may wait
+long.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
     """A model of `harness.models.local.catalogue`, served on this machine. Thread-safe.
 
-    `Reply.seconds` holds the wait for other requests to the same server too.
+    `Reply.seconds` includes the wait for other requests to the same server.
     """
 
     name: str
     endpoint: Endpoint | None
-    """None = nobody serves it: good for its window, not for an answer."""
+    """Address of the server; None means that no server runs, so the model reports its window but answers nothing."""
     window_tokens: int | None = None
-    """None = all that it is served with."""
+    """Context window in tokens; None uses the window of the server."""
     stop: tuple[str, ...] = ()
-    """As of `LitellmModel`."""
+    """Texts at which an answer ends; the answer does not include them."""
     on_wait: Callable[[Waiting], None] = ignore
-    """As of `LitellmModel`; tried again once and at once, since nothing on this machine gets better by waiting."""
+    """Function that is called before the one retry of a failed call, which follows at once."""
 
     def __post_init__(self) -> None:
-        """Refuse a window that the server has not got."""
+        """Check that the window is not larger than the window of the server."""
         served = look_up_weights(self.name).window_tokens
         if self.window_tokens is not None and self.window_tokens > served:
             raise UsageError(f"window_tokens={self.window_tokens} is larger than the window of {served} of {self.name!r}")
 
     @property
     def window(self) -> Window:
-        """Its context window."""
+        """Context window of the model."""
         return self._build_client("").window
 
     @property
     def max_input_tokens(self) -> int:
-        """See `harness.protocols.LimitedInputModel`; as an agent it is sent all that its window holds."""
+        """Maximum input as a summarizer in tokens; as an agent, the model receives everything that its window holds."""
         return MAX_SUMMARIZER_INPUT_TOKENS
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer; where there are tools, by one call or a text, see `harness.models.local.schema_calls`.
+        """Answer a request; if the request has tools, the answer is one call or one text.
+
+        The schema of such answers is described in `harness.models.local.schema_calls`.
 
         Raises:
             ContextOverflow: the prompt is longer than the window of the server.
-            UsageError: nobody serves it.
+            UsageError: no server runs for the model.
             ModelError: the server failed.
         """
         sent = replace(request, messages=render_messages(request.messages, request.tools), tools=())
@@ -91,23 +97,25 @@ class LocalModel:
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """Return what the server counts as the prompt of these messages: its chat template filled, then cut into tokens.
+        """Return the number of tokens of the messages after the server's chat template was applied.
 
         Raises:
-            UsageError: nobody serves it.
-            ProviderFailed: its server does not answer as it should.
+            UsageError: no server runs for the model.
+            ProviderFailed: the server did not return a count.
         """
         endpoint, body = self._require_endpoint(), {"messages": encode_messages(render_messages(messages, ()))}
         try:
             prompt = _post(endpoint, "/apply-template", body)["prompt"]
             tokens = _post(endpoint, "/tokenize", {"content": prompt, "parse_special": True, "add_special": True})["tokens"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ProviderFailed(self.name, None, f"its server counted no tokens: {type(error).__name__}") from None
+            raise ProviderFailed(self.name, None, f"its server returned no token count: {type(error).__name__}") from None
         return Measured(len(tokens))
 
     def _require_endpoint(self) -> Endpoint:
         if self.endpoint is None:
-            raise UsageError(f"model {self.name!r} is not served here; open it inside of harness.models.local.server.serving")
+            raise UsageError(
+                f"model {self.name!r} has no running server; open the model inside `harness.models.local.server.serve_models`"
+            )
         return self.endpoint
 
     def _build_client(self, key: str) -> LitellmModel:
@@ -120,13 +128,13 @@ class LocalModel:
             temperature=TEMPERATURE,
             stop=self.stop,
             timeout_seconds=LOCAL_STALL_SECONDS,
-            retry=Retry(retries=1, first_seconds=0.0, jitter_seconds=0.0),  # a kept connection may have been closed meanwhile
+            retry=Retry(retries=1, first_seconds=0.0, jitter_seconds=0.0),  # the server may have closed a kept connection
             on_wait=self.on_wait,
         )
 
 
 def describe_local_model(name: str) -> dict[str, object]:
-    """What stands in a trial's record of a local model: which weights, and how its answers are drawn from them."""
+    """Return the description of a local model for the record of a trial: its weights and sampling settings."""
     weights = look_up_weights(name)
     return {
         "name": name,

@@ -1,9 +1,9 @@
-"""Tool calls of a local model: every answer is one JSON object of a schema made from the tools, which its server enforces.
+"""Tool calls of local models: each answer is one JSON object of a schema built from the tools, which the server enforces.
 
-The templates in these models' files let them call nothing: they describe the tools and then read no answer of such a model as a
-call. So the tools, the calls and their results are laid out here, in the form that Qwen2.5 was trained on, and the sampling is
-bound to the schema: the model can call a tool that is there, with the arguments that it has, and nothing else. One more call
-stands for a text and ends the turn; were that a field of its own, a small model would take to it at once. A step has one call.
+The chat templates of these models cannot read calls from answers. This module therefore writes tools, calls and results as text
+in the format that Qwen2.5 was trained on. The schema limits sampling to calls of existing tools with their declared arguments,
+one call for each step. An additional tool stands for a text answer and ends the turn; with a separate field for text, small
+models would use that field at once.
 """
 
 import json
@@ -19,7 +19,7 @@ from harness.models.text_calls import AnswerFilter, render_calls, render_results
 from harness.protocols import ToolSpec
 
 REPLY_TOOL_NAME, REPLY_ARGUMENT = "reply_to_user", "text"
-"""The call that stands for a text, and its argument. No tool has its name."""
+"""Name and argument of the tool that stands for a text answer; no other tool has this name."""
 RESULT_TAG = "tool_response"
 RESULT_OPEN, RESULT_CLOSE = f"<{RESULT_TAG}>", f"</{RESULT_TAG}>"
 INSTRUCTIONS = """\
@@ -46,7 +46,7 @@ _TAG = re.compile(r"<(?=/?(?:tool_response|tools)>)")
 
 
 def build_answer_schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """The JSON schema of an answer: the call of one of the tools, or that which stands for a text."""
+    """Return the JSON schema of an answer: a call of one of the tools, or of the tool that stands for a text answer."""
     forms = [(tool.name, _close_schema(json.loads(tool.parameters_json))) for tool in (*tools, REPLY_TOOL)]
     return {"anyOf": [_build_object_schema(name={"const": name}, arguments=arguments) for name, arguments in forms]}
 
@@ -56,12 +56,12 @@ def _build_object_schema(**properties: object) -> dict[str, Any]:
 
 
 def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same schema, of an object that has no other fields unless it says so."""
+    """Return the schema of an object without additional properties, unless the schema allows them."""
     return {"additionalProperties": False, **schema}
 
 
 def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
-    """A conversation as text that every template can take: tools in the system prompt, calls as they are written, results."""
+    """Return a conversation as text for any chat template: tools in the system prompt, calls and results as text."""
     rendered_messages = [_render_message(message) for message in messages]
     if not tools:
         return tuple(rendered_messages)
@@ -72,7 +72,7 @@ def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> t
 
 
 def describe_tools(tools: Iterable[ToolSpec]) -> str:
-    """The section of the system prompt that tells of the tools and how to call them."""
+    """Return the section of the system prompt that describes the tools and the form of a call."""
     return INSTRUCTIONS.format(
         tools="\n".join(json.dumps(tool) for tool in encode_tools((*tools, REPLY_TOOL))),
         call=json.dumps(CALL_EXAMPLE),
@@ -87,7 +87,7 @@ def _render_message(message: Message) -> Message:
         return render_results(message, RESULT_TAG, lambda output: _TAG.sub("&lt;", output))
     if message.calls:
         return render_calls(message, _render_call)
-    return message  # also a text of the assistant, a summary say: as a call it would lead the model to end its turn likewise
+    return message  # a text of the assistant stays text: as a call it would lead the model to end its turn in the same way
 
 
 def _render_call(call: ToolCall) -> str:
@@ -95,7 +95,7 @@ def _render_call(call: ToolCall) -> str:
 
 
 def parse_reply(message: Message, conversation: Iterable[Message]) -> Message:
-    """An answer taken apart: a call, or its text. Of one that was cut short, as much as there is."""
+    """Return an answer as a call or a text; an incomplete answer gives as much as can be read."""
     given = parse_partial_object(message.text)
     name, reasoning = given.get("name"), tuple(part for part in message.parts if isinstance(part, Reasoning))
     if name == REPLY_TOOL_NAME or not isinstance(name, str):
@@ -110,7 +110,7 @@ def _extract_text(given: Mapping[str, Any]) -> str:
 
 
 def _extract_arguments(raw: str) -> str:
-    """The arguments of a call; of one that was cut short, as much as was written, which is no JSON."""
+    """Return the arguments of a call; an incomplete call gives the text so far, which is not valid JSON."""
     try:
         return json.dumps(json.loads(raw)["arguments"])
     except (ValueError, KeyError):
@@ -118,7 +118,7 @@ def _extract_arguments(raw: str) -> str:
 
 
 def parse_partial_object(raw: str) -> dict[str, Any]:
-    """As much of a JSON object as is there yet."""
+    """Return the readable part of an incomplete JSON object."""
     try:
         value = from_json(raw, allow_partial="trailing-strings")
     except ValueError:
@@ -127,14 +127,14 @@ def parse_partial_object(raw: str) -> dict[str, Any]:
 
 
 class CallFilter(AnswerFilter):
-    """Hears an answer as it is written, and passes on reasoning and text in it; of a call only that something came."""
+    """Forwards the reasoning and the text of an answer while the answer is being written; a call is forwarded as empty pieces."""
 
     def reset(self) -> None:
-        """Begin with an empty answer."""
+        """Start with an empty answer."""
         self._raw, self._sent_characters = "", 0
 
     def take(self, text: str) -> str:
-        """Return the text that the answer holds by now and that was not passed on yet."""
+        """Return the text of the answer that was not forwarded before."""
         self._raw += text
         readable = _extract_text(parse_partial_object(self._raw))
         news = readable[self._sent_characters :]

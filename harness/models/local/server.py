@@ -1,7 +1,7 @@
-"""Servers of local models: started once by whoever runs sessions, shared by all its workers, gone when it goes.
+"""Servers of local models: started once for each run and shared by all its workers.
 
-Each speaks OpenAI's format on a loopback port that the system chooses, behind a key drawn for this one run, so that neither
-a page in a browser nor another user of the machine can ask it.
+Each server has an OpenAI-compatible API on a free loopback port. A random key protects the server from web pages in a browser and
+from other users of the machine.
 """
 
 import json
@@ -24,7 +24,7 @@ from harness.models.local.weights import check, verify
 from harness.protocols import ignore
 
 START_TIMEOUT_SECONDS = 300.0
-"""Time that a server has to load its weights; it takes a second or two on an idle machine."""
+"""Maximum time for loading the weights in seconds; on an idle machine, loading takes one or two seconds."""
 STOP_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.2
 MAX_THREADS = 8
@@ -32,28 +32,28 @@ MAX_THREADS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a local model answers."""
+    """Address and key of a running local model."""
 
     address: str
-    """Up to the port, e.g. `http://127.0.0.1:40123`."""
+    """Address without a path, e.g. `http://127.0.0.1:40123`."""
     key: str = field(repr=False)
-    """Good for this server only."""
+    """Key of this server."""
 
 
 Endpoints = Mapping[str, Endpoint]
-"""By the name of the model."""
+"""Addresses of running local models, by the name of the model."""
 
 
 @contextmanager
 def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> Iterator[Endpoints]:
-    """Serve the local ones among some models while the context is open; the others are left alone.
+    """Serve the local models among some models while the context is open; other models are ignored.
 
     Args:
-        names: of the models.
-        on_poll: is called again and again while a server loads its weights; what it raises ends that.
+        names: Names of models.
+        on_poll: Function that is called repeatedly while a server loads its weights; an error that it raises ends the start.
 
     Raises:
-        UsageError: the package or the weights of one are not here; nothing was started.
+        UsageError: the package or the weights of a model are missing; no server was started.
         ProviderFailed: a server did not start.
     """
     local_weights = [look_up_weights(name) for name in sorted(set(names)) if is_local(name)]
@@ -68,7 +68,7 @@ def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> 
     """Serve one model while the context is open; `on_poll` as in `serve_models`.
 
     Raises:
-        UsageError: the package or the weights are not here, or not the pinned ones.
+        UsageError: the package or the weights are missing, or the digest of the weights is wrong.
         ProviderFailed: the server did not start.
     """
     path, key = verify(weights), f"sk-{secrets.token_hex(16)}"
@@ -87,13 +87,13 @@ def _start(errors: IO[bytes]) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive"},  # waiting threads that spin starve everything else
-        start_new_session=True,  # Ctrl-C is for the runner, which still needs the server to end what is running
+        env={**os.environ, "OMP_WAIT_POLICY": "passive"},  # waiting threads would otherwise use all cores
+        start_new_session=True,  # Ctrl-C must not reach the server, which running sessions still need
     )
 
 
 def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str) -> None:
-    """Tell a new process what to serve."""
+    """Send the configuration to a new process."""
     configuration = {
         "path": str(path),
         "alias": weights.alias,
@@ -102,7 +102,7 @@ def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights,
         "threads": min(MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
     }
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it ended already, which shows below
+    with suppress(BrokenPipeError):  # the process ended already; reported when waiting for the address
         process.stdin.write(json.dumps(configuration).encode() + b"\n")
         process.stdin.flush()
 
@@ -110,10 +110,10 @@ def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights,
 def _wait_for_address(
     process: subprocess.Popen[bytes], weights: LocalWeights, errors: IO[bytes], on_poll: Callable[[], None]
 ) -> str:
-    """Wait until a process serves.
+    """Wait until a process serves its model and return the address.
 
     Raises:
-        ProviderFailed: it ended, or took too long.
+        ProviderFailed: the process ended or took too long.
     """
     assert process.stdout is not None
     ready, end = list[IO[bytes]](), time.monotonic() + START_TIMEOUT_SECONDS

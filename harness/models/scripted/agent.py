@@ -1,17 +1,17 @@
-"""The scripted model: a competent agent that knows its trade but no value, and keeps no memory between calls.
+"""The scripted agent: a model that knows the steps of a task but no value, and keeps no memory between calls.
 
-Its answer is a pure function of (visible messages, tool schemas, profile, seed). At each call:
+Its answer is a pure function of visible messages, tool schemas, profile and seed. At each call:
 
-1. Which steps are done? Those whose evidence is visible.
+1. Steps with visible evidence count as done.
 2. A visible failure with a known repair is repaired first.
-3. Take the first step that is not done. For each fact it needs: visible -> use the value read from the text; not visible but
-   recoverable, and its source known -> make the recovering call; else use the prior and go on. A visible fact may be
-   overlooked, by the draw of (seed, step, fact) and the profile, as if it were not visible: it is then looked up again if it
-   can be. What came in since the model last did anything but look facts up is never overlooked.
-4. Everything done -> say so and stop.
+3. The first step that is not done is taken. A required fact that is visible is used with the value in the text. A required fact
+   that is not visible is looked up if it can be recovered and its source is known; otherwise the model uses its prior. A visible
+   fact may be overlooked, by a draw from seed, step and fact and by the profile; it is then looked up again if possible. Text
+   received since the last call other than a look-up is never overlooked.
+4. When all steps are done, the model says so and stops.
 
-A step that failed twice within sight and has no repair is left behind, and a recovering call that did not show the fact is
-not made again while its receipt is visible.
+A step with two visible failures and no repair is skipped. A recovering call that did not show the fact is not repeated while its
+receipt is visible.
 """
 
 import hashlib
@@ -37,11 +37,11 @@ from harness.task import CallTemplate, Fact, Repair, Script, Step
 from harness.tokens import Measured, Usage, Window
 
 MAX_VISIBLE_FAILURES = 2
-"""Visible failures of a step without a known repair, after which the agent goes on with the next step."""
+"""Number of visible failures of a step without a known repair after which the agent goes on with the next step."""
 
 
 class _CallContext(NamedTuple):
-    """All that one answer rests on."""
+    """Information that one answer depends on."""
 
     visible: VisibleState
     message_count: int
@@ -49,20 +49,20 @@ class _CallContext(NamedTuple):
 
 
 class ScriptedModel:
-    """A model like any other that follows a script by what it can see. Thread-safe."""
+    """A model that follows a script according to the visible messages. Thread-safe."""
 
     def __init__(
         self, *, name: str, facts: Sequence[Fact], script: Script, profile: Profile, seed: int, window_tokens: int
     ) -> None:
-        """Build it from patterns and script, which hold no value.
+        """Create the model from patterns and script, which contain no value.
 
         Args:
-            name: as in a plan, e.g. `scripted/flashcards:attentive`.
-            facts: how facts are read out of text.
-            script: the steps.
-            profile: how well it reads and how fast it is.
-            seed: of its own draws; another one than the task's.
-            window_tokens: a longer prompt is refused.
+            name: Name as in a plan, e.g. `scripted/flashcards:attentive`.
+            facts: Facts whose patterns read values from text.
+            script: Steps of the task.
+            profile: Reading ability and speed.
+            seed: Seed of the model's own random draws, independent of the task's seed.
+            window_tokens: Context window in tokens; a longer prompt is refused.
         """
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
@@ -73,7 +73,7 @@ class ScriptedModel:
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """See `harness.protocols.Model`."""
+        """Answer a request; see `harness.protocols.Model`."""
         prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
@@ -95,7 +95,7 @@ class ScriptedModel:
         return assistant(Template(self._farewell).substitute(self._choose_values(self._facts, visible.facts)))
 
     def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
-        """The known repair of a step's newest failure, unless all its calls were made since."""
+        """Return the known repair of a step's newest failure, unless all calls of the repair were made since."""
         step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
             if re.search(repair.error_pattern, failure.output, re.MULTILINE):
@@ -113,7 +113,7 @@ class ScriptedModel:
         return not any(re.search(repair.error_pattern, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
 
     def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
-        """What a step or its repair says and does, or a look-up of a fact that it needs."""
+        """Return the message of a step or repair, or a look-up of a fact that it needs."""
         known = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
             if name not in known and (look := self._look_up(self._facts[name], context.visible)):
@@ -123,10 +123,10 @@ class ScriptedModel:
 
     @staticmethod
     def _look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
-        """The next call that may bring a fact back into view, its source looked for first; None when there is none left.
+        """Return the next call that may show a fact again, beginning with a search for its source; None when no call is left.
 
-        Each is made once in a row of look-ups: an answer that does not show the fact may have been overlooked, or its text
-        may have gone since from a view that still holds the call.
+        Each call is made once in a series of look-ups: an answer that does not show the fact may have been overlooked, or its
+        text may have been evicted from a view that still holds the call.
         """
         calls = list(list_look_ups(fact))
         if fact.source:
@@ -137,11 +137,11 @@ class ScriptedModel:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
 
     def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
-        """The facts that are visible and not overlooked."""
+        """Return the required facts that are visible and not overlooked."""
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:
-        """Whether a fact is not visible, or overlooked."""
+        """Return whether a fact is not visible or is overlooked."""
         place = context.visible.fact_offsets.get(name)
         if place is None:
             return True
@@ -165,18 +165,18 @@ class ScriptedModel:
 
 
 def _make_call_id(position: int, tool: str, taken: set[str]) -> str:
-    """A call id that no visible call has; a function of what is visible."""
+    """Return a call id that no visible call has; the id depends only on visible messages."""
     ids = (f"call_{hashlib.sha256(f'{tool}/{number}'.encode()).hexdigest()[:12]}" for number in itertools.count(position))
     return next(call_id for call_id in ids if call_id not in taken)
 
 
 def build_reply(message: Message, prompt_tokens: int, profile: Profile) -> Reply:
-    """Return an answer with its token counts, the profile's time and the nominal price."""
+    """Return a reply with its token counts, the time of the profile and the nominal price."""
     usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=count_message_tokens(message))
     seconds = profile.compute_seconds(prompt_tokens, usage.output_tokens)
     return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
 
 
 def count_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
-    """Tokens that tool schemas take of a prompt."""
+    """Return the number of prompt tokens that tool schemas take."""
     return sum(count_text_tokens(text) for spec in tools for text in (spec.name, spec.description, spec.parameters_json))

@@ -1,6 +1,11 @@
-"""Scripted summarizers: models that get the very prompt that a real summarizer gets, from the upper to the lower bound.
+"""Scripted summarizers: models that receive the prompt of a real summarizer and keep all, some or none of its lines.
 
-Only the oracle knows the patterns of a task; none knows a value.
+Only `scripted/oracle` uses the patterns of a task; no summarizer knows a value. The extractive summarizer ranks lines with BM25.
+A library would index every word of every line, which takes longer than the rest of a scripted session, so only the words of the
+query are scored here. A test compares the scores with those of the library `bm25s`, exact to the last bit.
+
+Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; in the variant that Kamphuis et al., Which BM25 Do
+You Mean?, 2020, call Lucene (accurate).
 """
 
 import hashlib
@@ -28,7 +33,7 @@ from harness.tokens import Measured, Window
 from harness.transcript import RECEIPT
 
 SATURATION, LENGTH_SHARE = 1.5, 0.75
-"""k1 and b."""
+"""Parameters k1 and b of BM25."""
 _WORD = re.compile(r"\b\w\w+\b")
 _STOP_WORDS = frozenset(
     (
@@ -36,24 +41,24 @@ _STOP_WORDS = frozenset(
         *("on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"),
     )
 )
-"""English words that are not looked for."""
+"""English words that are ignored."""
 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_LINES)
 def split_words(line: str) -> tuple[str, ...]:
-    """The words of a line that can be looked for, in small letters."""
+    """Return the searchable words of a line in lower case."""
     return tuple([word for word in _WORD.findall(line.lower()) if word not in _STOP_WORDS])
 
 
 def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[float]:
-    """How much each line has to do with what is asked.
+    """Return the BM25 score of each line for a query.
 
     Args:
-        lines: the words of each, at least one word in all of them together.
-        query: words, each of which stands in a line; all count alike.
+        lines: Words of each line; at least one line has a word.
+        query: Words with equal weight; each of them is in at least one line.
 
     Returns:
-        One score a line, at least 0: sums of single precision, in the order of the alphabet.
+        One score for each line, at least 0, summed in single precision in alphabetical order of the words.
     """
     average = sum(map(len, lines)) / len(lines)
     postings: dict[str, list[tuple[int, int]]] = {word: [] for word in sorted(query)}
@@ -71,41 +76,42 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
 
 
 Summarize = Callable[[str, int], str]
-"""From the text of the prompt and the output limit in tokens to the summary."""
+"""Function from the text of the prompt and the output limit in tokens to the summary."""
 
 EMPTY_SUMMARY = "(no details were kept)"
-"""What the empty summarizer writes: not an empty text, which would be a failed summary."""
+"""Text of the empty summarizer; an empty text would count as a failed summary."""
 
 HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
-"""A line of a summary prompt behind which material stands, e.g. `MESSAGES TO SUMMARIZE:`."""
+"""A line of a summary prompt that is followed by material, e.g. `MESSAGES TO SUMMARIZE:`."""
 
 SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
-"""The scripted ones; P is a number from 0 to 1."""
+"""Names of the scripted summarizers; P is a number from 0 to 1."""
 LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 DEFAULT_SUMMARY_TOKENS = 800
 MIN_LINE_WORDS = 6
-"""What is shorter is hardly a sentence: listings, brackets, headings."""
+"""Minimum number of words in a line that an extractive summary keeps; shorter lines are mostly listings, brackets or headings."""
 MAX_CACHED_SUMMARIES = 64
-"""Arms that differ in the summarizer alone give the first summary of a session the same prompt."""
+"""Number of cached summaries; arms that differ only in their summarizer request the first summary of a session with the same
+prompt."""
 REQUEST_SHARE = 0.7
-"""Of the room for an extractive summary."""
+"""Maximum share of an extractive summary for lines of the user's request."""
 
 
 class ScriptedSummarizer:
-    """A model that answers a summary prompt by a function of its lines. Thread-safe."""
+    """A model that answers a summary prompt by selecting lines. Thread-safe."""
 
     def __init__(self, *, name: str, summarize: Summarize, profile: Profile, window_tokens: int) -> None:
-        """Name it and say how it summarizes."""
+        """Create the model with its name, its function, its speed and its window."""
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._summarize, self._profile = summarize, profile
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """See `harness.protocols.PromptTokenCounter`."""
+        """Return the number of tokens of a prompt; see `harness.protocols.PromptTokenCounter`."""
         return Measured(sum(map(count_message_tokens, messages)))
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """See `harness.protocols.Model`."""
+        """Answer a summary prompt; see `harness.protocols.Model`."""
         prompt = render_prompt(request.messages)
         input_tokens = self.count_prompt_tokens(request.messages) + count_tool_tokens(request.tools)
         if input_tokens > self.window.tokens:
@@ -116,18 +122,18 @@ class ScriptedSummarizer:
 
 
 def render_prompt(messages: Sequence[Message]) -> str:
-    """The text of a prompt; of one that is the session itself, with its calls and results, the transcript."""
+    """Return the text of a prompt; a prompt that is the session itself, with calls and results, becomes a transcript."""
     if any(message.calls or message.results for message in messages):
         return transcript.render(messages)
     return "\n".join(message.text for message in messages)
 
 
 def extract_material(prompt: str) -> dict[str, list[str]]:
-    """The lines that are to be summarized under the heading before them, instructions left out.
+    """Return the lines to summarize by the heading before them, without instructions.
 
-    Material stands behind headings in capitals, up to the instruction that begins with `Create a summary`; a prompt without
-    headings is material as a whole. The original task comes first, since all else is newer: what was revised stands below what
-    it revises.
+    Material follows headings in capitals and ends at the instruction that begins with `Create a summary`; a prompt without
+    headings is material as a whole. The original task comes first, so that revised values come after the values that they
+    replace.
     """
     sections: dict[str, list[str]] = {}
     heading = ""
@@ -145,9 +151,9 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
-    """Keeps every line that carries a fact or is evidence of a step; may exceed the limit, being a bound.
+    """Return a function that keeps every line with a fact or with evidence of a step; as an upper bound, it may exceed the limit.
 
-    Of lines that count steps the highest is kept, and no receipt of a step that it counts.
+    Of the lines that count steps, only the highest number is kept, and no receipt of a step that this number covers.
     """
     known, receipts = patterns.compile_fact_patterns(facts), patterns.ReceiptPatterns(script.steps)
     counters = patterns.StepCounters(script.steps)
@@ -182,10 +188,10 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
 
 @lru_cache(maxsize=MAX_CACHED_SUMMARIES)
 def summarize_extractively(prompt: str, limit_tokens: int) -> str:
-    """The lines most relevant to the user's request that fit, in their order.
+    """Return the lines that are most relevant to the user's request and fit the limit, in their original order.
 
-    Ranked by BM25 with the request as the query (see `ranking`); the highest score for each token of room comes first. Lines of
-    the request itself get at most seven tenths of the room, the work done the rest. Without a request the material is the query.
+    Lines are ranked by their BM25 score with the request as the query, divided by their tokens. Lines of the request itself get
+    at most seven tenths of the summary. Without a request the material itself is the query.
     """
     sections = extract_material(prompt)
     lines = list(itertools.chain.from_iterable(sections.values()))
@@ -211,10 +217,10 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
 
 
 def build_lossy_summarize(share: float, seed: int) -> Summarize:
-    """What the extractive summarizer keeps, each line of it dropped with probability `share`.
+    """Return a function that drops each line of the extractive summary with probability `share`.
 
-    A line's draw comes from (seed, prompt, line): more loss drops the same lines and others, and a line that is lost from one
-    summary may be kept by the next, if it is still there to be kept.
+    The draw depends on seed, prompt and line. A higher share drops the same lines and others; a line that is missing from one
+    summary may be in the next one if it is still in the material.
     """
 
     def summarize(prompt: str, limit_tokens: int) -> str:
@@ -226,7 +232,7 @@ def build_lossy_summarize(share: float, seed: int) -> Summarize:
 
 
 def is_summarizer_variant(variant: str) -> bool:
-    """Whether a scripted model of that variant writes summaries."""
+    """Return whether a scripted model of this variant writes summaries."""
     return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 
@@ -240,7 +246,7 @@ def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
     kind = name.removeprefix("scripted/")
     if kind == "oracle":
         if task is None:
-            raise UsageError("'scripted/oracle' keeps what a task's facts need, and no task was given")
+            raise UsageError("the summarizer 'scripted/oracle' keeps the facts of a task, but no task was given")
         return build_oracle_summarize(task.facts, task.script)
     if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
         return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)

@@ -1,9 +1,9 @@
-"""What can be read out of visible text: facts, receipts, listings, and which steps they show to be done.
+"""Facts, receipts, listings and finished steps that the scripted model reads from visible text.
 
-Everything is matched message by message and remembered under the message's content, so a growing conversation is read once;
-and the sum over a conversation is extended when the next one begins with the same messages. Both are caches of pure
-functions: without them every answer is the same. A tool result is read together with the call that it answers, and only if
-that call is visible too. Receipts and tales of steps inside tool output are not believed: a file may hold anything.
+Each message is read once and cached by its content. The state of a conversation is extended when the next conversation begins
+with the same messages. Both caches belong to pure functions and change no answer. A tool result is read together with its call,
+and only if the call is visible as well. Receipts and reports of steps inside tool output are ignored, because a file may contain
+any text.
 """
 
 import re
@@ -18,13 +18,13 @@ from harness.models.scripted import patterns
 from harness.task import Fact, Script
 
 MAX_CACHED_MESSAGES = 2_000
-"""More than a window holds; a longer conversation is read as it grows and does not come back here."""
+"""Number of cached messages; more than a context window holds."""
 LISTING_LINE = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
-"""A line of `list_directory`."""
+"""A line in the output of `list_directory`."""
 
 
 class Receipt(NamedTuple):
-    """A call that was answered: on what, and whether it ended well."""
+    """An answered call: tool, key argument, and whether the call succeeded."""
 
     tool: str
     key: str
@@ -32,74 +32,75 @@ class Receipt(NamedTuple):
 
 
 SUCCESS_OUTCOMES = frozenset({"ok", "exit code 0"})
+"""Outcomes of successful calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReading:
-    """What one message shows, whatever stands around it."""
+    """Information in one message, independent of the other messages."""
 
     facts: tuple[patterns.FactMatch, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     output: str | None = None
-    """Of an answered call; None where only a summary tells of it, so that a failure is not known by its output."""
+    """Output of an answered call; None for calls that a summary reports, so that a failure is not recognized by its output."""
     listed_paths: frozenset[str] = frozenset()
     named_steps: frozenset[int] = frozenset()
-    """Indexes of the steps that a text or an output tells of as done."""
+    """Indexes of the steps that a text or an output reports as done."""
     highest_counts: tuple[tuple[int, int], ...] = ()
-    """The highest number that a text or an output tells, by counter."""
+    """Highest number of each counter in a text or an output, as (counter, number)."""
     characters: int = 0
-    """Of its text."""
+    """Length of the message's text in characters."""
 
 
 class Failure(NamedTuple):
-    """The newest receipt of a step that ended badly."""
+    """The newest failed receipt of a step."""
 
     position: int
     """Position of the message."""
     output: str
     visible_count: int
-    """How many are visible."""
+    """Number of visible failures of the step."""
 
 
 @dataclass(slots=True)
 class VisibleState:
-    """The sum over all visible messages; what the model decides upon."""
+    """Information in all visible messages together, from which the model decides its next action."""
 
     facts: dict[str, str] = field(default_factory=dict)
-    """The newest visible value of each fact."""
+    """Newest visible value of each fact."""
     fact_offsets: dict[str, int] = field(default_factory=dict)
-    """Where in `characters` each of these values stands."""
+    """Position of each of these values in characters from the beginning of the conversation."""
     characters: int = 0
-    """Of all messages together."""
+    """Length of all messages in characters."""
     fresh_offset: int = 0
-    """What stands behind this character came in since anything but a look-up of facts was done."""
+    """Position in characters from which text was received since the last call other than a look-up of facts."""
     look_up_keys: set[tuple[str, str]] = field(default_factory=set)
-    """(tool, key) of the look-ups behind it."""
+    """Tool and key argument of the look-ups after `fresh_offset`."""
     success_positions: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Position of the newest receipt that ended well, by (tool, key)."""
+    """Position of the newest successful receipt, by tool and key argument."""
     receipt_slots: set[patterns.ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
-    """By index of the step."""
+    """Newest failure of each step, by index of the step."""
     done_steps: set[int] = field(default_factory=set)
     listed_paths: set[str] = field(default_factory=set)
     highest_counts: dict[int, int] = field(default_factory=dict)
-    """The highest visible number of each counter."""
+    """Highest visible number of each counter."""
     call_ids: set[str] = field(default_factory=set)
     first_open_step: int = 0
-    """Index of the first step that is not done; the number of steps when all are."""
+    """Index of the first step that is not done; the number of steps when all are done."""
     position: int = 0
 
 
 class MessageReader:
-    """Reads single messages with the patterns of one task; what it read before is remembered."""
+    """Reader of single messages with the patterns of one task; results are cached."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Compile the patterns; nothing here holds a value."""
+        """Compile the patterns; no value of a fact is stored."""
         self.counters = patterns.StepCounters(script.steps)
         self._facts = patterns.compile_fact_patterns(tuple(facts))
         self._done_patterns = patterns.compile_done_patterns(script.steps)
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
-        """What a message shows, given the call that it answers if it is a tool's and the call is visible."""
+        """Return the information in a message; `call` is the visible call that a tool message answers, otherwise None."""
         self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
         """See `ReceiptPatterns.match_receipt`."""
 
@@ -126,15 +127,15 @@ class MessageReader:
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_message_reader(facts: tuple[Fact, ...], script: Script) -> MessageReader:
-    """The reader of a task's messages: one object for all its sessions in this process."""
+    """Return the reader of a task's messages; all sessions of this process share one object."""
     return MessageReader(facts, script)
 
 
 class ConversationReader:
-    """Reads conversations with the patterns of one task. Not thread-safe: a sight is good until the next one is asked for."""
+    """Reader of conversations with the patterns of one task. Not thread-safe: a state is valid until the next call of `read`."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Look at what the steps of the script leave behind; nothing here holds a value."""
+        """Prepare the evidence of the steps; no value of a fact is stored."""
         self._steps = script.steps
         self._message_reader = build_message_reader(tuple(facts), script)
         self._by_path: dict[str, list[int]] = {}
@@ -145,7 +146,7 @@ class ConversationReader:
         self._last: tuple[tuple[Message, ...], VisibleState] | None = None
 
     def read(self, messages: tuple[Message, ...]) -> VisibleState:
-        """Everything that these messages show."""
+        """Return the information in all these messages together."""
         last, self._last = self._last, None
         seen, visible = last if last is not None and messages[: len(last[0])] == last[0] else ((), VisibleState())
         for message, reading in zip(messages[len(seen) :], self.read_each(messages, len(seen)), strict=True):
@@ -157,7 +158,7 @@ class ConversationReader:
         return visible
 
     def read_each(self, messages: tuple[Message, ...], first: int = 0) -> Iterator[MessageReading]:
-        """What each message from index `first` on shows."""
+        """Yield the information in each message from index `first` on."""
         calls: dict[str, ToolCall] = {}
         for index in range(_find_caller_index(messages, first), len(messages)):
             message = messages[index]
@@ -167,7 +168,7 @@ class ConversationReader:
                 yield self._message_reader.read(message, call)
 
     def build_state(self, reading: MessageReading) -> VisibleState:
-        """What would be seen if one message were all."""
+        """Return the state of a conversation that consists of one message."""
         visible = VisibleState()
         self._add(visible, reading)
         return visible
@@ -219,7 +220,7 @@ class ConversationReader:
 
 
 def _find_caller_index(messages: tuple[Message, ...], index: int) -> int:
-    """Index of the last message before `index` that is no tool message: its calls may still be answered."""
+    """Return the index of the last message before `index` that is not a tool message; later messages may answer its calls."""
     index = min(index, len(messages))
     while index > 0 and messages[index - 1].role == "tool":
         index -= 1
@@ -227,12 +228,12 @@ def _find_caller_index(messages: tuple[Message, ...], index: int) -> int:
 
 
 def extract_searchable_text(message: Message) -> str:
-    """The text of a message in which facts are looked for."""
+    """Return the text of a message in which facts are searched."""
     return "\n".join(_join_arguments(part) if isinstance(part, ToolCall) else extract_part_text(part) for part in message.parts)
 
 
 def _join_arguments(call: ToolCall) -> str:
-    """The arguments of a call as the text that they stand for, not as escaped JSON."""
+    """Return the arguments of a call as plain text instead of escaped JSON."""
     return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
 
 

@@ -1,7 +1,8 @@
-"""The laws of a scripted simulation, as functions that say what is wrong with a task: which step, which fact, which check.
+"""Laws: validity checks that every task must pass before its results mean something.
 
-They are what makes a result mean something: nothing leaks past the context, forgetting costs what it costs, and the bounds
-bound. `harness task check` runs them on any task, and the tests run them on every task of the suite.
+The laws check that no information reaches the model except through its context, that lost information costs what it should, and
+that the bounds on policies hold. Each finding names the step, the fact or the check at fault. `harness task check` runs the laws
+on any task; the tests of this project run the laws on every task of the suite.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,64 +14,79 @@ from harness.testing.laws.simulation import SessionCache
 
 
 class Law(NamedTuple):
-    """One thing that holds for every good task."""
+    """A validity check that every good task passes.
+
+    Args:
+        name: Name as in the id of a test, e.g. `law-3`.
+        stage: Stage of the law. Laws of later stages are not tried on a task that fails a law of an earlier stage.
+        title: The checked property as a sentence.
+        find: Function that yields the findings from the sessions of a template, a task seed and the name of a preset.
+        by_preset: Whether the law depends on the policy and is tried under several presets. Default: `False`.
+    """
 
     name: str
-    """Name as in a test's id, e.g. `law-3`."""
     stage: int
-    """Laws of a later stage say nothing about a task that breaks one of an earlier stage."""
     title: str
-    """What holds, as a sentence."""
     find: Callable[[SessionCache, int, str], Iterable[Finding]]
-    """Function from the sessions of a template, a task seed and the name of a preset to what is wrong."""
     by_preset: bool = False
-    """Whether it depends on the policy."""
 
 
 LAWS: tuple[Law, ...] = (
-    Law("template", 0, "the template makes the same task for a seed again, in another process too", definitions.check_template),
-    Law("names", 1, "names and placeholders are declared, patterns have one group", definitions.check_names),
-    Law("values", 2, "script and facts hold no value, and no prior is one", definitions.check_values),
-    Law("patterns", 2, "patterns read each value where it is told, and nothing else", definitions.check_patterns),
+    Law("template", 0, "the template makes equal tasks for equal seeds, also in another process", definitions.check_template),
+    Law("names", 1, "names and placeholders are declared, and patterns have one group", definitions.check_names),
+    Law("values", 2, "script and facts contain no value, and no prior equals a value", definitions.check_values),
+    Law("patterns", 2, "patterns read each value where it is stated, and nothing else", definitions.check_patterns),
     Law("fits", 2, "the first request leaves room in the window", definitions.check_first_request),
-    Law("files", 2, "the files of the workspace can be laid", baseline.check_files),
-    Law("succeeds", 3, "who forgets nothing passes every check", baseline.check_success),
-    Law("sight", 3, "no step takes a value that it cannot see", baseline.check_sight),
-    Law("readings", 3, "patterns read no other value in the whole session", baseline.check_readings),
-    Law("evidence", 3, "each step is shown done by what it leaves", baseline.check_evidence),
-    Law("recovery", 3, "what can be got again is shown by its recovering call", baseline.check_recovery),
-    Law("idle", 3, "who does nothing passes no check, even in an empty workspace", baseline.check_idle),
-    Law("repeats", 3, "the session repeats, files and verdicts too", reruns.check_repeat),
-    Law("law-1", 4, "in a large window no policy changes anything", bounds.check_law_1, by_preset=True),
-    Law("law-2", 4, "without compaction a small window overflows when it must", bounds.check_law_2),
+    Law("files", 2, "the files of the workspace can be written", baseline.check_files),
+    Law("succeeds", 3, "an agent with a complete context passes every check", baseline.check_success),
+    Law("sight", 3, "no step uses a value that is not visible", baseline.check_sight),
+    Law("readings", 3, "patterns read no other value from the whole session", baseline.check_readings),
+    Law("evidence", 3, "the evidence of each step shows it done", baseline.check_evidence),
+    Law("recovery", 3, "recovering calls show their facts", baseline.check_recovery),
+    Law("idle", 3, "an agent that does nothing passes no check, even in an empty workspace", baseline.check_idle),
+    Law("repeats", 3, "a repeated session is identical, files and verdicts included", reruns.check_repeat),
+    Law("law-1", 4, "no policy changes a session in a large window", bounds.check_law_1, by_preset=True),
+    Law("law-2", 4, "without compaction a small window overflows at the expected request", bounds.check_law_2),
     Law("law-3", 4, "oracle summaries lose nothing", bounds.check_law_3, by_preset=True),
-    Law("law-4", 4, "empty summaries lose what only the prompt said", bounds.check_law_4, by_preset=True),
-    Law("law-5-told", 4, "what is made follows what is told", bounds.check_outputs_follow_facts),
-    Law("law-5-blank", 4, "what is told to nobody becomes the prior", bounds.check_blanks_become_priors),
-    Law("law-6-answers", 4, "the model is a function of what it sees", reruns.check_same_answer, by_preset=True),
-    Law("law-6-bytes", 4, "a compacted session repeats", reruns.check_compacted_repeat, by_preset=True),
-    Law("law-7", 4, "every request fits the window and is legal", bounds.check_law_7, by_preset=True),
-    Law("law-9", 4, "a session from the action cache equals one in a real sandbox", reruns.check_law_9),
-    Law("law-10", 4, "a fresh process for every call answers as the session did", reruns.check_law_10),
+    Law("law-4", 4, "empty summaries lose facts that only the prompt states", bounds.check_law_4, by_preset=True),
+    Law("law-5-told", 4, "the result follows the stated facts", bounds.check_outputs_follow_facts),
+    Law("law-5-blank", 4, "facts that are stated nowhere become their priors", bounds.check_blanks_become_priors),
+    Law("law-6-answers", 4, "the model's answer depends on the request alone", reruns.check_same_answer, by_preset=True),
+    Law("law-6-bytes", 4, "a repeated compacted session is identical", reruns.check_compacted_repeat, by_preset=True),
+    Law("law-7", 4, "every request fits the window and is legal for providers", bounds.check_law_7, by_preset=True),
+    Law("law-9", 4, "a session with an action cache equals a session in a real sandbox", reruns.check_law_9),
+    Law("law-10", 4, "a new process for each call answers as the session did", reruns.check_law_10),
 )
-"""In the order in which they make sense; those of a later stage rely on those of the earlier ones."""
+"""All laws in the order in which they are tried; laws of a later stage rely on the laws of earlier stages."""
 
 
 class LawResult(NamedTuple):
-    """What one law says of a task."""
+    """Result of one law for a template.
+
+    Args:
+        law: Law that was tried.
+        findings: Findings of the law. An empty tuple means that the task passes; None means that the law was not tried because a
+            law of an earlier stage failed.
+    """
 
     law: Law
     findings: tuple[Finding, ...] | None
-    """Empty = it holds; None = not tried, since an earlier stage broke."""
 
 
 def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[str] = ("extractive",)) -> Iterator[LawResult]:
-    """Try every law on a template, one after the other; each finding is reported once.
+    """Try every law on a template in order and yield one result for each; equal findings are reported once.
 
     Args:
-        sessions: sessions of the template.
-        seeds: seeds of the tasks on which laws are tried.
-        presets: policies under which those laws are tried that depend on one.
+        sessions: Sessions of the template.
+        seeds: Task seeds on which each law is tried.
+        presets: Names of the policies under which the policy-dependent laws are tried. Default: `("extractive",)`.
+
+    Example:
+        >>> from harness.tasks import load_task
+        >>> from harness.testing import SessionCache, check_laws
+        >>> sessions = SessionCache(load_task("flashcards"), name="flashcards")
+        >>> for result in check_laws(sessions, seeds=[1]):  # doctest: +SKIP
+        ...     print(result.law.name, result.findings)
     """
     broken: int | None = None
     chosen = tuple(presets)

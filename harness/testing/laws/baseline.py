@@ -1,4 +1,4 @@
-"""Laws of the session in which nothing is forgotten, and of the one in which nothing is done."""
+"""Laws about the session without compaction, about the session in which the agent does nothing, and about the workspace."""
 
 import json
 from bisect import bisect_right
@@ -29,14 +29,14 @@ from harness.transcript import find_key_argument
 
 
 def check_success(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent that forgets nothing finishes the script and passes every check."""
+    """Check that an agent with a complete context finishes the script and passes every check."""
     plain = sessions.run(seed)
     if plain.outcome.reason != "replied":
-        words = f"the session does not end by itself: {plain.outcome.reason} after {plain.outcome.steps} model calls"
+        words = f"the session does not end on its own: {plain.outcome.reason} after {plain.outcome.steps} model calls"
         yield Finding(words, seed=seed, step=_find_last_step(sessions.trace_moves(seed)))
     for judged in plain.check_results:
         if not judged.passed:
-            words = f"fails although nothing was forgotten: {judged.detail or 'the grader gave no reason'}"
+            words = f"fails although nothing was evicted: {judged.detail or 'the grader gave no reason'}"
             yield make_check_finding(sessions.make_task(seed), judged.check, words, seed)
 
 
@@ -45,20 +45,20 @@ def _find_last_step(moves: tuple[Move, ...]) -> str:
 
 
 def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no step takes a value that nothing has shown yet."""
+    """Check that no step uses a value before the session shows the value."""
     reported_facts: set[tuple[str, str]] = set()
     for move in sessions.trace_moves(seed):
         for name in move.guessed_facts:
             if (move.step, name) not in reported_facts:
                 reported_facts.add((move.step, name))
                 words = (
-                    "it takes this value from the prior, since nothing before it shows the value in words that a pattern reads"
+                    "the step uses the prior of this fact, since no pattern of the fact reads its value from an earlier message"
                 )
                 yield Finding(words, step=move.step, fact=name, seed=seed)
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that patterns read no other value out of the session, outputs and the agent's own words included."""
+    """Check that the patterns of a fact read no other value from the whole session, tool outputs and answers included."""
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
@@ -67,12 +67,12 @@ def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
         others = {other: step for step, text in reversed(shown) for other in read_values(text, fact)}
         for other, step in sorted(others.items()):
             if other != task.values[fact.name]:
-                words = f"its patterns read {other!r} in the course of the session, and its value is {task.values[fact.name]!r}"
+                words = f"its patterns read {other!r} from the session, but its value is {task.values[fact.name]!r}"
                 yield Finding(words, step=step or find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
 
 
 def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str, str]]:
-    """Return every text that the session shows, with the step that brought it about; empty = none did."""
+    """Yield the text of every message with the name of the step that produced it; the name is empty for messages of the user."""
     requests = sessions.run(seed).requests
     last, reply = requests[-1]
     began = [len(request.messages) for request, _ in requests]
@@ -82,22 +82,22 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that every step is taken, and none again that was not repaired: what it leaves, and nothing else, shows it done."""
+    """Check that each step is taken once, and again only after a repair; its evidence alone must show it done."""
     moves = sessions.trace_moves(seed)
     taken = Counter(move.step for move in moves if move.kind == "step")
     repaired = Counter(move.step for move in moves if move.kind == "repair")
     for step in sessions.make_task(seed).script.steps:
         if not taken[step.name]:
             if (before := _find_showing_step(step.name, moves)) is not None:
-                words = f"it is never taken, since what the step {before!r} leaves shows it done too"
+                words = f"the step is never taken, because the evidence of the step {before!r} shows it done as well"
                 yield Finding(words, step=step.name, seed=seed)
         elif taken[step.name] > 1 + repaired[step.name]:
-            words = f"it is taken {taken[step.name]} times: it fails, or nothing that it leaves shows it done"
+            words = f"the step is taken {taken[step.name]} times: it fails, or its evidence does not appear"
             yield Finding(words, step=step.name, seed=seed)
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """Return the step after which another one counted as done; None = it never did."""
+    """Return the name of the step after which another step first counted as done; None when the other step never did."""
     for before, move in pairwise(moves):
         if step in move.done_steps:
             return before.step
@@ -105,7 +105,7 @@ def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
 
 
 def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent that does nothing passes no check, neither with the files of the workspace nor in an empty one."""
+    """Check that an agent that does nothing passes no check, neither in the initial workspace nor in an empty one."""
     idle = replace(sessions.make_task(seed), script=replace(sessions.make_task(seed).script, steps=()))
     ways = {"although nothing was done": idle, "in an empty workspace": replace(idle, workspace=())}
     reported_checks: set[str] = set()
@@ -113,12 +113,12 @@ def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         for judged in sessions.run_uncached(task).check_results:
             if judged.passed and judged.check.name not in reported_checks:
                 reported_checks.add(judged.check.name)
-                words = f"passes {how}; demand something that only the work brings about"
+                words = f"passes {how}; check for something that only the work produces"
                 yield make_check_finding(sessions.make_task(seed), judged.check, words, seed)
 
 
 def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that each file can be laid where it belongs."""
+    """Check that each file of the workspace can be written."""
     task = sessions.make_task(seed)
     with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
         sandbox.start()
@@ -126,13 +126,13 @@ def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
             try:
                 sandbox.write(path, text.encode())
             except ToolError as error:
-                yield Finding(f"the file {path!r} cannot be laid: {error}", seed=seed)
+                yield Finding(f"the file {path!r} cannot be written: {error}", seed=seed)
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the recovering call of a fact shows its value, in the workspace as it is laid or as the work leaves it.
+    """Check that the recovering call of a fact shows its value, in the initial workspace or in the workspace after the session.
 
-    Of a fact that is told anew the call may show a value that no longer holds.
+    The recovering call of a fact that is revised later may also show an earlier value.
     """
     task = sessions.make_task(seed)
     facts = [fact for fact in task.facts if fact.recover]
@@ -146,23 +146,23 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
         simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, max_steps=compute_max_steps(task), sandbox=sandbox)
         for fact in later:
             if missed := _find_recovery_error(fact, task, sandbox):
-                words = f"it cannot be got again, neither from the workspace as it is laid nor as the work leaves it: {missed}"
+                words = f"the fact cannot be recovered, neither from the initial workspace nor from the final one: {missed}"
                 yield Finding(words, fact=fact.name, seed=seed)
 
 
 def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
-    """Return why a fact cannot be got again from a workspace; empty = it can."""
+    """Return the reason why a fact cannot be recovered from a workspace; empty when the fact can be recovered."""
     files = sandbox.snapshot().files
     if fact.source and fact.source not in files and not any(path.startswith(f"{fact.source}/") for path in files):
-        return f"its source {fact.source!r} is not there"
+        return f"its source {fact.source!r} does not exist"
     if fact.recover is None:
-        return "it has no recovering call"
+        return "the fact has no recovering call"
     call = _build_call(fact.recover)
     value, output = task.values[fact.name], _run_call(call, sandbox).output
     found = read_values(output, fact)
     if value in found or (found and fact.is_superseded):
         return ""
-    return f"its patterns read no {value!r} in what {call.name} {find_key_argument(call)!r:.100} shows: {output!r:.100}"
+    return f"its patterns do not read {value!r} from what {call.name} {find_key_argument(call)!r:.100} shows: {output!r:.100}"
 
 
 def _build_call(template: CallTemplate) -> ToolCall:

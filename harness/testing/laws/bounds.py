@@ -1,4 +1,4 @@
-"""Laws 1 to 4 and 7: what the window does to a session, between remembering everything and nothing."""
+"""Laws 1 to 5 and 7: effects of the window, of the summaries and of the stated facts on a session."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -23,25 +23,28 @@ from harness.view import find_violation, fold_all
 
 
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a policy whose trigger is relative to the window does nothing in a window larger than the session."""
+    """Check that a policy with a trigger relative to the window does nothing in a window larger than the session."""
     plain, other = sessions.run(seed), sessions.run(seed, look_up_policy(preset))
     if other.compactions:
         yield Finding(f"compacted {len(other.compactions)} times in a window of {HUGE_WINDOW_TOKENS:,} tokens", seed=seed)
     if plain.calls != other.calls:
-        yield Finding("another course was taken although nothing was compacted", seed=seed)
+        yield Finding("the agent made other calls although nothing was compacted", seed=seed)
     elif plain.files != other.files:
-        yield Finding("other files were left although nothing was compacted", seed=seed)
+        yield Finding("the final files differ although nothing was compacted", seed=seed)
     for name in sorted(other.failed_checks - plain.failed_checks):
         yield Finding(f"fails under a policy ({preset}) that never acted", check=name, seed=seed)
 
 
 def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that without compaction a smaller window overflows at the step at which the session outgrows it."""
+    """Check that without compaction a smaller window overflows at the first request that is longer than the window."""
     window_tokens = sessions.choose_small_window(seed).window_tokens
     sizes = [step.usage.prompt_tokens for step in sessions.run(seed).steps]
     predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
     if predicted is None:
-        yield Finding(f"the session never fills a window, it ends at {max(sizes):,} tokens: let it read or print more", seed=seed)
+        yield Finding(
+            f"the session never fills a window: its longest request has {max(sizes):,} tokens; make it read or print more",
+            seed=seed,
+        )
         return
     small = sessions.run(seed, NoCompaction(), window_tokens)
     if (small.outcome.reason, small.outcome.steps) != ("overflow", predicted - 1):
@@ -53,10 +56,10 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that with oracle summaries every check passes, and nothing else is done than without compaction."""
+    """Check that with oracle summaries every check passes, and that the agent makes the same calls as without compaction."""
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
-        yield Finding(f"the session is never compacted ({preset}); let it read or print more", seed=seed)
+        yield Finding(f"the session is never compacted ({preset}); make it read or print more", seed=seed)
     for judged in oracle.check_results:
         if not judged.passed:
             words = f"fails although summaries keep every line with a fact: {judged.detail}"
@@ -65,12 +68,12 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Find the first call that one session has and the other has not, with the step behind it."""
+    """Yield a finding for the first call that differs between two sessions, with its step."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
         return
-    steps: list[str] = []  # one for each call
+    steps: list[str] = []  # step behind each call
     for move, (_, reply) in zip(trace(task, oracle.requests), oracle.requests, strict=True):
         steps += [move.step] * len(reply.message.calls)
     step = steps[parted] if parted < len(steps) else ""
@@ -79,21 +82,22 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
         for run in (oracle, plain)
     )
     words = (
-        f"although summaries keep every line with a fact or a receipt, the agent does {did} where it would do {due}: a value "
-        "or the evidence of a step stands in no line that a pattern matches"
+        f"although summaries keep every line with a fact or a receipt, the agent makes the call {did} instead of {due}: a value "
+        "or the evidence of a step is in no line that a pattern matches"
     )
     yield Finding(words, step=step, seed=seed)
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that with empty summaries those checks fail that rest on what only the prompt said and was first needed afterwards.
+    """Check that empty summaries fail the checks of facts that only the prompt states and that are first used after a compaction.
 
-    A policy that compacts late may find all of it used. That is the task's fault only if the default policy finds so too, and
-    finds it of all that the user tells: a user who tells most things later (a `World`) leaves to the prompt what is used early.
+    A policy that compacts late may act after all of these facts were used. The task is at fault only if the same holds for the
+    default policy and for all facts that the user states: a user who states most facts later (see `World`) puts only early facts
+    into the prompt.
     """
     empty, task = sessions.run_compacted(seed, preset, "scripted/empty"), sessions.make_task(seed)
     if not empty.compactions:
-        yield Finding(f"the session is never compacted ({preset}); let it read or print more", seed=seed)
+        yield Finding(f"the session is never compacted ({preset}); make it read or print more", seed=seed)
         return
     prompt_facts = find_prompt_only_facts(task)
     late = _find_late_facts(sessions, seed, prompt_facts, empty)
@@ -104,56 +108,58 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
             sessions, seed, _find_user_facts(task), sessions.run_compacted(seed, summarizer="scripted/empty")
         )
     ):
-        words = "every fact that the user tells is used before the first compaction, so forgetting it costs nothing"
+        words = "every fact that the user states is used before the first compaction, so evicting it costs nothing"
         yield Finding(words, fact=min(prompt_facts), seed=seed)
     for judged in empty.check_results:
         forgotten = sorted(set(judged.check.required_facts) & late)
         if forgotten and judged.passed:
-            words = "it was forgotten before it was first needed, and the check passes"
+            words = "the fact was evicted before it was first needed, but the check passes"
             yield Finding(words, fact=forgotten[0], check=judged.check.name, seed=seed)
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
-    """Return the facts that are first needed when a session was compacted already."""
+    """Return the facts that are first used after the first compaction of a session."""
     return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
 def find_prompt_only_facts(task: Task) -> set[str]:
-    """Return the facts that the prompt tells, no later message tells again, and no call shows again."""
+    """Return the facts that the prompt states, that no later message repeats, and that no call can show again."""
     late = "\n".join(message.text for message in task.later_messages)
     asked = _find_user_facts(task)
     return {fact.name for fact in task.facts if fact.name in asked and not read_values(late, fact)}
 
 
 def _find_user_facts(task: Task) -> set[str]:
-    """Return the facts that the user tells, at the start or later, and no call shows again."""
+    """Return the facts that the user states at the start or later, and that no call can show again."""
     return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """Return the first request of the uncompacted session at which a step was taken that needs a fact."""
+    """Return the number of the first request of the session without compaction at which a step was taken that needs a fact."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 
 
 def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that every request is counted right, fits the window, and pairs calls with results.
+    """Check that every request is counted correctly, fits the window and is legal for providers.
 
-    A request that is refused is none: only presets, whose reserves are those of the window, may not let it come to that.
+    Only the presets, whose reserves suit the window, must also avoid requests that the model refuses as too long.
     """
     done, window_tokens = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed).window_tokens
     for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):
         counted = sum(map(count_message_tokens, request.messages)) + count_tool_tokens(request.tools)
         if not counted == reply.usage.prompt_tokens == step.usage.prompt_tokens <= window_tokens:
-            yield Finding(f"request {number} has {counted} tokens and was counted or let through wrongly", seed=seed)
+            yield Finding(
+                f"request {number} has {counted} tokens, which does not match its usage or exceeds the window", seed=seed
+            )
         if (wrong := find_violation(request.messages)) is not None:
             yield Finding(f"request {number} is not legal: {wrong}", seed=seed)
         if _digest_messages(request.messages) != step.request_digest:
-            yield Finding(f"request {number} is not the one that was logged", seed=seed)
+            yield Finding(f"request {number} differs from the logged request", seed=seed)
     if done.outcome.reason == "overflow" and preset in PRESETS:
         yield Finding(f"overflow at request {len(done.steps) + 1} in a window of {window_tokens:,} tokens ({preset})", seed=seed)
     if fold_all(done.entries).rounds != len(done.compactions):
-        yield Finding("the log does not fold to the rounds that were applied", seed=seed)
+        yield Finding("the view folded from the log has another number of rounds than the applied compactions", seed=seed)
 
 
 def _digest_messages(messages: tuple[Message, ...]) -> str:
@@ -161,12 +167,14 @@ def _digest_messages(messages: tuple[Message, ...]) -> str:
 
 
 MAX_OTHER_SEEDS = 50
+"""Maximum number of seeds that are searched for another value of a fact."""
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that another value in prompt or files changes what is made, and that a check that rests on the fact fails.
+    """Check that another value in prompt or files changes the result and fails a check that depends on the fact.
 
-    Facts are changed together as far as each keeps a check of its own; one that nobody notices is changed once more alone.
+    Several facts are changed in one session as long as each of them has a check that depends on no other changed fact. A fact
+    whose change fails no check is changed once more alone.
     """
     task = sessions.make_task(seed)
     others = {
@@ -186,40 +194,46 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
     if alone.failed_checks & resting:
         return
     if alone.files == plain.files and alone.calls == plain.calls:
-        words = f"told as {other!r} it changes nothing: what the agent makes does not depend on it"
+        words = f"stated as {other!r} the fact changes nothing: the result does not depend on it"
     else:
-        words = f"told as {other!r} it changes what is made, and none of the checks that rest on it notices ({sorted(resting)})"
+        words = (
+            f"stated as {other!r} the fact changes the result, but none of the checks that require it fails ({sorted(resting)})"
+        )
     yield Finding(words, fact=name)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that facts that are told to nobody are replaced by their priors, which the checks notice, and no value leaks."""
+    """Check that deleted facts are replaced by their priors, which fail the checks, and that no deleted value appears."""
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)
     blank = _run_with_values(sessions, task, dict.fromkeys(fact.name for fact in facts))
     if blank.outcome.reason != "replied":
-        yield Finding(f"with all told facts blank the session ends by {blank.outcome.reason}", seed=seed)
+        yield Finding(f"with all stated facts deleted the session ends by {blank.outcome.reason}", seed=seed)
     silent = set(rewrite_facts(task, dict.fromkeys(fact.name for fact in facts)).workspace)
     written_text = "\n".join([text for path, text in blank.files.items() if (path, text) not in silent])
     done = "\n".join(written for _, written in blank.calls)
     used = _find_used_values(task, blank)
     for fact in facts:
         if others := sorted(used.get(fact.name, set()) - {fact.prior}):
-            words = f"told to nobody, it is written as {others[0]!r} and not as its prior {fact.prior!r}: it is got elsewhere"
+            words = (
+                f"stated nowhere, the fact is written as {others[0]!r} instead of its prior {fact.prior!r}: it has another source"
+            )
             yield Finding(words, fact=fact.name, seed=seed)
         elif fact.name not in used and fact.prior not in written_text and fact.prior not in done:
-            words = f"told to nobody, its prior {fact.prior!r} appears nowhere: it is got or held in another way"
+            words = f"stated nowhere, the prior {fact.prior!r} is not used either: the fact has another source"
             yield Finding(words, fact=fact.name, seed=seed)
         if task.values[fact.name] in read_values(written_text, fact):
-            yield Finding(f"its value {task.values[fact.name]!r} is made although nobody told it", fact=fact.name, seed=seed)
+            yield Finding(
+                f"its value {task.values[fact.name]!r} is written although it is stated nowhere", fact=fact.name, seed=seed
+            )
     for check in task.checks:
         resting = sorted({fact.name for fact in facts} & set(check.required_facts))
         if resting and check.name not in blank.failed_checks:
-            yield Finding("the check passes on the prior", fact=resting[0], check=check.name, seed=seed)
+            yield Finding("the check passes with the prior", fact=resting[0], check=check.name, seed=seed)
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
-    """Return by fact what stands in the calls of a session where the script has a placeholder, if the call is recognised."""
+    """Return, for each fact, the values that the calls of a session have at the placeholders of the script."""
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
@@ -230,7 +244,7 @@ def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts that patterns read in messages or files, and that can so be told otherwise."""
+    """Return the facts whose value the patterns read in messages or files, and that can therefore be stated differently."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 
@@ -246,12 +260,12 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
-    """Return the checks that rest on a fact and on no other of the group."""
+    """Return the names of the checks that depend on a fact and on no other fact of the group."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 
 def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
-    """Split the facts into few groups, in each of which every fact has a check that rests on no other fact of the group."""
+    """Split the facts into few groups in which each fact has a check that depends on no other fact of the group."""
     groups: list[list[str]] = []
     for name in names:
         fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))

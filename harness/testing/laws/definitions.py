@@ -1,4 +1,4 @@
-"""Laws of the template: it makes the same task again, and what a scripted model is built from holds no value."""
+"""Laws about the definition of a task: template, script, facts, patterns and the first request."""
 
 import re
 import traceback
@@ -17,11 +17,11 @@ from harness.testing.laws.simulation import WINDOW_TOKENS, SessionCache
 from harness.tools import make_standard_tools
 
 SEEDS = range(50)
-"""Seeds under which there must be a task, and under which tasks, values and priors are compared."""
+"""Seeds for which the template must make a task, and across which tasks, values and priors are compared."""
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the template raises under no seed, and makes the same task twice, the second time also in another process."""
+    """Check that the template raises for no seed and makes the same task twice, the second time also in a new process."""
     seeds = sorted({seed, *SEEDS})
     made = (_make_task(sessions.make_task, one) for one in seeds)
     wrong = next((one for one in made if isinstance(one, Finding)), None)
@@ -34,34 +34,36 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
-    """Make a task, or report what is wrong with it."""
+    """Return the task of a seed, or a finding if the template makes none."""
     try:
         made = make(seed)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
         return Finding(f"the template raises {_format_error(error)}", seed=seed)
-    return made if isinstance(made, Task) else Finding(f"the template gives {type(made).__name__!r}, not a Task", seed=seed)
+    return (
+        made if isinstance(made, Task) else Finding(f"the template returns {type(made).__name__!r}, expected a Task", seed=seed)
+    )
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> Iterable[Finding]:
-    """Find what differs in another process, for the first seed for which something does."""
+    """Return the differences to a new process for the first seed that has any."""
     if not sessions.name:
         return ()
     try:
         afresh = sessions.digest_in_fresh_process(seeds)
     except UsageError as error:
         return (Finding(str(error)),)
-    when = "in another process, where `hash` and the order of a set are others"
+    when = "in another process, where hashes and the order of sets differ"
     told = (tuple(_compare_digests(sessions.make_task(one), afresh[one], one, when)) for one in seeds)
     return next(filter(None, told), ())
 
 
 def _compare_digests(task: Task, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
-    """Find facts, steps and fields of the task that differ."""
+    """Yield a finding for each fact, step and field that differs."""
     first = digest_parts(task)
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
             continue
-        words = f"differs {when}; draw from the seed alone"
+        words = f"differs {when}; derive it from the seed alone"
         subject = {"value": "its value ", "field": f"`{part.name}` "}.get(part.kind, "")
         fact = part.name if part.kind in {"value", "fact"} else ""
         yield Finding(subject + words, step=part.name if part.kind == "step" else "", fact=fact, seed=seed)
@@ -74,7 +76,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that script and facts are the same for every seed, values are not, and no prior is a value."""
+    """Check that script and facts are equal for all seeds, that values differ between seeds, and that no prior equals a value."""
     first, other = sessions.make_task(seed), sessions.make_task(seed + 1)
     yield from _compare_scripts(first, other, seed)
     tasks = {one: sessions.make_task(one) for one in SEEDS}
@@ -82,12 +84,12 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
         values = {one: task.values.get(fact.name) for one, task in tasks.items()}
         missing = [one for one, value in values.items() if not value]
         if missing:
-            yield Finding("has no value in `values`", fact=fact.name, seed=missing[0])
+            yield Finding("the fact has no value in `values`", fact=fact.name, seed=missing[0])
             continue
         equal = [one for one, value in values.items() if value == fact.prior]
         if equal:
             yield Finding(
-                f"its prior {fact.prior!r} is its value, so a guess would be right; choose another prior or leave that value out",
+                f"its prior {fact.prior!r} equals its value, so a guess is right; choose another prior or exclude that value",
                 fact=fact.name,
                 seed=equal[0],
             )
@@ -97,12 +99,12 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 def _report_constant(task: Task, name: str, value: str) -> Finding:
     holding = [step.name for step in task.script.steps if value in str((step.text, step.calls))]
-    words = f"its value is {value!r} under every seed, so the script could hold it; draw it from the seed"
+    words = f"its value is {value!r} for every seed, so the script could contain it; derive it from the seed"
     return Finding(words, fact=name, step=holding[0] if holding else "")
 
 
 def _compare_scripts(first: Task, other: Task, seed: int) -> Iterator[Finding]:
-    words = f"differs between the seeds {seed} and {seed + 1}, so it can hold a value; write `${{fact}}` instead of the value"
+    words = f"differs between the seeds {seed} and {seed + 1}, so it may contain a value; write `${{fact}}` instead of the value"
     for here, there in zip(first.script.steps, other.script.steps, strict=False):
         if here != there:
             yield Finding(words, step=here.name)
@@ -112,14 +114,14 @@ def _compare_scripts(first: Task, other: Task, seed: int) -> Iterator[Finding]:
     if len(first.script.steps) != len(other.script.steps) or len(first.facts) != len(other.facts):
         yield Finding(f"the seeds {seed} and {seed + 1} have different numbers of steps or facts")
     if first.script.final_text != other.script.final_text:
-        yield Finding(f"the farewell {words}")
+        yield Finding(f"the final text {words}")
 
 
 _TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox", None)))  # a description needs no sandbox
 
 
 def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that names are given once, and that every name that is used is given."""
+    """Check that names are unique and that every used name is declared."""
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
     names = [("step", step.name) for step in task.script.steps] + [("fact", fact.name) for fact in task.facts]
@@ -130,15 +132,15 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         yield from _check_placeholders(step, facts)
     for check in task.checks:
         for name in sorted(set(check.required_facts) - facts):
-            yield Finding(f"rests on {name!r}, which is no fact", fact=name, check=check.name)
+            yield Finding(f"requires {name!r}, which is not a fact", fact=name, check=check.name)
     for fact in task.facts:
         yield from _check_pattern_syntax(fact)
         yield from _check_recovering_call(fact)
         if not any(fact.name in check.required_facts for check in task.checks):
-            words = "no check rests on it, so nobody notices when it is forgotten"
+            words = "no check requires the fact, so its loss has no effect"
             yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name)
         if not any(fact.name in collect_needs(step) for step in task.script.steps):
-            yield Finding("no step needs it", fact=fact.name)
+            yield Finding("no step needs the fact", fact=fact.name)
 
 
 def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
@@ -146,18 +148,18 @@ def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
     for action in actions:
         texts = [action.text, *(text for call in action.calls for _, text in call.arguments)]
         if not all(Template(text).is_valid() for text in texts):
-            yield Finding("a text holds a `$` that begins no placeholder; write `$$`", step=step.name)
+            yield Finding("a text contains a `$` that begins no placeholder; write `$$`", step=step.name)
             continue
         used = {name for text in texts for name in Template(text).get_identifiers()}
         for name in sorted(used - set(action.required_facts)):
             yield Finding("the placeholder is not declared in `required_facts`", step=step.name, fact=name)
         for name in sorted(set(action.required_facts) - facts):
-            yield Finding("it needs this, which is no fact", step=step.name, fact=name)
+            yield Finding("the step requires a name that is not a fact", step=step.name, fact=name)
         for call in action.calls:
             if call.tool not in _TOOLS:
                 yield Finding(_describe_unknown_tool(call), step=step.name)
     if not step.calls:
-        yield Finding("it calls no tool, so the session would end with it", step=step.name)
+        yield Finding("the step calls no tool, so the session would end with it", step=step.name)
     receipts, errors = (text for _, text in step.done.receipts), (repair.error_pattern for repair in step.repairs)
     for pattern in (*receipts, step.done.summary_pattern, *errors):
         if (wrong := _find_syntax_error(pattern)) is not None:
@@ -167,18 +169,18 @@ def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
 
 
 def _describe_unknown_tool(call: CallTemplate) -> str:
-    return f"there is no tool {call.tool!r}; there are {', '.join(sorted(_TOOLS))}"
+    return f"there is no tool {call.tool!r}; available: {', '.join(sorted(_TOOLS))}"
 
 
 def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
-    """Check the call that shows a fact again: it holds no value and no placeholder, since nothing is in view."""
+    """Check that the recovering call of a fact has a known tool and no placeholder."""
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
         yield Finding(f"its recovering call: {_describe_unknown_tool(fact.recover)}", fact=fact.name)
     for _, text in fact.recover.arguments:
         if not Template(text).is_valid() or Template(text).get_identifiers():
-            yield Finding(f"its recovering call holds a placeholder, {text!r}, or a `$`; write `$$`", fact=fact.name)
+            yield Finding(f"its recovering call contains a placeholder or a single `$`: {text!r}; write `$$`", fact=fact.name)
 
 
 def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
@@ -188,29 +190,29 @@ def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
 
 
 def _find_group_error(pattern: str) -> str | None:
-    """Return what is wrong with a pattern that reads a value."""
+    """Return the error of a pattern that must read exactly one value; None when the pattern is valid."""
     if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups
-    return None if groups == 1 else f"the pattern {pattern!r} has {groups} groups; exactly one reads the value"
+    return None if groups == 1 else f"the pattern {pattern!r} has {groups} groups; exactly one group must read the value"
 
 
 def _find_syntax_error(pattern: str) -> str | None:
     try:
         re.compile(pattern)
     except re.error as error:
-        return f"the pattern {pattern!r} is no regular expression: {error}"
+        return f"the pattern {pattern!r} is not a regular expression: {error}"
     return None
 
 
 def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the patterns of a fact read its value where it is told, and nothing else anywhere."""
+    """Check that the patterns of a fact read its value where the value is stated, and read nothing else anywhere."""
     task = sessions.make_task(seed)
     messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]
     places = {"prompt": messages, "file": list(task.workspace)}
     for fact in task.facts:
         value = task.values.get(fact.name)
-        if not value:  # what the law `values` tells of
+        if not value:  # reported by the law `values`
             continue
         is_stated = False
         for kind, texts in places.items():
@@ -219,16 +221,16 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
                 is_stated |= kind == fact.said_in and value in found
                 for other in sorted(found - {value}):
                     if not fact.is_superseded:
-                        words = f"its patterns read {other!r} out of {where}, and its value is {value!r}"
+                        words = f"its patterns read {other!r} from {where}, but its value is {value!r}"
                         yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
         if not is_stated and fact.said_in in places:
             where = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
-            words = f"its patterns match nothing in {where}, so nobody tells it"
+            words = f"its patterns do not read the value from {where}, so it is stated nowhere"
             yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
 
 
 def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the first request leaves room in the window."""
+    """Check that the first request fills at most half of the window."""
     task = sessions.make_task(seed)
     tokens = count_first_request_tokens(task.prompt, task.runtime)
     if tokens > WINDOW_TOKENS // 2:

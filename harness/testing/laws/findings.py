@@ -1,4 +1,8 @@
-"""What a law finds: which step, fact or check it is about, and what is wrong in plain words."""
+"""Findings of the laws, and the trace of a session that names the step of the script behind each reply.
+
+The trace compares each reply with the text and the calls that every step would have produced from the visible facts. The trace is
+thus an observation from outside and does not rely on the model's own bookkeeping.
+"""
 
 import json
 import re
@@ -15,16 +19,21 @@ from harness.task import Check, Fact, Repair, Step, Task
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a law does not allow."""
+    """A violation of a law by a task.
+
+    Attributes:
+        message: Description of the violation, if possible with advice; may quote untrusted text. Required.
+        step: Name of the step of the script at fault; empty when no single step is. Default: `""`.
+        fact: Name of the fact at fault; empty when no single fact is. Default: `""`.
+        check: Name of the check at fault; empty when no single check is. Default: `""`.
+        seed: Task seed; None when the violation does not depend on the seed. Default: `None`.
+    """
 
     message: str
-    """What is wrong, and where it helps what would be right; may quote hostile text."""
     step: str = ""
-    """Name of the step of the script; empty = it is not about one."""
     fact: str = ""
     check: str = ""
     seed: int | None = None
-    """Seed of the task; None = under any."""
 
     def __str__(self) -> str:
         where = [f"step {self.step!r}"] * bool(self.step) + [f"fact {self.fact!r}"] * bool(self.fact)
@@ -33,45 +42,46 @@ class Finding:
 
 
 def read_values(text: str, fact: Fact) -> list[str]:
-    """Return what the patterns of a fact read out of a text."""
+    """Return the values that the patterns of a fact read from a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
 def find_first_needing_step(task: Task, fact: str) -> str:
-    """Return the first step that needs a fact; empty = none does."""
+    """Return the name of the first step that needs a fact; empty when no step does."""
     return next((step.name for step in task.script.steps if fact in collect_needs(step)), "")
 
 
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """Report what is wrong with a check, with the first fact that it rests on and the first step that needs this."""
+    """Return a finding about a check, with the first fact that the check requires and the first step that needs this fact."""
     fact = next(iter(check.required_facts), "")
     return Finding(words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def collect_needs(step: Step) -> set[str]:
-    """Return the facts that a step or one of its repairs needs."""
+    """Return the names of the facts that a step or one of its repairs needs."""
     return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
 MoveKind: TypeAlias = Literal["step", "repair", "recovery", "end"]
+"""Kind of a reply: a step of the script, a repair, a recovering call, or the end without calls."""
 
 
 class Move(NamedTuple):
-    """What the agent did at one request."""
+    """Action of the agent at one request."""
 
     number: int
-    """Of the request, from 1."""
+    """Number of the request, from 1."""
     kind: MoveKind
     step: str
     """Name of the step that was taken or repaired; empty for the other kinds."""
     guessed_facts: tuple[str, ...]
-    """Facts of the step that were not visible, so that their priors were used."""
+    """Names of the facts of the step that were not visible, so that their priors were used."""
     done_steps: frozenset[str]
     """Names of the steps that the request showed to be done."""
 
 
 class _ScriptedAction(NamedTuple):
-    """A step or a repair that the script may do next."""
+    """A step or a repair of the script with its kind and the name of the step."""
 
     kind: MoveKind
     step: str

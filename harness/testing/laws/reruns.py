@@ -1,4 +1,4 @@
-"""Laws of a session or a request that is run again: it repeats to the byte, and where it does not, step and fact are named."""
+"""Laws about repetition: a session or a request that is run again gives identical results."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,33 +27,33 @@ from harness.transcript import parse_arguments
 
 NO_GRADER = Grader(files=(), command="false")
 MAX_REPEATED_REQUESTS = 15
-"""Requests of a session that a new model is asked once more."""
+"""Maximum number of requests of a session that are repeated with a new model."""
 MAX_REPORTED_FILES = 5
-"""Most files that differ and are reported."""
+"""Maximum number of differing files that are reported."""
 
 
 def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the session repeats: the same calls, answers, files and verdicts."""
+    """Check that a session without compaction repeats: the same calls, answers, files and verdicts."""
     again = sessions.run_uncached(sessions.make_task(seed))
     yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a compacted session repeats to the byte."""
+    """Check that a repeated compacted session is identical with identical requests, answers, files and verdicts."""
     again = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
     when = f"when a compacted session ({preset}) is run again"
     yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
 
 
 def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Find differences between two sessions of a task that should be the same, each with the step and the fact behind it.
+    """Yield the differences between two sessions of a task that should be equal, each with the step and the fact at fault.
 
     Args:
-        task: task of both.
-        first: session whose steps are named.
-        second: session that should be the same.
-        seed: seed of the task.
-        when: how the second came about, as the end of a sentence.
+        task: Task of both sessions.
+        first: Session whose steps are named in the findings.
+        second: Session that should be equal.
+        seed: Task seed.
+        when: Origin of the second session, as the end of a sentence.
     """
     yield from _find_divergence(task, first, second, seed, when)
     unlike = sorted(path for path in {*first.files, *second.files} if first.files.get(path) != second.files.get(path))
@@ -67,13 +67,17 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """Report that a request gets another answer somewhere, with its step and the first fact that this step needs."""
+    """Return a finding for a request that gets another answer, with its step and the first fact that the step needs."""
     step = trace(task, run.requests)[index].step
     return Finding(f"request {index + 1} gets another answer {where}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
 
 def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Find where two sessions part: an unequal request shows another output, another answer to an equal one another course."""
+    """Yield the first difference between two sessions.
+
+    A request that differs shows that a tool output differed; another answer to an equal request shows another course of the
+    agent.
+    """
     digests = zip(*([step.request_digest for step in run.steps] for run in (first, second)), strict=False)
     replies = zip_longest(*([reply.message for _, reply in run.requests] for run in (first, second)))
     sent, taken = (next((at for at, (here, there) in enumerate(both) if here != there), None) for both in (digests, replies))
@@ -83,21 +87,21 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
         fact = _find_fact(
             task, step, *("\n".join(map(extract_searchable_text, run.requests[sent][0].messages)) for run in (first, second))
         )
-        yield Finding(f"its outputs differ {when}", step=step, fact=fact, seed=seed)
+        yield Finding(f"the tool outputs differ {when}", step=step, fact=fact, seed=seed)
     elif taken is not None:
         step = moves[taken].step if taken < len(moves) else ""
-        yield Finding(f"another course is taken {when}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
+        yield Finding(f"the agent makes other calls {when}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:
-    """Find a fact that reads differently in two texts, or one that a step needs; empty = there is none."""
+    """Return a fact whose value differs between two texts, otherwise a fact that the step needs; empty when there is none."""
     otherwise = (fact.name for fact in task.facts if {*read_values(here, fact)} != {*read_values(there, fact)})
     needed = (name for one in task.script.steps if one.name == step for name in one.required_facts)
     return next(chain(otherwise, needed), "")
 
 
 def _find_last_step_about(task: Task, path: str, run: Run) -> str:
-    """Find the last step whose calls name a file by its path, or at least by its own name; empty = none does."""
+    """Return the last step whose calls name a file by its path or its base name; empty when no step does."""
     called = [
         (move.step, "\n".join(value for call in reply.message.calls for value in map(str, parse_arguments(call).values())))
         for move, (_, reply) in zip(trace(task, run.requests), run.requests, strict=True)
@@ -107,9 +111,9 @@ def _find_last_step_about(task: Task, path: str, run: Run) -> str:
 
 
 def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a new model gives the same answers to requests of a compacted session, in another order.
+    """Check that a new model gives the same answers to requests of a compacted session, in reverse order.
 
-    The new model is made from a task without answer key, request, files and checks: what is not in view cannot have been known.
+    The new model is made from a task without answer key, prompt, files and checks, so it can use only the request itself.
     """
     done, tight = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed)
     trade = replace(sessions.make_task(seed), values={}, prompt="", workspace=(), later_messages=(), checks=(), grader=NO_GRADER)
@@ -122,9 +126,9 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a compacted session is the same through an empty action cache, a filled one, and in a real sandbox.
+    """Check that a compacted session is equal with an empty action cache, with a filled action cache, and in a real sandbox.
 
-    Skipped for sandboxes without isolation and for tasks that are not cacheable, whose actions are never kept.
+    The law is skipped for sandboxes without isolation and for tasks that are not cacheable.
     """
     task = sessions.make_task(seed)
     if not task.cacheable or not is_isolated(sessions.sandbox.backend):
@@ -133,18 +137,18 @@ def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     with TemporaryDirectory() as folder, closing(ActionCache(Path(folder))) as cache:
         for kind in ("cold", "warm"):
             run, misses = _run_through_cache(cache, sessions, seed)
-            findings = list(find_differences(task, real, run, seed, f"when commands are answered by a {kind} action cache"))
+            findings = list(find_differences(task, real, run, seed, f"when a {kind} action cache answers commands"))
             yield from findings
             if kind == "warm" and misses and not findings:
                 words = (
-                    f"{misses} commands had to be run again although the action cache was warm; a command that leaves a process "
-                    "or a file beside the workspace is not kept: let it not, or make the task with `cacheable=False`"
+                    f"{misses} commands were executed again although the action cache was warm; a command that leaves a process "
+                    "or a file outside the workspace is not cached: change the command, or create the task with `cacheable=False`"
                 )
                 yield Finding(words, seed=seed)
 
 
 def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) -> tuple[Run, int]:
-    """Run a compacted session through a cache; return it with the number of its commands that were run."""
+    """Run a compacted session through an action cache and return it with the number of commands that were executed."""
     task = sessions.make_task(seed)
     policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
@@ -154,9 +158,9 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
 
 
 def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check the answers to two requests of a compacted session, each in a process of its own that draws the task itself.
+    """Check the answers to two requests of a compacted session in new processes that make the task themselves.
 
-    A template that no other process can find is not asked.
+    The law is skipped for templates that no other process can find.
     """
     if not sessions.name:
         return
@@ -171,4 +175,4 @@ def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
             yield Finding(str(error), seed=seed)
             return
         if not same:
-            yield make_answer_finding(sessions.make_task(seed), run, index, "in a process of its own", seed)
+            yield make_answer_finding(sessions.make_task(seed), run, index, "in a new process", seed)

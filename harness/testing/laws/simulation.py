@@ -1,4 +1,4 @@
-"""One scripted session of any task under any policy, with everything that a law may want to look at."""
+"""Scripted sessions of any task under any policy, each run once and shared by all laws that examine it."""
 
 import re
 import secrets
@@ -34,19 +34,22 @@ from harness.transcript import find_key_argument
 E = TypeVar("E")
 
 HUGE_WINDOW_TOKENS = 4_000_000
-"""A window that no session fills, in tokens."""
+"""Window that no session fills, in tokens."""
 WINDOW_TOKENS = 32_768
-"""The window in which the tasks of the suite are compacted, in tokens."""
+"""Window in which the tasks of the suite are compacted, in tokens."""
 BUBBLEWRAP = SandboxChoice(backend="bubblewrap")
 
 
 class ScriptedModelSpec(NamedTuple):
-    """Which scripted model works on a task."""
+    """Choice of the scripted model that works on a task.
+
+    Args:
+        name: Name of the model; may include a profile, e.g. `scripted:typical`. Default: `"scripted"`.
+        seed: Seed of the model's own random draws. Default: `1`.
+    """
 
     name: str = "scripted"
-    """Tells its profile, e.g. `scripted:typical`."""
     seed: int = 1
-    """Of its own draws."""
 
 
 ATTENTIVE_MODEL = ScriptedModelSpec()
@@ -54,24 +57,30 @@ ATTENTIVE_MODEL = ScriptedModelSpec()
 
 @dataclass(frozen=True)
 class Run:
-    """What happened in a session, and what was left."""
+    """Everything that happened in a session, and the files that it left.
+
+    Attributes:
+        outcome: Stop reason and counts of the agent loop. Required.
+        entries: Log of the session. Required.
+        requests: Every answered request with its reply, in order. Required.
+        check_results: Verdict of each check of the task. Required.
+        files: Text of each file of the workspace after the session, by path. Required.
+    """
 
     outcome: Outcome
     entries: tuple[Entry, ...]
     requests: tuple[tuple[Request, Reply], ...]
-    """Every request that was answered, with its answer."""
     check_results: tuple[GradedCheck, ...]
     files: Mapping[str, str]
-    """Path and text of the files in the end, as the agent left them."""
 
     @cached_property
     def calls(self) -> list[tuple[str, str]]:
-        """Every tool call in order: tool and arguments as they were written."""
+        """Tool and arguments of every tool call as the model wrote them, in order."""
         return [(call.name, call.arguments_json) for call in self._calls]
 
     @cached_property
     def call_keys(self) -> list[tuple[str, str]]:
-        """Tool and key argument of each call, whatever it wrote."""
+        """Tool and key argument of every tool call, in order."""
         return [(call.name, find_key_argument(call)) for call in self._calls]
 
     @property
@@ -80,16 +89,16 @@ class Run:
 
     @property
     def compactions(self) -> list[Compaction]:
-        """Those that were applied."""
+        """Compactions that were applied, in order."""
         return [event for event in self.list_events(Compaction) if event.status == "applied"]
 
     @property
     def steps(self) -> list[StepFinished]:
-        """Every step that was finished."""
+        """Events of all finished steps, in order."""
         return self.list_events(StepFinished)
 
     def list_events(self, kind: type[E]) -> list[E]:
-        """The events of a kind, in order."""
+        """Return the events of one class, in order."""
         return [entry.event for entry in self.entries if isinstance(entry.event, kind)]
 
     @property
@@ -99,7 +108,7 @@ class Run:
 
     @property
     def score(self) -> float:
-        """Share of the checks that passed."""
+        """Share of the checks that passed, 0 to 1."""
         return 1 - len(self.failed_checks) / len(self.check_results)
 
 
@@ -125,16 +134,23 @@ def simulate(
     sandbox: SandboxChoice | Sandbox = BUBBLEWRAP,
     model_spec: ScriptedModelSpec = ATTENTIVE_MODEL,
 ) -> Run:
-    """Run a task to its end in a real sandbox and judge it.
+    """Run a task to its end in a real sandbox and grade the result.
 
     Args:
-        task: task to run.
-        policy: compaction policy of the session.
-        window_tokens: context window of the scripted model in tokens.
-        max_steps: maximum number of model calls.
-        sandbox: backend of a new sandbox, where `local` needs no other permission; or a sandbox that was not started yet and
-            that the caller closes.
-        model_spec: scripted model that works on the task.
+        task: Task to run.
+        policy: Compaction policy of the session.
+        window_tokens: Context window of the scripted model in tokens.
+        max_steps: Maximum number of model calls.
+        sandbox: Backend of a new sandbox; the backend `local` needs no further permission here. Or a sandbox that was not started
+            yet and that the caller closes.
+        model_spec: Scripted model that works on the task.
+
+    Example:
+        >>> from harness.policies import KeepLast
+        >>> from harness.tasks import make_task
+        >>> from harness.testing import simulate
+        >>> run = simulate(make_task("flashcards", 1), KeepLast(summarizer="scripted/empty"))  # doctest: +SKIP
+        >>> run.score  # doctest: +SKIP
     """
     if isinstance(sandbox, SandboxChoice):
         with closing(open_task_sandbox(task, sandbox)) as opened:
@@ -163,15 +179,15 @@ def simulate(
 
 
 def open_task_sandbox(task: Task, choice: SandboxChoice) -> ServedSandbox:
-    """A sandbox for a task, not started yet; who asks for it closes it."""
+    """Open a sandbox for a task without starting the sandbox; the caller closes it."""
     return choice.open(f"law-{secrets.token_hex(4)}", task.runtime, unsafe_local=True)
 
 
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
-    """The same task with some facts told differently in messages and workspace, None = not at all; the script is untouched.
+    """Return the task with other values of some facts in messages and workspace; the script stays the same.
 
-    Only what the patterns of a fact read is changed: another value takes the place of the fact's own, which of a fact that is
-    told several times is the last; None blanks all that was ever told of it.
+    Only text that the patterns of a fact read is changed. A new value replaces the current value of the fact; earlier values of a
+    fact that is revised stay. None deletes every value of the fact, the earlier ones included.
     """
     patterns = {fact.name: fact.patterns for fact in task.facts}
 
@@ -190,7 +206,7 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 
 def _swap_value(old: str, new: str | None, match: re.Match[str]) -> str:
-    """What a pattern matched with another value in place of the old one; other values stay, unless all are to go."""
+    """Return the text of a match with its value replaced; only the old value is replaced, unless all values are deleted."""
     if match[1] != old and new is not None:
         return match[0]
     start, end = match.start(1) - match.start(), match.end(1) - match.start()
@@ -204,29 +220,29 @@ PRESETS: dict[str, KeepLast] = {
     "early-empty": KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty"),
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
-"""Policies whose trigger is relative to the window, by the name that they have in tests."""
+"""Policies whose trigger is relative to the window, by their name in tests."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
-"""Every policy that can be named, with its defaults."""
+"""Every policy with a public name, with default settings."""
 DEFAULT_PRESET = "extractive"
-"""The preset that has the defaults of its policy."""
+"""Name of the preset with the default settings of its policy."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""The window that the constants of other policies are made for, in tokens."""
+"""Window for which the constants of policies with absolute thresholds are made, in tokens."""
 SMALL_WINDOW_SHARE = 0.6
-"""Window of a session that does not fill `WINDOW_TOKENS`: this share of its longest request."""
+"""Window of a session that does not fill `WINDOW_TOKENS`, as a share of the longest request."""
 MIN_WINDOW_FILL = 1.25
-"""A session is compacted in `WINDOW_TOKENS` if its longest request is so many times as long."""
+"""Minimum ratio of the longest request to `WINDOW_TOKENS` at which a session is compacted in `WINDOW_TOKENS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallWindow:
-    """A window that a session does not fit into, and what a policy must know to work in it."""
+    """A window that is too small for a session, and the settings that a policy needs in it."""
 
     window_tokens: int
     scaled_preset: KeepLast | None = None
-    """Reserves and number of kept messages that go with a small window; None = those of the preset."""
+    """Preset with reserves and a number of kept messages for a small window; None keeps the settings of each preset."""
 
     def scale_policy(self, policy: Policy) -> Policy:
-        """Return a policy made to work in this window; the tools print as much as ever."""
+        """Return the policy with settings for this window; the limit on tool outputs stays the same."""
         if isinstance(policy, KeepLast):
             kept = self.scaled_preset
             return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
@@ -240,26 +256,33 @@ NO_COMPACTION = NoCompaction()
 
 
 def look_up_policy(preset: str) -> Policy:
-    """Return the policy that laws know by a name."""
+    """Return the policy that the laws know under a name."""
     return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
 
 
 def compute_max_steps(task: Task) -> int:
-    """Return the number of model calls after which a session of a task is not going to end by itself."""
+    """Return the number of model calls after which a session of a task is stopped as endless."""
     return 3 * len(task.script.steps) + 30
 
 
 class SessionCache:
-    """Tasks and sessions of one template, each made once. Not thread-safe."""
+    """Tasks and sessions of one template, each made once. Not thread-safe.
+
+    Args:
+        template: Function from a task seed to the task.
+        name: Name under which another process finds the template, as for `load_task`. Empty when no other process can find the
+            template; the laws that need a new process are then skipped. Default: `""`.
+        sandbox: Sandbox backend of all sessions. Default: bubblewrap.
+
+    Example:
+        >>> from harness.tasks import load_task
+        >>> sessions = SessionCache(load_task("flashcards"), name="flashcards")
+        >>> sessions.make_task(1).name
+        'flashcards'
+    """
 
     def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
-        """Nothing is run before it is asked for.
-
-        Args:
-            template: template of the tasks.
-            name: name by which another process finds the template, as in `load_task`; empty = none can.
-            sandbox: sandbox of all sessions.
-        """
+        """Store the settings; a session is run when it is first requested."""
         self.template, self.name, self.sandbox = template, name, sandbox
         self._tasks: dict[int, Task] = {}
         self._afresh: dict[int, Digests] = {}
@@ -267,16 +290,16 @@ class SessionCache:
         self._moves: dict[int, tuple[Move, ...]] = {}
 
     def make_task(self, seed: int) -> Task:
-        """Make the task under a seed, once."""
+        """Return the task of a seed; the task is made once."""
         if seed not in self._tasks:
             self._tasks[seed] = self.template(seed)
         return self._tasks[seed]
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
-        """Digest the tasks of these seeds in a process of its own; seeds that are passed together share one process.
+        """Return the digests of the tasks of some seeds as made in a new process; seeds requested together share one process.
 
         Raises:
-            UsageError: it makes no task there.
+            UsageError: the template makes no task in the new process.
         """
         missing = [seed for seed in seeds if seed not in self._afresh]
         if missing:
@@ -284,43 +307,43 @@ class SessionCache:
         return self._afresh
 
     def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Run a session under a policy, once; by default nothing is ever evicted."""
+        """Return the session of a seed under a policy; each session is run once. By default nothing is ever evicted."""
         key = (seed, policy, window_tokens)
         if key not in self._runs:
             self._runs[key] = self.run_uncached(self.make_task(seed), policy, window_tokens)
         return self._runs[key]
 
     def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Run a session without keeping it; by default nothing is ever evicted."""
+        """Run a session without keeping it. By default nothing is ever evicted."""
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
-        """Return what the agent did in the uncompacted session, request by request."""
+        """Return the actions of the agent in the session without compaction, one for each request."""
         if seed not in self._moves:
             self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests)
         return self._moves[seed]
 
     def run_compacted(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> Run:
-        """Run a session in the small window under a preset, or a policy of `POLICIES`.
+        """Return the session of a seed that is compacted in the small window.
 
         Args:
-            seed: seed of the task.
-            preset: name of the preset.
-            summarizer: summarizer in the place of the preset's; None = its own.
+            seed: Task seed.
+            preset: Name of a policy in `PRESETS` or `POLICIES`.
+            summarizer: Summarizer instead of the preset's own; None keeps the preset's summarizer.
         """
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
 
     def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
-        """Return the policy and the window in tokens of `run_compacted`."""
+        """Return the policy and the window in tokens that `run_compacted` uses."""
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
         return tight.scale_policy(policy), tight.window_tokens
 
     def choose_small_window(self, seed: int) -> SmallWindow:
-        """Choose `WINDOW_TOKENS` where the session fills it; else a window that follows from the session.
+        """Return `WINDOW_TOKENS` if the session fills it, otherwise a smaller window that depends on the session.
 
-        A small one leaves free what tool schemas take and what the longest step adds, and allows for the policy's estimate
-        being lower than what the model counts.
+        The smaller window leaves room for the tool schemas and for the longest step. Its reserves allow for the difference
+        between the policy's estimate and the model's own token count.
         """
         plain = self.run(seed)
         sizes = [step.usage.prompt_tokens for step in plain.steps]

@@ -194,7 +194,7 @@ def test_an_answer_that_stalls_ends_with_the_endpoint():
 
 
 def test_a_port_that_is_taken_is_refused_with_advice(endpoint):
-    with pytest.raises(UsageError, match="cannot be had"), serve_endpoint(find, port=endpoint.server_address[1]):
+    with pytest.raises(UsageError, match="cannot be used"), serve_endpoint(find, port=endpoint.server_address[1]):
         pass
 
 
@@ -232,7 +232,7 @@ def test_other_names_are_unknown(name):
 
 def test_the_oracle_needs_to_know_whose_facts():
     assert "scripted/oracle" not in list_model_names([TASK, BUG])
-    with pytest.raises(UsageError, match="serve that task alone"):
+    with pytest.raises(UsageError, match="serve a single task"):
         make_model_finder([TASK, BUG])("scripted/oracle")
 
 

@@ -127,7 +127,7 @@ def test_a_prompt_beyond_the_window_is_an_overflow_with_its_numbers_before_a_tok
 def test_one_that_nobody_serves_tells_its_window_and_no_more():
     model = LocalModel(name=NAME, endpoint=None)
     assert (model.window.tokens, model.window.source) == (8_192, "registry")
-    with pytest.raises(UsageError, match="not served here"):
+    with pytest.raises(UsageError, match="no running server"):
         model.reply(Request(messages=TALK))
 
 
