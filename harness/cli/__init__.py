@@ -1,6 +1,6 @@
-"""The command line: each command parses, calls and prints, in a module of its own that loads when it is asked for.
+"""The command line. A command parses its options, calls the library and prints; its module loads when the command is used.
 
-What goes wrong is one line that a person can act on and an exit code: 2 = asked for something that cannot be, 1 = it failed,
+An error is printed as one line that says what to do. Exit codes: 1 = the command failed, 2 = invalid options or arguments,
 130 = stopped by Ctrl-C.
 """
 

@@ -1,4 +1,4 @@
-"""`harness agent`: one session in front of a person (S0.10)."""
+"""`harness agent`: one session at a terminal or in a pipe."""
 
 import secrets
 import sys
@@ -36,17 +36,19 @@ from harness.tasks import make_task
 
 @click.command("agent")
 @click.option(
-    "--model", default="scripted", help="`scripted` (needs --task), `local/…` (harness models) or any name that litellm knows."
+    "--model", default="scripted", help="`scripted` (needs --task), a local model (see `harness models`) or a litellm name."
 )
-@click.option("--task", "task_name", help="Lay this task's workspace, and run its checks at the end.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the values of the task.")
-@click.option("--policy", default="keep-last", help="Compaction policy.")
-@click.option("--threshold", type=float, help="Field of the policy: share of the available window.")
-@click.option("--keep-last", type=int, help="Field of the policy: messages that stay verbatim.")
-@click.option("--summarizer", help="Field of the policy: who writes the summaries.")
+@click.option("--task", "task_name", help="Name or FILE.py of a task that sets up the workspace and checks it at the end.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed from which the values of the task are drawn.")
+@click.option("--policy", default="keep-last", help="Compaction policy; `harness policies` lists them.")
+@click.option("--threshold", type=float, help="Policy field: share of the available window, 0 to 1, that triggers compaction.")
+@click.option("--keep-last", type=int, help="Policy field: number of recent messages kept verbatim.")
+@click.option("--summarizer", help="Policy field: model that writes the summaries.")
 @options.FIELDS
-@click.option("--instructions", type=click.File(), help="Add the text of this file to the system prompt.")
-@click.option("--tool-calls", type=click.Choice(["native", "text"]), default="native", help="How a real model calls tools.")
+@click.option("--instructions", type=click.File(), help="Append the text of this file to the system prompt.")
+@click.option(
+    "--tool-calls", type=click.Choice(["native", "text"]), default="native", help="Real models call tools by API or in text."
+)
 @options.RECORD
 @options.REPLAY
 @click.option(
@@ -55,30 +57,30 @@ from harness.tasks import make_task
     type=click.FloatRange(min=0, min_open=True),
     default=STALL_SECONDS,
     metavar="SECONDS",
-    help="Silence of a provider after which it is asked again.",
+    help="Silence of a provider after which a request is repeated.",
 )
 @click.option("--window", "window_tokens", type=options.POSITIVE, help="Context window in tokens.  [default: the model's]")
 @options.NOMINAL_WINDOW
-@click.option("--max-steps", type=options.POSITIVE, default=50)
-@click.option("--parallel-tools", is_flag=True, help="Run the calls of one reply at the same time.")
+@click.option("--max-steps", type=options.POSITIVE, default=50, help="Maximum number of steps (model calls).")
+@click.option("--parallel-tools", is_flag=True, help="Run the tool calls of one reply in parallel.")
 @options.BACKEND
 @options.UNSAFE_LOCAL
-@click.option("--image", help="Docker image; no other sandbox will do then.  [default: that of the runtime]")
-@click.option("--runtime", type=click.Choice(["python", "bun"]), default="python")
-@click.option("--network", is_flag=True, help="Let commands reach the network.")
-@click.option("--journal", type=options.FILE, help="Log the session into this SQLite file.")
+@click.option("--image", help="Docker image; requires the docker sandbox.  [default: image of the runtime]")
+@click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", help="Runtime of a session without a task.")
+@click.option("--network", is_flag=True, help="Allow commands in the sandbox to use the network.")
+@click.option("--journal", type=options.FILE, help="Log the session to this SQLite file.")
 @click.option(
     "--resume",
     metavar="SESSION",
-    help="Go on with this session of the journal, as it was set up; its beginning is enough, options that are written change it.",
+    help="Continue this session of the journal (id or unique prefix); options given here replace its settings.",
 )
 @click.option(
     "--repeated",
     type=click.Choice(["ask", "continue", "stop"]),
     default="ask",
-    help="About the same call for the third time in a row; who is not there is not asked.",
+    help="Reaction to the third identical tool call in a row; `ask` needs a terminal.",
 )
-@click.option("--explore", is_flag=True, help="Give the agent a tool that asks a sub-agent to look around.")
+@click.option("--explore", is_flag=True, help="Give the agent a tool that sends a sub-agent to explore the workspace.")
 @click.option("--keep", type=options.FOLDER, help="Copy the workspace into this new folder at the end.")
 def command(
     model: str,
@@ -109,17 +111,22 @@ def command(
     explore: bool,
     keep: Path | None,
 ) -> None:
-    """Read a task from standard input, work on it in a sandbox, and tell what happens.
+    """Give the agent a request and watch it work in a sandbox.
 
-    The task may have several lines; it ends with the input or, at a terminal, with two empty lines. With --task an empty
-    input means the task's own request. The model's words go to standard output, the log of the session to standard error.
-    Ctrl-C stops the session when the running tool has finished; a second one stops it at once.
+    The request is read from standard input and may have several lines; at a terminal, two empty lines end it. With --task, an
+    empty input selects the request of the task. The text of the model goes to standard output, the log to standard error.
 
-    At a terminal the session goes on after the first answer: what is typed while it works is queued, Ctrl-C stops the turn,
-    /help lists what else can be done, and the end of the input ends the session. With --resume a session of the journal is
-    gone on with, at a terminal or with one message of a pipe; an empty one goes on with an unfinished turn.
+    In a pipe, the session ends with the first answer. Ctrl-C stops it after the running tool call, a second Ctrl-C at once.
+
+    At a terminal, the session continues after the first answer. Messages typed while the agent works are queued, Ctrl-C stops
+    the turn, /help lists the slash commands, and Ctrl-D ends the session.
+
+    --resume continues a session of the journal with one message from a pipe or a dialog at a terminal. An empty message
+    continues an unfinished turn.
 
     The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
+
+    Example: `harness agent --task flashcards --window 32000 < /dev/null`
     """
     task = make_task(task_name, seed) if task_name else None
     shorthand_fields = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
@@ -150,14 +157,14 @@ def command(
         session = configure_resumed_session(session, resume, list_explicit_options())
     printer = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
     if journal is not None and not journal.parent.exists():
-        printer.print_line(f"a new folder for the journal: {format_line(str(journal.parent))}")
+        printer.print_line(f"creating the folder of the journal: {format_line(str(journal.parent))}")
     is_dialog = resume or sys.stdin.isatty()
     ended = run_session(session, resume, printer) if is_dialog else run_one_turn(session, printer)
     report_outcome(ended, printer, session)
 
 
 def list_explicit_options() -> frozenset[str]:
-    """Names of the options that were written, not left at their defaults."""
+    """Return the names of the options that the user set, without those left at their defaults."""
     context = click.get_current_context()
     return frozenset(
         name for name in context.params if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
@@ -165,26 +172,26 @@ def list_explicit_options() -> frozenset[str]:
 
 
 def resolve_session_id(prefix: str, journal: Path | None) -> str:
-    """The name of the session of the journal that is called so, or alone begins so.
+    """Return the id of the session of the journal that has this id or, alone, begins with this prefix.
 
     Raises:
-        UsageError: no journal was named, or none or several sessions fit; those are named.
-        StoreError: there is no such journal.
+        UsageError: No journal is given, or not exactly one session matches.
+        StoreError: The journal does not exist.
     """
     if journal is None:
-        raise UsageError("--resume needs the journal that the session is in; name it with --journal FILE")
+        raise UsageError("--resume needs the journal of the session; add --journal FILE")
     return find_session(prefix, (journal,)).session_id
 
 
 def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_options: frozenset[str]) -> SessionSpec:
-    """A session of the journal as the options want it; where they say nothing, as its log tells.
+    """Return the configuration of a resumed session: that of its log, changed by the options that the user set.
 
     Raises:
-        UsageError: its system prompt was to be another.
+        UsageError: An option would change the system prompt.
     """
     assert requested.journal is not None
     if "instructions" in explicit_options:
-        raise UsageError("--instructions: the system prompt of a session never changes; say it in a message")
+        raise UsageError("--instructions with --resume: the system prompt of a session never changes; send a message instead")
     entries = load_log(requested.journal, session_id)
     restored = restore_spec(entries, requested.journal, None)
     fields = {name: getattr(requested, name) for name, names in FIELD_OPTIONS.items() if explicit_options & names}
@@ -213,23 +220,23 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     name: frozenset({name})
     for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore", "repeated")
 }
-"""The options of which one must be written for a field to be another than the log tells."""
+"""Options that replace a field of a resumed session when the user sets one of them, by the name of the field."""
 
 
 def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrinter) -> SessionResult:
-    """Run a session of several turns at a terminal; or, of one that is resumed by a pipe, the turn of its message."""
+    """Run a dialog at a terminal, or one turn of a session that is resumed by a message from a pipe."""
 
     def handle_event(event: Entry | Signal) -> None:
         printer(event)
         if isinstance(event, StateChanged) and event.state == "failed":
-            printer.print_line(f"the session broke off: {live.failure}")
+            printer.print_line(f"the session failed: {live.failure}")
 
     if resumed_id and session.journal:
         live = LiveSession.reopen(session.journal, resumed_id, spec=session, on_event=handle_event)
     else:
         live = LiveSession(session, on_event=handle_event)
     terminal = Dialog(live=live, printer=printer)
-    with closing(live):  # whatever breaks the talk
+    with closing(live):  # also when the dialog raises
         live.start()
         if sys.stdin.isatty():
             return run_dialog(terminal, read_lines(sys.stdin))
@@ -239,26 +246,26 @@ def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrin
 
 
 def read_request(source: TextIO, task: Task | None) -> str:
-    """What a person asks for; with a task and an empty input what the task asks for.
+    """Return the request that is read from the input, or the request of the task if the input is empty.
 
     Raises:
-        UsageError: nothing was asked.
+        UsageError: The input is empty and there is no task.
     """
     if source.isatty():
-        hint = f" (empty: that of {task.name})" if task else ""
-        click.echo(f"Task{hint}, end with two empty lines:\n> ", err=True, nl=False)
+        hint = f" (leave it empty for the request of {task.name})" if task else ""
+        click.echo(f"Request{hint}, end with two empty lines:\n> ", err=True, nl=False)
         text = "".join(read_typed_lines(source))
     else:
         text = source.read()
     if text.strip():
         return text.strip()
     if task is None:
-        raise UsageError("no task on standard input; type one, pipe one in, or name one of ours with --task")
+        raise UsageError("standard input holds no request; type or pipe one, or name a task with --task")
     return task.prompt
 
 
 def read_typed_lines(source: TextIO) -> Iterator[str]:
-    """The lines of a terminal up to two empty ones; an empty first line is enough to say nothing."""
+    """Return the lines typed at a terminal up to two empty ones; an empty first line ends the input at once."""
     empty = 0
     for number, line in enumerate(source):
         empty = 0 if line.strip() else empty + 1
@@ -268,7 +275,7 @@ def read_typed_lines(source: TextIO) -> Iterator[str]:
 
 
 def run_one_turn(session: SessionSpec, printer: EventPrinter) -> SessionResult:
-    """Run a session of one turn. The first Ctrl-C or SIGTERM asks it to stop, the second breaks it off."""
+    """Run a session of one turn. The first Ctrl-C or SIGTERM stops it after the running tool call, the second at once."""
     cancellation = Cancellation()
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
@@ -281,22 +288,22 @@ def run_one_turn(session: SessionSpec, printer: EventPrinter) -> SessionResult:
 
 
 def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> None:
-    """How many files were left behind, and of the first few which and why."""
+    """Print how many files of the workspace were not copied, with the reasons for the first few."""
     if not copied_files.skipped:
         return
-    printer.print_line(f"{len(copied_files.skipped)} not kept:")
+    printer.print_line(f"{format_count(len(copied_files.skipped), 'file')} not copied:")
     lines = [f"{format_line(path, 80)}: {format_line(reason, 120)}" for path, reason in copied_files.skipped]
     for line in list_first(lines):
         printer.print_line(line, indent="  ")
 
 
 def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec) -> None:
-    """The last lines, and the exit code."""
+    """Print totals, copied files and checks of an ended session; exit with code 1 or 130 unless it was completed."""
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
     if ended.outcome.reason == "sandbox_error":
-        printer.print_line("its files went with the sandbox, so it cannot be gone on with; start it again")
+        printer.print_line("the sandbox failed and its files are lost, so the session cannot be resumed; start a new one")
     elif session.keep is not None:
-        printer.print_line(f"{format_count(ended.copied_files.files, 'file')} kept in {session.keep}")
+        printer.print_line(f"{format_count(ended.copied_files.files, 'file')} copied to {session.keep}")
         print_skipped_files(ended.copied_files, printer)
     for check in ended.checks:
         if not check.passed:

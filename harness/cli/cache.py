@@ -1,4 +1,4 @@
-"""`harness cache`: what the action cache holds, and how to empty it."""
+"""`harness cache`: show or empty the action cache."""
 
 import datetime as dt
 from pathlib import Path
@@ -11,16 +11,22 @@ from harness.errors import StoreError, UnknownName, format_count
 from harness.sandboxes.action_cache import ActionCache, find_default_folder, has_cache
 from harness.tasks import SUITE
 
-_FOLDER_OPTION = click.option("--cache", "folder", type=options.FOLDER, help="Folder of the cache.  [default: the user's]")
+_FOLDER_OPTION = click.option("--cache", "folder", type=options.FOLDER, help="Folder of the cache.  [default: the user's cache]")
 
 
 @click.group("cache", invoke_without_command=True)
 @_FOLDER_OPTION
-@click.option("--task", help="Show the entries of this task only.")
-@click.option("--largest", type=options.POSITIVE, default=10, help="How many entries to show.")
+@click.option("--task", help="Show only entries of this task.")
+@click.option("--largest", type=options.POSITIVE, default=10, help="Number of entries to show, largest first.")
 @click.pass_context
 def command(context: click.Context, folder: Path | None, task: str | None, largest: int) -> None:
-    """Show where the action cache is and what it holds: commands that were run once and are remembered."""
+    """Show the folder, the size and the largest entries of the action cache.
+
+    The action cache stores the results of sandbox commands, so that trials of a grid that run the same command in the same
+    workspace run it only once.
+
+    Example: `harness cache --task flashcards`
+    """
     context.obj = folder
     if context.invoked_subcommand is not None:
         return
@@ -34,7 +40,7 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
     print_line(f"entries  {summary.entries:,}\nbytes    {summary.size_bytes:,}\nhits     {summary.hits:,}")
     entries = cache.list_largest(largest, task=task)
     if task is not None and not entries:
-        print_line(f"there are no entries of task {task!r}")
+        print_line(f"the cache has no entries of task {task!r}")
     for entry in entries:
         used = dt.datetime.fromtimestamp(entry.used_at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
         line = f"{entry.size_bytes:>10,} bytes  {entry.hits:>6,} hits  last used {used}  {entry.task}: "
@@ -45,25 +51,30 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
 @_FOLDER_OPTION
 @click.pass_context
 def clear_cache(context: click.Context, folder: Path | None) -> None:
-    """Forget everything. Runs that are at work go on and fill it again."""
+    """Delete all entries of the action cache.
+
+    Running experiments continue and fill the cache again.
+
+    Example: `harness cache clear`
+    """
     cache = _open_cache(folder or context.obj)
     if cache is None:
         return
     summary = cache.read_summary()
     cache.clear()
-    click.echo(f"forgot {format_count(summary.entries, 'entry')}, {summary.size_bytes:,} bytes")
+    click.echo(f"deleted {format_count(summary.entries, 'entry')}, {summary.size_bytes:,} bytes")
 
 
 def _open_cache(folder: Path | None) -> ActionCache | None:
-    """The cache; looking for one makes none. None = the user has none yet, and that was said.
+    """Open an existing cache. Without one in the default folder, print a message and return None.
 
     Raises:
-        StoreError: there is none in the folder that was named.
+        StoreError: The folder named by `--cache` holds no cache.
     """
     cache_folder = (folder or find_default_folder()).absolute()
     if has_cache(cache_folder):
         return ActionCache(cache_folder)
-    message = f"there is no action cache in {str(cache_folder)!r}; a run that keeps actions there makes it"
+    message = f"there is no action cache in {str(cache_folder)!r}; the first run that uses this folder creates it"
     if folder is not None:
         raise StoreError(message)
     print_line(message)

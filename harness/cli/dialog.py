@@ -23,7 +23,7 @@ from harness.session.spec import SessionSpec
 from harness.signals import install_signal_handler
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
-"""Answers to a repeated call, as words or by their first letters; every other line is a message."""
+"""Answers to the question about a repeated call, as words or first letters. Any other line is a message to the agent."""
 MAX_CHANGES_SHOWN = 30
 MAX_PATCH_LINES = 300
 CHUNK_BYTES = 65_536
@@ -31,31 +31,31 @@ BUSY_STATES = frozenset({"starting", "working", "compacting", "asking"})
 
 
 class Quit(Exception):
-    """The person has had enough."""
+    """Raised by the slash command `/quit`."""
 
 
 class SlashCommand(NamedTuple):
-    """One of the words behind a slash."""
+    """A command that the user types after a slash."""
 
     help: str
     run: Callable[["Dialog", Any], None]
-    """Called with the dialog and the number behind the word, None where there is none."""
+    """Function called with the dialog and the number that the user typed, or None without a number."""
     parameter: str = ""
-    """Name of the number in the help; empty = there is none, in brackets = it may be left out."""
+    """Name of the number in the help text. In brackets, the number is optional; empty for a command without a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
-    """A live session and the printer of its events."""
+    """A live session at a terminal, with the printer of its events."""
 
     live: LiveSession
     printer: EventPrinter
 
     def handle_line(self, line: str) -> None:
-        """Do what a line says; what cannot be done is told, and the session goes on if it can.
+        """Run a slash command, answer a question, or send the line as a message; print an error instead of raising it.
 
         Raises:
-            Quit: it says that it is enough.
+            Quit: The line is `/quit`.
         """
         text = line.strip()
         try:
@@ -74,7 +74,7 @@ class Dialog:
         name, *rest = words or [""]
         command = SLASH_COMMANDS.get(name)
         if command is None:
-            raise UsageError(f"there is no order {f'/{name}'!r}; /help lists them")
+            raise UsageError(f"there is no command {f'/{name}'!r}; /help lists the commands")
         is_missing = not rest and command.parameter and not command.parameter.startswith("[")
         if is_missing or len(rest) > bool(command.parameter) or not all(word.isdecimal() for word in rest):
             raise UsageError(f"write {format_usage(name)}")
@@ -82,18 +82,18 @@ class Dialog:
 
 
 def format_usage(name: str) -> str:
-    """How an order is written."""
+    """Return a slash command with the name of its parameter, e.g. `/rollback STEP`."""
     return f"/{name} {SLASH_COMMANDS[name].parameter}".strip()
 
 
 def _print_help(terminal: Dialog, _: int | None) -> None:
-    for name, order in SLASH_COMMANDS.items():
-        terminal.printer.print_line(f"{format_usage(name):<19} {order.help}", indent="  ")
+    for name, command in SLASH_COMMANDS.items():
+        terminal.printer.print_line(f"{format_usage(name):<19} {command.help}", indent="  ")
 
 
 def _print_queue(terminal: Dialog, _: int | None) -> None:
     if not terminal.live.queued_messages:
-        terminal.printer.print_line("nothing waits")
+        terminal.printer.print_line("no messages are queued")
     for number, text in enumerate(terminal.live.queued_messages, 1):
         terminal.printer.print_line(f"{number}: {format_line(text, 100)}", indent="  ")
 
@@ -136,12 +136,12 @@ def _compact(terminal: Dialog, _: int | None) -> None:
 
 def _print_fork(terminal: Dialog, fork: Callable[[int], LiveSession], place: int) -> None:
     if terminal.live.spec.journal is None:
-        raise UsageError("a fork is kept in a journal; start with --journal FILE")
+        raise UsageError("a fork needs a journal; start the session with --journal FILE")
     terminal.printer.print_command("forked", *build_resume_command(terminal.live.spec, fork(place).session_id))
 
 
 def build_resume_command(session: SessionSpec, session_id: str) -> Sequence[str]:
-    """The command that goes on with a session; empty = it is in no journal."""
+    """Return the words of the shell command that resumes a session; empty without a journal."""
     if session.journal is None:
         return ()
     extra_options = ("--unsafe-local",) if session.unsafe_local else ()
@@ -154,38 +154,38 @@ def _quit(_: Dialog, __: int | None) -> None:
 
 SLASH_COMMANDS: dict[str, SlashCommand] = {
     "stop": SlashCommand("end the running turn (or Ctrl-C)", lambda at, _: at.live.stop()),
-    "resume": SlashCommand("go on with a turn that was not finished", lambda at, _: at.live.resume()),
-    "queue": SlashCommand("the messages that wait", _print_queue),
-    "withdraw": SlashCommand("take a waiting message back", _withdraw, "POSITION"),
+    "resume": SlashCommand("continue an unfinished turn", lambda at, _: at.live.resume()),
+    "queue": SlashCommand("list the queued messages", _print_queue),
+    "withdraw": SlashCommand("remove a message from the queue", _withdraw, "POSITION"),
     "diff": SlashCommand(
-        "what a turn changed in the workspace, by default the last",
+        "list the files that a turn changed; default: the last turn",
         lambda at, turn: _print_changes(at, at.live.list_changes(turn)),
         "[TURN]",
     ),
-    "patch": SlashCommand("the same line by line", _print_patch, "[TURN]"),
-    "summary": SlashCommand("what the session changed in the workspace", _print_summary),
+    "patch": SlashCommand("show these changes line by line", _print_patch, "[TURN]"),
+    "summary": SlashCommand("list the files that the session changed", _print_summary),
     "compact": SlashCommand("compact now, whether the policy is due or not", _compact),
     "rollback": SlashCommand(
-        "view and workspace as after a step; 0 = before the first", lambda at, step: at.live.roll_back(step), "STEP"
+        "restore view and workspace as of the end of a step; 0 = the start", lambda at, step: at.live.roll_back(step), "STEP"
     ),
     "fork": SlashCommand(
-        "a session of its own that is this one up to a step", lambda at, step: _print_fork(at, at.live.fork, step), "STEP"
+        "start a new session from the end of a step", lambda at, step: _print_fork(at, at.live.fork, step), "STEP"
     ),
     "fork-behind": SlashCommand(
-        "one that is this one up to a compaction, told again what it dropped",
+        "start a new session from a compaction, with the dropped messages restored",
         lambda at, round_number: _print_fork(at, at.live.fork_after_compaction, round_number),
         "ROUND",
     ),
-    "help": SlashCommand("this list", _print_help),
-    "quit": SlashCommand("end the session (or the end of the input)", _quit),
+    "help": SlashCommand("show this list", _print_help),
+    "quit": SlashCommand("end the session (or Ctrl-D)", _quit),
 }
-"""By their names."""
+"""Slash commands by their names."""
 
 
 def read_lines(terminal: TextIO) -> Iterator[str]:
-    """One line after the other as it is typed, without its end, until the input ends.
+    """Yield each line that the user types, without its line end, until the input ends.
 
-    It looks again and again (see `MAIN_THREAD_WAIT_SECONDS`) instead of waiting in one long read.
+    The terminal is polled every `MAIN_THREAD_WAIT_SECONDS`, since one long blocking read would delay signal handlers.
     """
     descriptor = terminal.fileno()
     decoder = codecs.getincrementaldecoder(terminal.encoding)(errors="replace")
@@ -203,13 +203,13 @@ def read_lines(terminal: TextIO) -> Iterator[str]:
 
 
 def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
-    """Obey line after line until the input ends, somebody quits or the session breaks; then close it.
+    """Handle each line until the input ends, the user quits or the session fails; then close the session.
 
-    At the end of the input the running turn and all that waits are worked off. The first Ctrl-C stops a running turn; one that
-    finds nothing to stop, and SIGTERM, ends the session.
+    At the end of the input, the running turn and the queued messages are finished first. Ctrl-C stops a running turn; Ctrl-C
+    between turns, a second Ctrl-C and SIGTERM end the session.
 
     Raises:
-        HarnessError: the session broke; the message says why and what to do.
+        HarnessError: The session failed; the message contains the command that resumes it.
     """
     live = terminal.live
 
@@ -232,6 +232,6 @@ def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
     if live.failure:
         resume_command = shlex.join(build_resume_command(live.spec, live.session_id)) if live.entries else ""
         raise HarnessError(
-            f"session {live.session_id!r} broke off: {live.failure}{resume_command and f'; to go on: {resume_command}'}"
+            f"session {live.session_id!r} failed: {live.failure}{resume_command and f'; resume it with: {resume_command}'}"
         )
     return ended

@@ -1,4 +1,4 @@
-"""`harness doctor`: tries out what the harness needs, and says what to install. Values of keys are never shown."""
+"""`harness doctor`: check what works on this machine and say what to install. Values of keys are never shown."""
 
 import os
 import platform
@@ -21,25 +21,28 @@ from harness.tasks import SUITE
 
 PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "AZURE", "DEEPSEEK", "GROQ", "MISTRAL", "OPENROUTER", "TOGETHERAI", "XAI")
 PROVIDER_VARIABLES = (*(f"{name}_API_KEY" for name in PROVIDERS), *sorted(set(BASE_VARIABLES.values())))
-"""The commonest; litellm knows many more."""
+"""Environment variables with keys and addresses of common providers; litellm supports many more."""
 
 
 class CheckResult(NamedTuple):
-    """One thing that was looked at."""
+    """Result of one check of this machine."""
 
     subject: str
     state: Literal["ok", "missing", "failed"]
-    """Only `failed` makes the harness unusable; what is `missing` limits it."""
+    """`missing` limits what can be used; `failed` means that no session can run."""
     detail: str
     advice: str = ""
 
 
 @click.command("doctor")
-@click.option("--image", default=DEFAULT_IMAGES["python"], help="Docker image to try.")
+@click.option("--image", default=DEFAULT_IMAGES["python"], help="Docker image to start.")
 def command(image: str) -> None:
-    """Try out sandboxes, models and keys, and say what to install.
+    """Check which sandboxes, models and keys work on this machine.
 
-    Ends with exit code 1 when no session could be run here.
+    Each sandbox is started once. For everything that is missing, the command says what to install. The exit code is 1 when no
+    session can run.
+
+    Example: `harness doctor`
     """
     failed = False
     for finding in run_checks(image):
@@ -52,7 +55,7 @@ def command(image: str) -> None:
 
 
 def run_checks(image: str) -> Iterator[CheckResult]:
-    """Look at one thing after the other; each is told as soon as it is known."""
+    """Run the checks one after the other and yield each result as soon as it is available."""
     yield CheckResult("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from check_sandboxes(image)
     yield CheckResult("tasks", "ok", ", ".join(sorted(SUITE)))
@@ -65,7 +68,7 @@ def run_checks(image: str) -> Iterator[CheckResult]:
 
 
 def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = probe_backend) -> Iterator[CheckResult]:
-    """Use each backend for real; one that works is enough."""
+    """Start each sandbox that isolates commands; one working sandbox is enough."""
     working = []
     for name, backend in BACKENDS.items():
         if not backend.isolates:
@@ -76,47 +79,47 @@ def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = 
         detail = f"{probe_result.reason} ({probe_result.seconds:.1f} s)"
         yield CheckResult(name, "ok" if probe_result.ok else "missing", detail, probe_result.advice)
     if working:
-        yield CheckResult("sandbox", "ok", f"auto takes {working[0]}")
+        yield CheckResult("sandbox", "ok", f"`auto` selects {working[0]}")
     else:
-        advice = "make one of the two above work; --backend local --unsafe-local runs without any isolation"
-        yield CheckResult("sandbox", "failed", "nothing here isolates commands", advice)
+        advice = "install one of the sandboxes above, or use --backend local --unsafe-local, which isolates nothing"
+        yield CheckResult("sandbox", "failed", "no sandbox isolates commands", advice)
 
 
 def check_policies() -> CheckResult:
-    """Whether every policy loads, those of other packages too."""
+    """Check that every policy can be imported, including those of other packages."""
     try:
         return CheckResult("policies", "ok", ", ".join(sorted(load_policy_classes())))
     except UsageError as error:
-        advice = "until then only the policies of the harness itself can be named"
+        advice = "until this is fixed, only the built-in policies can be used"
         return CheckResult("policies", "missing", str(error), advice)
 
 
 def check_local_models() -> CheckResult:
-    """Which of the small real models could be served here."""
+    """Check which of the small local models are installed."""
     missing_models = {name: reason for name, weights in CATALOGUE.items() if (reason := explain_missing(weights)) is not None}
     ready_models = [name for name in CATALOGUE if name not in missing_models]
     if ready_models:
-        absent = f"; not here: {', '.join(missing_models)}" if missing_models else ""
+        absent = f"; missing: {', '.join(missing_models)}" if missing_models else ""
         return CheckResult("local", "ok", f"{', '.join(ready_models)}{absent}")
     name, reason = next(iter(missing_models.items()))
-    return CheckResult("local", "missing", "no small real model", f"for {name}: {reason}")
+    return CheckResult("local", "missing", "no local model", f"for {name}: {reason}")
 
 
 def check_litellm() -> CheckResult:
-    """Whether litellm loads, and what it knows."""
+    """Check that litellm can be imported, and count the models that it supports."""
     try:
         installed = version("litellm")
     except PackageNotFoundError:
         return CheckResult("litellm", "missing", "not installed", "pip install 'litellm>=1.105,<1.106'")
     began = time.monotonic()
     known = len(load_litellm().model_cost)
-    return CheckResult("litellm", "ok", f"{installed}, knows {known:,} models (loaded in {time.monotonic() - began:.1f} s)")
+    return CheckResult("litellm", "ok", f"{installed}, supports {known:,} models (loaded in {time.monotonic() - began:.1f} s)")
 
 
 def check_keys() -> CheckResult:
-    """Which of the usual variables are set, by name."""
+    """Check which environment variables of common providers are set."""
     set_variables = [name for name in PROVIDER_VARIABLES if os.environ.get(name)]
     if set_variables:
         return CheckResult("keys", "ok", f"set: {', '.join(set_variables)}")
-    advice = f"for a real model set one of {', '.join(PROVIDER_VARIABLES)}"
-    return CheckResult("keys", "missing", "none set; scripted models need none", advice)
+    advice = f"to use a real model, set one of {', '.join(PROVIDER_VARIABLES)}"
+    return CheckResult("keys", "missing", "none set (scripted models need no key)", advice)

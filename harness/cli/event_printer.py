@@ -1,4 +1,4 @@
-"""Tells what happens in a session as it happens: the model's words on one stream, the log of the session on another."""
+"""Prints the events of a session as they happen: the text of the model to one stream, the log to another."""
 
 import shlex
 import threading
@@ -15,35 +15,37 @@ from harness.transcript import find_key_argument, format_receipt, read_outcome
 
 DIM_ON, DIM_OFF = "\x1b[2m", "\x1b[22m"
 MAX_LINE_CHARACTERS = 400
-"""Of a line of the log."""
+"""Maximum length of a line of the log in characters."""
 
 
 @dataclass(slots=True, kw_only=True)
 class EventPrinter:
-    """Listens to one session. Thread-safe; sums up what it has heard."""
+    """Listener that prints the events of one session and adds up its totals. Thread-safe."""
 
     text_stream: TextIO
-    """Where the model's text goes."""
+    """Stream to which the text of the model is written."""
     log_stream: TextIO
-    """Where start, steps, compactions, errors and end go (S0.10), and the model's reasoning: a terminal shows it dimmed while
-    it streams, a file gets how it begins."""
+    """Stream of the log: start, steps, tool calls, compactions, errors and end of the session, and the model's reasoning.
+
+    A terminal shows the reasoning dimmed while it streams; any other stream gets its first characters.
+    """
     totals: SessionTotals = field(default_factory=SessionTotals)
     _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
     _open_line_stream: TextIO | None = None
-    """Where a line is not ended yet."""
+    """Stream whose last line has no line end yet."""
     _has_streamed_text: bool = False
-    """Whether the text of this answer was told while it streamed."""
+    """True if the text of the current answer was printed while it streamed."""
     _reported_call_ids: set[str] = field(default_factory=set)
-    """Calls whose outcome was told and whose step is not logged yet."""
+    """Ids of the calls whose results are printed but not logged yet."""
     _open_call_id: str = ""
-    """The call whose line waits for its outcome."""
+    """Id of the call whose line is printed up to its result."""
     _reasoning_parts: list[str] = field(default_factory=list)
-    """Reasoning that is told when it is over."""
+    """Reasoning to be printed at its end."""
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, item: events.Entry | events.Signal) -> None:
-        """Tell of one entry or signal."""
+        """Print one log entry or signal and add it to the totals."""
         with self._lock:
             self.totals(item)
             self._print_event(item.event if isinstance(item, events.Entry) else item)
@@ -78,15 +80,13 @@ class EventPrinter:
             case events.Notice():
                 self.print_line(f"warning: {event.text}")
             case events.RolledBack():
-                self.print_line(f"rolled back to step {event.step}, view and workspace")
+                self.print_line(f"view and workspace rolled back to step {event.step}")
             case events.SessionForked():
                 self.print_line(f"forked from session {event.session_id} at step {event.step}")
             case events.SessionResumed():
                 self.print_line(f"session resumed: model {event.model}, sandbox {event.sandbox}")
             case events.CallRepeated():
-                self.print_line(
-                    f"the same call for the {event.times}. time in a row: {event.call.name} {event.call.arguments_json}"
-                )
+                self.print_line(f"the same call, {event.times} times in a row: {event.call.name} {event.call.arguments_json}")
                 self.print_line("[c]ontinue, [s]top, [a]lways allow?", indent="  ")
             case events.StateChanged():
                 self._print_state(event)
@@ -95,22 +95,22 @@ class EventPrinter:
 
     def _print_state(self, event: events.StateChanged) -> None:
         if event.state == "idle" and self._last_state != "idle":
-            waits = f", {len(event.queued)} messages wait" if event.queued else ""
-            self.print_line(f"idle{waits}: type a message, or /help")
+            queued = f", {format_count(len(event.queued), 'message')} queued" if event.queued else ""
+            self.print_line(f"idle{queued}: type a message, or /help")
         self._last_state = event.state
 
     def print_line(self, line: str, indent: str = "") -> None:
-        """Write one line of the log, on a line of its own."""
+        """Print a text to the log as one line."""
         self._end_line()
         print(f"{indent}{format_line(line, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
     def print_raw(self, line: str) -> None:
-        """Write one line as it stands, but for control characters."""
+        """Print a line to the log unshortened, with its control characters replaced."""
         self._end_line()
         print(replace_control_characters(line), file=self.log_stream, flush=True)
 
     def print_command(self, label: str, *words: str) -> None:
-        """Write a command behind a word, to the letter, so that a shell runs it as it stands."""
+        """Print a label and a shell command to the log; the command can be copied into a shell."""
         self._end_line()
         print(f"{label}: {shlex.join(words)}", file=self.log_stream, flush=True)
 
@@ -123,7 +123,7 @@ class EventPrinter:
             print(f"thinking: {format_line(reasoning, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
     def _continue_line(self, stream: TextIO, text: str) -> None:
-        """Go on with the line of a stream."""
+        """Print a text without a line end, on the open line of the stream if there is one."""
         if self._open_line_stream is not stream or self._open_call_id or self._reasoning_parts:
             self._end_line()
         print(text, end="", file=stream, flush=True)
@@ -148,7 +148,7 @@ class EventPrinter:
         self._open_call_id = call.call_id
 
     def _print_call_end(self, result: ToolResult) -> None:
-        """Tell how a call ended, behind its line where nothing was told since."""
+        """Print the outcome of a call, on the line of the call if nothing was printed since."""
         call = self._pending_calls.pop(result.call_id, None)
         if call is None:
             return
@@ -183,15 +183,15 @@ class EventPrinter:
 
     def _print_session_start(self, event: events.SessionStarted) -> None:
         due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
-        window = f"window {event.window_tokens:,} tokens" if event.window_tokens else "window not known (set it with --window)"
+        window = f"window {event.window_tokens:,} tokens" if event.window_tokens else "window unknown (set it with --window)"
         self.print_line(
             f"session {event.session_id} started: model {event.model}, {window}, {due} "
             f"({event.budget_rule}), sandbox {event.sandbox}"
         )
 
     def format_total(self, simulated: bool) -> str:
-        """Return the totals of the session in one line."""
+        """Return the totals of the session in one line; `simulated` marks the cost as simulated."""
         line, sub_agents = self.totals.describe(" (simulated)" if simulated else ""), self.totals.sub_agents
         if not sub_agents:
             return line
-        return f"{line}; of these by {len(sub_agents)} sub-agents: {format_sub_agent_totals(sub_agents)}"
+        return f"{line}; including {format_count(len(sub_agents), 'sub-agent')}: {format_sub_agent_totals(sub_agents)}"

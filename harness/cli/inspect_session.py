@@ -1,6 +1,6 @@
-"""`harness inspect`: totals and timeline of a session, or one of its requests (S3.18).
+"""`harness inspect`: totals and timeline of a session, or one of its requests.
 
-Texts of models and tools are printed as plain text without control characters.
+Texts of models and tools are printed as plain text, with their control characters replaced.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, load_session, resolve_session
-from harness.cli.terminal import build_named_grid, build_table, format_line, print_parts
+from harness.cli.terminal import build_named_grid, build_table, format_counts, format_line, print_parts
 from harness.errors import format_count
 from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest, StepPoint, inspect_session, reconstruct_request
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
@@ -25,32 +25,35 @@ from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
 
 BAR_CELLS = 50
-"""Width of the bar of the largest view."""
+"""Width in characters of the bar of the largest view."""
 MAX_MESSAGE_LINES = 12
-"""Shown of a long message."""
+"""Maximum number of lines shown of a message, unless `--whole` is set."""
 MAX_COMPACTIONS_SHOWN = 4
-"""Shown in one row of the timeline."""
+"""Maximum number of compactions listed between two bars of the timeline."""
 
 
 @click.command("inspect")
 @click.argument("session", default="")
 @IN_OPTION
-@click.option("--step", type=options.POSITIVE, help="Show what was sent at this step, and what came back.")
-@click.option("--patch", is_flag=True, help="Show what it, or --step, changed in its workspace, line by line.")
-@click.option("--whole", is_flag=True, help="With --step: show long messages to their end.")
-@click.option("--rows", type=options.POSITIVE, default=40, help="Of the timeline, at most.")
-def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
-    """Show what SESSION came to: totals, what is compacted, where its tokens are, and its timeline.
+@click.option("--step", type=options.POSITIVE, help="Show the request of this step and the answer.")
+@click.option("--patch", is_flag=True, help="Show the changes to the workspace line by line, of --step or of all steps.")
+@click.option("--whole", is_flag=True, help="With --step: show long messages in full.")
+@click.option("--rows", type=options.POSITIVE, default=40, help="Maximum number of bars in the timeline.")
+def command(session: str, places: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
+    """Show the totals and the timeline of a session, or one of its requests.
 
-    SESSION is the id of a session or a trial, or its beginning; or a journal file with one session, or the recorded session of
-    another agent. A session that still runs shows what it has. All sizes in tokens are estimates by its policy's counter,
-    except where it says measured.
+    SESSION is the id of a session or a trial (a unique prefix is enough), a journal file with one session, or a file in which
+    another agent recorded a session. Without SESSION, there must be only one session. A running session can be inspected too.
+
+    Sizes in tokens are estimates by the token counter of the session's policy, except in the row `measured`.
+
+    Example: `harness inspect 3f416a --step 12 --whole`
     """
     if patch:
-        changes = join_patches(load_patches(resolve_session(session, given), step))
-        click.echo(replace_control_characters(changes) or "nothing was changed", nl=False)
+        changes = join_patches(load_patches(resolve_session(session, places), step))
+        click.echo(replace_control_characters(changes) or "no file was changed\n", nl=False)
         return
-    log, _, draft = load_session(session, given)
+    log, _, draft = load_session(session, places)
     if step is not None:
         print_parts(*render_step(reconstruct_request(log, step), whole=whole))
         return
@@ -59,28 +62,29 @@ def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool
 
 
 def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
-    """The totals, and how far an answer had come that is not logged."""
+    """Return a grid with the totals of a session and, if there is one, its unfinished answer."""
     totals = session.totals
-    due = "never compacted for its size" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,}"
-    window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window not known"
+    due = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
+    window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window unknown"
     ended = f"{session.status}{f' ({session.reason})' * bool(session.reason)} {session.detail}"
-    lengths = (session.turns, "turn"), (totals.steps, "step"), (session.messages, "message"), (session.parts, "part")
-    attempts = f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} fruitless attempts"
-    sub_agents = f"{len(totals.sub_agents)}, in these sums: {format_sub_agent_totals(totals.sub_agents)}"
+    length = (session.turns, "turn"), (totals.steps, "step"), (session.messages, "message"), (session.parts, "part")
+    outcomes = (session.summaries, "summary"), (session.prunings, "pruning"), (totals.fruitless_attempts, "fruitless attempt")
+    clipped = (session.clipped_outputs, "tool output"), (session.clipped_characters, "character")
+    sub_agents = f"{len(totals.sub_agents)}, included in these totals: {format_sub_agent_totals(totals.sub_agents)}"
     rows = {
-        "session": session.session_id or "not named",
+        "session": session.session_id or "unknown",
         "task": format_line(session.task, 160),
-        "model": f"{session.model or 'not named'}, {window}",
-        "policy": f"{session.policy or 'not named'}, {due} ({session.budget_rule})",
+        "model": f"{session.model or 'unknown'}, {window}",
+        "policy": f"{session.policy or 'unknown'}, {due} ({session.budget_rule})",
         "ended": format_line(ended, 160),
-        "unended": _describe_draft(draft) if draft else "",
-        "length": ", ".join(format_count(count, noun) for count, noun in lengths),
+        "unfinished": _describe_draft(draft) if draft else "",
+        "length": format_counts(*length),
         "in view": f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens",
-        "compacted": f"{session.compacted_parts} parts; {attempts}",
-        "cut": f"{session.clipped_outputs} tool outputs, by {session.clipped_characters:,} characters",
+        "compacted": f"{format_count(session.compacted_parts, 'part')}; {format_counts(*outcomes)}",
+        "cut off": format_counts(*clipped),
         "measured": _describe_usage(totals),
         "sub-agents": sub_agents if totals.sub_agents else "",
-        "cost": f"{format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
+        "cost": f"agent {format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
         "events": ", ".join(f"{count} {kind}" for kind, count in session.events.items()),
     }
     return build_named_grid((name, text) for name, text in rows.items() if text)
@@ -89,25 +93,25 @@ def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
 def _describe_draft(draft: Draft) -> str:
     if draft.calls:
         running = "; ".join(format_line(f"{call.name} {find_key_argument(call)}", 100) for call in draft.calls)
-        return f"step {draft.step}, its answer is whole, its calls have no result yet: {running}"
+        return f"step {draft.step}: the answer is complete, these calls have no result yet: {running}"
     what, text = ("answer", draft.text) if draft.text else ("reasoning", draft.reasoning)
-    return f"step {draft.step}, {len(text):,} characters of its {what} so far: {format_line(text, 100)}"
+    return f"step {draft.step}: {len(text):,} characters of the {what} so far: {format_line(text, 100)}"
 
 
 def _describe_usage(totals: SessionTotals) -> str:
     own = totals.prompt_tokens
-    share = f", {100 * totals.cache_read_tokens / own:.0f} % of the agent's own from a cache" if own else ""
-    return f"{totals.all_prompt_tokens:,} tokens sent{share}, {totals.all_output_tokens:,} written"
+    share = f" ({100 * totals.cache_read_tokens / own:.0f} % of the agent's read from a cache)" if own else ""
+    return f"{totals.all_prompt_tokens:,} prompt tokens{share}, {totals.all_output_tokens:,} output tokens"
 
 
 def build_shares_table(session: Inspection) -> Table:
-    """Where the tokens are."""
+    """Return a table of the tokens of each kind of message, in the last view and in the whole log."""
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
     rows = (
         (kind, tokens, _format_percent(tokens, viewed), messages, all_tokens, _format_percent(all_tokens, logged), all_messages)
         for kind, messages, tokens, all_messages, all_tokens in session.shares
     )
-    columns = ("tokens by kind", "in view", "", "messages", "ever", "", "messages")
+    columns = ("tokens by kind", "in view", "", "messages", "logged", "", "messages")
     return build_table(columns, rows, justify_rest="right")
 
 
@@ -116,16 +120,19 @@ def _format_percent(part: int, whole: int) -> str:
 
 
 def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
-    """A bar for each step, or the largest of several; compactions stand above the step before which they took place."""
+    """Return the lines of the timeline: a bar for each step, and each compaction above the step that followed it.
+
+    When there are more steps than rows, one bar shows the largest view of several steps.
+    """
     points = session.timeline
     if not points:
-        yield Text("timeline: no step was finished")
+        yield Text("timeline: no finished step")
         yield from _draw_compactions(session.compactions)
         return
     threshold = session.threshold_tokens or 0
     scale = max(threshold, *(point.view_tokens for point in points), 1)
-    marked = f"; │ = compacted at {threshold:,}" if threshold else ""
-    yield Text(f"timeline: tokens in view, one bar = {scale:,}{marked}", style="bold")
+    marked = f"; │ = threshold of {threshold:,} tokens" if threshold else ""
+    yield Text(f"timeline of the tokens in view; full bar = {scale:,} tokens{marked}", style="bold")
     pending = list(session.compactions)
     for group in _group_steps(session, max_rows):
         due = [one for one in pending if one.step <= group[-1].step]
@@ -136,7 +143,7 @@ def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
 
 
 def _group_steps(session: Inspection, max_rows: int) -> Iterator[Sequence[StepPoint]]:
-    """Steps of one row: as many as needed, and none across a compaction, unless there are too many of those."""
+    """Yield the steps of each row. A row ends at a compaction, unless compactions would take up more than half of the rows."""
     points, size = session.timeline, ceil(len(session.timeline) / max_rows)
     changed = {one.step for one in session.compactions if one.status == "applied"}
     breaks = changed if 2 * len(changed) <= max_rows else set()
@@ -177,14 +184,16 @@ def _draw_compaction(point: CompactionPoint) -> Text:
 
 
 def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
-    """What was sent at a step, the answer, and the results of its calls."""
+    """Yield the request of a step message by message, then the answer and the results of its calls."""
     finished, usage = sent.end_event, sent.end_event.usage
     yield Text(f"step {sent.step}: {format_count(len(sent.messages), 'message')} sent, {sent.view.tokens:,} tokens", style="bold")
     logged = format_line(sent.logged_digest[:16]) or "none"
-    note, style = ("as it was logged", "dim") if sent.matches_log else (f"but {logged} was logged: not what was sent", "red")
+    note, style = (
+        ("as logged", "dim") if sent.matches_log else (f"but the log says {logged}: this is not the request that was sent", "red")
+    )
     yield Text(f"digest {sent.digest[:16]}…, {note}", style=style)
     for one in sent.compactions:
-        yield Text(f"compaction right before: {one.status}, {format_line(one.reason, 160)}", style="cyan")
+        yield Text(f"compaction before this step: {one.status}, {format_line(one.reason, 160)}", style="cyan")
     for number, message in enumerate(sent.messages, 1):
         yield from _render_message(f"{number}", message, whole=whole)
     yield from _render_message("answer", sent.answer, whole=whole)
@@ -202,7 +211,7 @@ def _render_message(label: str, message: Message, *, whole: bool) -> Iterator[Te
     lines = [line for part in message.parts for line in replace_control_characters(_render_part(part)).split("\n")]
     visible_lines = lines if whole else lines[:MAX_MESSAGE_LINES]
     for line in visible_lines:
-        cut = line if whole or len(line) <= 400 else f"{line[:400]}… ({len(line) - 400:,} characters more)"
+        cut = line if whole or len(line) <= 400 else f"{line[:400]}… ({len(line) - 400:,} more characters)"
         yield Text(f"  {cut}")
     if len(lines) > len(visible_lines):
         yield Text(f"  … {format_count(len(lines) - len(visible_lines), 'more line')}; --whole shows them", style="dim")

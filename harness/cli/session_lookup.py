@@ -1,4 +1,4 @@
-"""Where the commands on sessions look, and what a person may call a session."""
+"""Search for sessions: the option `--in` with the places to search, and the names that a session can be given."""
 
 from pathlib import Path
 
@@ -13,41 +13,43 @@ EXPERIMENTS_FOLDER = "experiments"
 
 IN_OPTION = click.option(
     "--in",
-    "given",
+    "places",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="PLACE",
-    help="A journal file, a folder of them, or that of an experiment; may be given again.  "
-    "[default: all experiments below this folder, and `sessions`]",
+    help="Journal file, folder of journals, or folder of an experiment to search; repeatable.  "
+    "[default: every folder in `experiments`, and `sessions`]",
 )
 
 
 def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Where to look: what was given, or every experiment with results and the panels' journals below the current folder.
+    """Return the places to search: those named with `--in`, else the experiments and live sessions of the current folder.
 
     Raises:
-        UsageError: there is no journal at a place, or nothing was given and nothing found.
+        UsageError: A named place holds no journal, or the current folder holds none.
     """
     for place in named_places:
         if not list_journals(place):
             missing = f"journal in {str(place)!r}" if place.exists() else f"{str(place)!r}"
-            raise UsageError(f"there is no {missing}; name a journal file or the folder of an experiment with --in")
+            raise UsageError(f"there is no {missing}; pass a journal file or the folder of an experiment to --in")
     searched_places = named_places or tuple(
         folder for folder in (*sorted(Path(EXPERIMENTS_FOLDER).glob("*")), Path(SESSIONS_FOLDER)) if list_journals(folder)
     )
     if not searched_places:
         raise UsageError(
-            f"no experiment below this folder has results, and {SESSIONS_FOLDER!r} holds no journal; "
-            "name a journal file or a folder with --in"
+            f"no experiment in {EXPERIMENTS_FOLDER!r} has results, and {SESSIONS_FOLDER!r} holds no journal; "
+            "pass a journal file or a folder to --in"
         )
     return searched_places
 
 
 def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocation:
-    """The session of a name; the name of a journal file or a folder means the only session there.
+    """Return the location of the session with this id, trial id or unique prefix.
+
+    The path of a journal file or folder stands for the only session in it.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: Not exactly one session matches.
     """
     path = Path(name)
     if name and not named_places and (path.is_dir() or is_database(path)):
@@ -56,11 +58,11 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
 
 
 def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
-    """A session in a journal, or one recorded in a file.
+    """Read a session from a journal, or from a file in which another agent or `harness export` recorded it.
 
     Raises:
-        UsageError: there is none, or more than one.
-        MalformedRecording: the file is no recording of a known format.
+        UsageError: Not exactly one session matches.
+        MalformedRecording: The file is not a recording in a known format.
     """
     path = Path(name)
     if name and not named_places and path.is_file() and not is_database(path):

@@ -1,4 +1,4 @@
-"""`harness sessions`: list, read and search logged sessions, archive old ones and clean up (S3.13, S3.14)."""
+"""`harness sessions`: list, read, search and archive logged sessions. `harness export` and `harness import`: JSONL files."""
 
 import datetime as dt
 import re
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, resolve_places, resolve_session
-from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
+from harness.cli.terminal import build_table, format_counts, format_line, list_first, print_line, print_parts
 from harness.errors import UsageError, format_count
 from harness.experiment.output import lock_folder
 from harness.inspection.import_export import export_session, import_session
@@ -30,82 +30,101 @@ UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 @click.group("sessions")
 def command() -> None:
-    """List, read and search logged sessions, put old ones away and clean up.
+    """List, read, search, archive and clean up logged sessions.
 
-    Sessions stand in journals: of experiments, and those of `harness agent --journal`. A message is named SESSION/NUMBER.
+    Sessions are logged in journals: SQLite files written by experiments, notebook widgets and `harness agent --journal`. The id
+    of a message is SESSION/NUMBER.
+
+    Example: `harness sessions list --in experiments/quickstart`
     """
 
 
 @command.command("list")
 @IN_OPTION
-@click.option("--status", type=click.Choice(["active", "completed", "failed"]), help="Only these.")
-@click.option("--limit", type=options.POSITIVE, default=DEFAULT_LIMIT, help="How many.")
-def list_sessions(given: tuple[Path, ...], status: str | None, limit: int) -> None:
-    """List sessions, newest first. A session whose process was killed stays active.
+@click.option("--status", type=click.Choice(["active", "completed", "failed"]), help="List only sessions of this status.")
+@click.option("--limit", type=options.POSITIVE, default=DEFAULT_LIMIT, help="Maximum number of rows.")
+def list_sessions(places: tuple[Path, ...], status: str | None, limit: int) -> None:
+    """List sessions, newest first.
 
-    A sub-agent has a session of its own, named after the one that asked, with what it took.
+    A session whose process was killed stays `active`. A sub-agent has a session of its own; its id begins with the id of the
+    session that started it.
+
+    Example: `harness sessions list --status failed`
     """
     by_name = {
         (find_scope(path, place), row.session_id): (path, row)
-        for place in resolve_places(given)
+        for place in resolve_places(places)
         for path in list_journals(place)
         for row in read_journal(path, queries.list_sessions)
     }
     rows = sorted(by_name.values(), key=lambda found: -found[1].created_at_ms)
     rows = [(path, row) for path, row in rows if status in {None, row.status}]
     counts = Counter(row.session_id for _, row in rows)
-    columns = ("session", "begun (UTC)", "ended", "steps", "rounds", "tokens sent", "USD", "trial", "model", "task")
+    columns = ("session", "started (UTC)", "ended", "steps", "compactions", "prompt tokens", "USD", "trial", "model", "task")
     print_parts(build_table(columns, (_format_cells(path, row, counts) for path, row in rows[:limit])))
     if len(rows) > limit:
-        click.echo(f"and {len(rows) - limit} more; --limit shows them")
+        click.echo(f"and {len(rows) - limit} more; --limit shows more of them")
 
 
 @command.command("search")
 @click.argument("text")
 @IN_OPTION
-@click.option("--limit", type=options.POSITIVE, default=DEFAULT_LIMIT, help="How many.")
-def search_sessions(text: str, given: tuple[Path, ...], limit: int) -> None:
-    """Find TEXT, word for word in any case of letters, in all that was said, called and printed, compacted or not."""
+@click.option("--limit", type=options.POSITIVE, default=DEFAULT_LIMIT, help="Maximum number of rows.")
+def search_sessions(text: str, places: tuple[Path, ...], limit: int) -> None:
+    """Find the messages that contain TEXT.
+
+    Upper and lower case are not distinguished. Tool calls and their results, compacted messages included, are searched too.
+
+    Example: `harness sessions search "config.toml"`
+    """
     hit_count = 0
-    for path in [path for place in resolve_places(given) for path in list_journals(place)]:
+    for path in [path for place in resolve_places(places) for path in list_journals(place)]:
         with Journal.open(path, read_only=True) as journal:
             for hit in queries.search(journal, text):
                 hit_count += 1
                 if hit_count > limit:
-                    click.echo(f"more than {limit} found; --limit shows them")
+                    click.echo(f"more than {format_count(limit, 'message')} found; --limit shows more of them")
                     return
                 gone = ", compacted" if hit.is_compacted else ""
                 print_line(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}")
                 click.echo(f"    {format_line(hit.excerpt)}")
     if not hit_count:
-        click.echo("not found")
+        click.echo("no message contains the text")
 
 
 @command.command("messages")
 @click.argument("session", default="")
 @IN_OPTION
-@click.option("--active", is_flag=True, help="Only what is in view at the end, in the order in which it is sent.")
-def list_messages(session: str, given: tuple[Path, ...], active: bool) -> None:
-    """List the messages of SESSION, summaries and replacements included."""
-    location = resolve_session(session, given)
+@click.option("--active", is_flag=True, help="List only the last view, in the order in which it is sent.")
+def list_messages(session: str, places: tuple[Path, ...], active: bool) -> None:
+    """List the messages of SESSION, including summaries and replacements.
+
+    Example: `harness sessions messages 3f416a --active`
+    """
+    location = resolve_session(session, places)
     with Journal.open(location.journal, read_only=True) as journal:
         rows = queries.list_messages(journal, location.session_id, active=active)
     cells = (
         (row.message_id, row.step, row.role, row.tokens, "compacted" if row.is_compacted else "", format_line(row.content, 80))
         for row in rows
     )
-    print_parts(build_table(("message", "step", "role", "tokens", "", "begins"), cells))
+    print_parts(build_table(("message", "step", "role", "tokens", "", "text"), cells))
 
 
 @command.command("message")
 @click.argument("name", metavar="MESSAGE")
 @IN_OPTION
-def show_message(name: str, given: tuple[Path, ...]) -> None:
-    """Show MESSAGE, a SESSION/NUMBER, part after part."""
+def show_message(name: str, places: tuple[Path, ...]) -> None:
+    """Show all parts of MESSAGE, whose id is SESSION/NUMBER.
+
+    Example: `harness sessions message 3f416a/12`
+    """
     session, _, number = name.rpartition("/")
     if not number.isdecimal():
-        raise UsageError(f"{name!r} names no message; write SESSION/NUMBER, as `harness sessions messages SESSION` lists them")
-    location = resolve_session(session, given)
+        raise UsageError(
+            f"{name!r} is not the id of a message; write SESSION/NUMBER, as listed by `harness sessions messages SESSION`"
+        )
+    location = resolve_session(session, places)
     with Journal.open(location.journal, read_only=True) as journal:
         row = queries.read_message(journal, f"{location.session_id}/{number}")
     gone = ", compacted" if row.is_compacted else ""
@@ -127,10 +146,12 @@ def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]
 
 
 def parse_age(value: str) -> int:
-    """A time span as a person writes it (`30d`), in milliseconds."""
+    """Return the milliseconds of a time span such as `30d`."""
     match_result = re.fullmatch(r"(\d{1,6})([mhdw])", value)
     if not match_result:
-        raise click.BadParameter(f"{value!r} is no time span; write 90m, 12h, 30d or 8w")
+        raise click.BadParameter(
+            f"{value!r} is not a time span; write a number of minutes, hours, days or weeks: 90m, 12h, 30d or 8w"
+        )
     return int(match_result[1]) * UNITS_MS[match_result[2]]
 
 
@@ -142,27 +163,31 @@ def parse_age(value: str) -> int:
     type=parse_age,
     metavar="AGE",
     required=True,
-    help="Nothing was logged of them for so long: 30d, 8w.",
+    help="Age of the last log entry: 12h, 30d, 8w.",
 )
-@click.option("--with-trials", is_flag=True, help="Also sessions of trials; their experiment then has not run them.")
-@click.option("--dry-run", is_flag=True, help="Only say which.")
-def archive_sessions(given: tuple[Path, ...], age_ms: int, with_trials: bool, dry_run: bool) -> None:
-    """Put old sessions away: each into a compressed file in the folder `archive` beside its journal.
+@click.option("--with-trials", is_flag=True, help="Archive sessions of trials too; these trials then count as not run.")
+@click.option("--dry-run", is_flag=True, help="Only list the sessions that would be archived.")
+def archive_sessions(places: tuple[Path, ...], age_ms: int, with_trials: bool, dry_run: bool) -> None:
+    """Move old sessions out of their journals.
 
-    `harness sessions restore` brings one back. Sessions of trials stay, since reports are made of them.
+    Each session becomes a compressed file in the folder `archive` next to its journal; `harness sessions restore` brings it
+    back. Sessions of trials are not archived by default, since reports are computed from them.
+
+    Example: `harness sessions archive --older-than 30d --dry-run`
     """
     before_ms = int(time.time() * 1000) - age_ms
-    for journal in _open_journals(given, read_only=dry_run):
+    for journal in _open_journals(places, read_only=dry_run):
         due = archive.find_due_sessions(journal, before_ms, with_trials=with_trials)
         names = [row.session_id for row in due.sessions]
         if dry_run:
             for name in names:
-                click.echo(f"would put away {format_line(name)}")
+                click.echo(f"would archive {format_line(name)}")
         else:
             for file in archive.archive_sessions(journal, names):
                 click.echo(f"{format_line(file.session_id)}: {file.size_bytes:,} bytes in {format_line(str(file.file))}")
-        left = f"; {len(due.trial_sessions)} belong to trials and stay (--with-trials)" if due.trial_sessions else ""
-        click.echo(f"{format_line(str(journal.path))}: {format_count(len(names), 'session')} old enough{left}")
+        left = f"; {format_count(len(due.trial_sessions), 'old session')} of trials not archived" if due.trial_sessions else ""
+        outcome = f"{format_count(len(names), 'session')} {'to archive' if dry_run else 'archived'}{left}"
+        click.echo(f"{format_line(str(journal.path))}: {outcome}")
         if names and not dry_run:
             _clean_journal(journal)
 
@@ -170,45 +195,52 @@ def archive_sessions(given: tuple[Path, ...], age_ms: int, with_trials: bool, dr
 @command.command("restore")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 @IN_OPTION
-def restore_sessions(sessions: tuple[str, ...], given: tuple[Path, ...]) -> None:
-    """Bring archived sessions back into their journal; without a name list what was put away."""
-    archived_sessions = [(path, one) for path in _list_journal_files(given) for one in archive.list_archived(path)]
+def restore_sessions(sessions: tuple[str, ...], places: tuple[Path, ...]) -> None:
+    """Bring archived sessions back into their journal.
+
+    Without SESSION, list the archived sessions.
+
+    Example: `harness sessions restore 3f416a59ee3d`
+    """
+    archived_sessions = [(path, one) for path in _list_journal_files(places) for one in archive.list_archived(path)]
     if not sessions:
         for _, one in archived_sessions:
             click.echo(f"{format_line(one.session_id)}  {one.size_bytes:>10,} bytes  {format_line(str(one.file))}")
-        click.echo(f"{format_count(len(archived_sessions), 'session')} put away")
+        click.echo(f"{format_count(len(archived_sessions), 'archived session')}")
         return
     for name in sessions:
         where = [path for path, one in archived_sessions if one.session_id == name]
         if len(where) != 1:
-            what = "is not among the archived ones" if not where else "was put away in several places; name one with --in"
+            what = "is not archived" if not where else "is archived in several places; choose one with --in"
             raise UsageError(f"session {name!r} {what}; `harness sessions restore` lists them")
         with _open_journal(where[0]) as journal:
             archive.restore(journal, [name])
-        click.echo(f"{format_line(name)} is back in {format_line(str(where[0]))}")
+        click.echo(f"restored {format_line(name)} to {format_line(str(where[0]))}")
 
 
 @command.command("clean")
 @IN_OPTION
-def clean_journals(given: tuple[Path, ...]) -> None:
-    """Remove tool outputs that were saved for seven days and contents that no session has any more, and give the space back.
+def clean_journals(places: tuple[Path, ...]) -> None:
+    """Delete data that is no longer needed from journals.
 
-    The first happens at each start of a run or session too.
+    Deleted are full tool outputs saved more than seven days ago, and texts and files that no session refers to any more. The
+    disk space is released. Each run and each session deletes old tool outputs at its start too.
+
+    Example: `harness sessions clean --in experiments/quickstart`
     """
-    for journal in _open_journals(given):
+    for journal in _open_journals(places):
         _clean_journal(journal)
 
 
 def _clean_journal(journal: Journal) -> None:
     now_ms = int(time.time() * 1000)
     removed = cleaning.clean(journal, outputs_before_ms=now_ms - RETENTION_MS, quiet_before_ms=now_ms - cleaning.QUIET_MS)
-    counts = (removed.outputs, "saved output"), (removed.texts, "text"), (removed.files, "file")
-    outputs, texts, files = (format_count(count, noun) for count, noun in counts)
-    click.echo(f"{format_line(str(journal.path))}: {outputs}, {texts} and {files} went, {removed.freed_bytes:,} bytes are free")
+    counts = format_counts((removed.outputs, "tool output"), (removed.texts, "text"), (removed.files, "file"))
+    click.echo(f"{format_line(str(journal.path))}: deleted {counts}; released {removed.freed_bytes:,} bytes")
 
 
 def _list_journal_files(named_places: tuple[Path, ...]) -> list[Path]:
-    """The journals of some places, those of trials at work aside."""
+    """Return the journals of some places, except those of running trials."""
     paths = (path for place in resolve_places(named_places) for path in list_journals(place))
     return [path for path in paths if path.parent.name != JOURNALS_FOLDER]
 
@@ -221,7 +253,7 @@ def _open_journals(named_places: tuple[Path, ...], *, read_only: bool = False) -
 
 @contextmanager
 def _open_journal(path: Path, *, read_only: bool = False) -> Iterator[Journal]:
-    """A journal; that of an experiment only while no run is at work in it."""
+    """Open a journal; for an experiment's journal, hold the lock that keeps runs out."""
     needs_lock = path.name == JOURNAL_FILE and path.with_name("run.lock").exists() and not read_only
     with lock_folder(path.parent) if needs_lock else nullcontext(), Journal.open(path, read_only=read_only) as journal:
         yield journal
@@ -231,30 +263,37 @@ def _open_journal(path: Path, *, read_only: bool = False) -> Iterator[Journal]:
 @click.argument("session")
 @click.argument("file", type=options.FILE)
 @IN_OPTION
-@click.option("--format", "_format", type=click.Choice(["jsonl"]), default="jsonl", help="Of the file.")
-def export_command(session: str, file: Path, given: tuple[Path, ...], _format: str) -> None:
-    """Write SESSION to the new FILE as JSONL: one row an event, with a row `compaction` and its `first_kept_entry_id`.
+@click.option("--format", "_format", type=click.Choice(["jsonl"]), default="jsonl", help="Format of the file.")
+def export_command(session: str, file: Path, places: tuple[Path, ...], _format: str) -> None:
+    """Write a session to a JSONL file.
 
-    `harness import` reads it back as it was. What a row means stands in harness/replay/session_file.py.
+    FILE must not exist. It gets one row for each event of SESSION; a row `compaction` has a `first_kept_entry_id`. The module
+    `harness.replay.session_file` documents the rows. `harness import` reads the file back without loss.
+
+    Example: `harness export 3f416a session.jsonl`
     """
-    events = export_session(resolve_session(session, given), file)
+    events = export_session(resolve_session(session, places), file)
     click.echo(f"wrote {format_line(str(file))}: {events:,} events")
 
 
 @click.command("import")
 @click.argument("file", type=options.FILE)
-@click.option("--journal", required=True, type=options.FILE, help="Log it into this SQLite file.")
-@click.option("--as", "name", default="", metavar="ID", help="Name of the session.  [default: its name in FILE]")
-def import_command(file: Path, journal: Path, name: str) -> None:
-    """Log the session in FILE into a journal: one of `harness export`, or the recorded session of another agent.
+@click.option("--journal", required=True, type=options.FILE, help="Journal (SQLite file) to write to.")
+@click.option("--as", "name", metavar="ID", help="Id of the session in the journal.  [default: its id in FILE]")
+def import_command(file: Path, journal: Path, name: str | None) -> None:
+    """Import a session from a file into a journal.
 
-    An exported session is there as it was. One of another agent is there as if nobody had compacted it.
+    FILE was written by `harness export` or by another agent. An exported session is restored without loss. The session of
+    another agent is imported as if its messages had never been compacted.
+
+    Example: `harness import session.jsonl --journal mine.sqlite`
     """
     if not journal.parent.is_dir():
-        raise UsageError(f"there is no folder {str(journal.parent)!r} for the journal; make it, or name another --journal")
-    imported = import_session(file, journal, name)
-    click.echo(
-        f"session {format_line(imported.session_id)} from a file of {imported.format_name}: {imported.event_count:,} events"
-    )
+        raise UsageError(
+            f"the folder {str(journal.parent)!r} of the journal does not exist; create it or choose another --journal"
+        )
+    imported = import_session(file, journal, name or "")
+    events = format_count(imported.event_count, "event")
+    click.echo(f"imported session {format_line(imported.session_id)} ({events}, format {imported.format_name})")
     for line in list_first([format_line(caveat) for caveat in imported.caveats]):
         click.echo(f"  {line}")

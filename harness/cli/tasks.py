@@ -1,4 +1,4 @@
-"""`harness tasks`: the suite with its loads, or one task in full. `harness task`: a task of one's own, begun and checked."""
+"""`harness tasks` lists the built-in tasks or shows one; `harness task` creates and checks a task of the user."""
 
 import importlib.resources
 import inspect
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from harness.cli import options
 from harness.cli.terminal import build_table, format_line, print_line, print_parts
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, format_count
 from harness.sandboxes.backends import BackendName, SandboxChoice, choose_backend, is_isolated
 from harness.session.preflight import count_first_request_tokens
 from harness.task import Task, TaskTemplate
@@ -20,19 +20,27 @@ from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make
 
 MAX_FINDING_CHARACTERS = 500
 DISPLAY_SEED = 0
-"""Under which a task is shown; facts, script and checks are the same under every other one."""
+"""Seed with which a task is built for display; facts, script and checks do not depend on the seed, only their values do."""
 
 
 @click.command("tasks")
 @click.argument("name", required=False)
 def tasks_command(name: str | None) -> None:
-    """List the tasks of the suite, or show the one called NAME (path/to/file.py for one of your own).
+    """List the built-in tasks, or show the facts and checks of the task NAME.
 
-    First tokens are those of the first request: system prompt, tool schemas and the task's prompt. A fact is recoverable if a
-    call shows it again; the cost is the number of calls that this takes when nothing is in view.
+    NAME is a built-in task, FILE.py or FILE.py:FUNCTION.
+
+    The column `first tokens` is the size of the first request: system prompt, tool schemas and the prompt of the task. A fact is
+    recoverable if the agent can read it again in the workspace; the column `calls` is the number of tool calls that this takes.
+
+    Example: `harness tasks flashcards`
     """
     if name is None:
-        print_parts(build_suite_table(), "", "Each task is a world with knobs, `world.NAME` in a plan: see `harness tasks NAME`.")
+        print_parts(
+            build_suite_table(),
+            "",
+            "The difficulty of a task is set by knobs, in a plan as `world.KNOB`; `harness tasks NAME` lists them.",
+        )
         return
     whole_name = f"{name}:{find_only_function(name)}" if name.endswith(".py") else name
     template, task = load_task(whole_name), make_task(whole_name, DISPLAY_SEED)
@@ -42,7 +50,7 @@ def tasks_command(name: str | None) -> None:
 
 
 def build_suite_table() -> Table:
-    """One row for each task."""
+    """Return a table of the built-in tasks."""
     columns = ("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
     return build_table(columns, (_list_task_cells(name, template(DISPLAY_SEED)) for name, template in sorted(SUITE.items())))
 
@@ -55,8 +63,10 @@ def _list_task_cells(name: str, task: Task) -> tuple[str | int, ...]:
 
 
 def build_facts_table(task: Task) -> Table:
-    """What must be remembered."""
-    return build_table(("fact", "kind", "said in", "got again by", "calls", "prior", "needed by"), _list_fact_rows(task))
+    """Return a table of the facts that the agent must remember."""
+    return build_table(
+        ("fact", "kind", "stated in", "recovered by", "calls", "default guess", "needed by"), _list_fact_rows(task)
+    )
 
 
 def _list_fact_rows(task: Task) -> Iterator[tuple[str, ...]]:
@@ -70,50 +80,60 @@ def _list_fact_rows(task: Task) -> Iterator[tuple[str, ...]]:
 
 
 def build_checks_table(task: Task) -> Table:
-    """What is looked at in the end."""
+    """Return a table of the checks that are run after the session."""
     rows = ((check.name, check.title, ", ".join(check.required_facts)) for check in task.checks)
-    return build_table(("check", "what must hold", "rests on"), rows)
+    return build_table(("check", "condition", "depends on"), rows)
 
 
 @click.group("task")
 def task_command() -> None:
-    """Begin a task of your own, or find out what is wrong with one."""
+    """Create a task of your own, or check one.
+
+    Example: `harness task new mine.py`
+    """
 
 
 @task_command.command("new")
 @click.argument("file", type=options.FILE)
 @click.argument("name", default="greeting")
 def create_task_file(file: Path, name: str) -> None:
-    """Write a small task that works into FILE, with comments that say what to change. NAME is that of its function."""
+    """Write a small working task to FILE, with comments on what to change.
+
+    NAME is the name of its function and of the task.
+
+    Example: `harness task new mine.py my_task`
+    """
     if file.suffix != ".py":
-        raise UsageError(f"{str(file)!r}: a task is a Python file; name one that ends in .py")
+        raise UsageError(f"{str(file)!r} is not a Python file; choose a name that ends in .py")
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise UsageError(f"{name!r} cannot be the name of a function; use letters, digits and underscores")
+        raise UsageError(f"{name!r} is not a valid name of a function; use letters, digits and underscores")
     text = importlib.resources.files("harness.cli").joinpath("task_skeleton.py.tmpl").read_text(encoding="utf-8")
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text.replace("NAME_OF_TASK", name))
     except FileExistsError:
-        raise UsageError(f"{str(file)!r} is there already, and is not overwritten; name another file") from None
+        raise UsageError(f"{str(file)!r} already exists and is not overwritten; choose another file") from None
     except OSError as error:
-        raise StoreError(f"cannot write to {str(file)!r}: {error.strerror}") from None
-    click.echo(f"wrote {file}; now try `harness task check {file}`")
+        raise StoreError(f"cannot write {str(file)!r}: {error.strerror}") from None
+    click.echo(f"wrote {file}; check it with `harness task check {file}`")
 
 
 @task_command.command("check")
 @click.argument("name")
-@click.option("--seeds", type=options.POSITIVE, default=2, help="Task seeds under which laws are tried.")
+@click.option("--seeds", type=options.POSITIVE, default=2, help="Number of task seeds to check.")
 @options.BACKEND
 @options.UNSAFE_LOCAL
 def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) -> None:
-    """Try the laws of the simulation on a task and say which of them it breaks.
+    """Run the validity checks of the simulation on a task.
 
-    NAME is a task of the suite, FILE.py, or FILE.py:FUNCTION. Sessions of the scripted model are run: with everything in
-    view, in a window that is too small, with perfect and with empty summaries, with facts told otherwise, through an action
-    cache, and with a process of its own for an answer. The exit code is 1 when a law is broken.
+    NAME is a built-in task, FILE.py or FILE.py:FUNCTION. The checks run sessions of the scripted model: without compaction, in
+    a window that is too small, with perfect and with empty summaries, with altered facts, with the action cache, and with a new
+    process for each reply. The exit code is 1 when a check fails.
 
-    Of the laws of the simulation, law 8 (more fidelity never hurts) and law 10 over the wire are not tried: they need a grid and
-    a server. Those that depend on a policy are tried under `keep-last` with its defaults alone, and law 9 in no sandbox `local`.
+    Checks that involve a policy use `keep-last` with its defaults. Not run are law-8 (a better summarizer never hurts), which
+    needs a grid; law-10 over HTTP, which needs a server; and law-9 in the sandbox `local`, which has no action cache.
+
+    Example: `harness task check mine.py --seeds 3`
     """
     from harness.testing.laws import check_laws  # noqa: PLC0415  (loads the agent and all that it needs)
     from harness.testing.laws.simulation import SessionCache  # noqa: PLC0415
@@ -125,29 +145,30 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     broken_laws = 0
     for law, findings in check_laws(sessions, range(1, seeds + 1)):
         if findings is None:
-            click.echo(f"--    {law.name}: not tried, since it builds on those above")
+            click.echo(f"--    {law.name}: not run, because a check above that it depends on failed")
             continue
         broken_laws += bool(findings)
         click.echo(f"{'FAIL' if findings else 'ok':6}{law.name}: {law.title}")
         for finding in findings:
             click.echo(f"        {format_line(str(finding), MAX_FINDING_CHARACTERS)}")
-    click.echo(f"not tried: {'; '.join(_list_skipped_laws(backend))}")
-    print_line(f"{broken_laws} laws are broken" if broken_laws else f"all laws that were tried hold for {name}")
+    click.echo(f"not run: {'; '.join(_list_skipped_laws(backend))}")
+    failures = f"{format_count(broken_laws, 'validity check')} failed for {name}"
+    print_line(failures if broken_laws else f"all validity checks that were run passed for {name}")
     if broken_laws:
         raise click.exceptions.Exit(1)
 
 
 def _list_skipped_laws(backend: str) -> Iterator[str]:
-    """What of the laws of the simulation was left out."""
-    yield "other policies than `keep-last` with its defaults"
-    yield "law-8, more fidelity never hurts, which needs a grid (see `harness run`)"
-    yield "law-10 over the wire"
+    """Yield the validity checks that `harness task check` does not run, with the reason."""
+    yield "policies other than `keep-last` with its defaults"
+    yield "law-8 (a better summarizer never hurts), which needs a grid (see `harness run`)"
+    yield "law-10 over HTTP"
     if not is_isolated(backend):
-        yield f"law-9, since the sandbox `{backend}` keeps no actions"
+        yield f"law-9, because the sandbox `{backend}` has no action cache"
 
 
 def _find_runtime(template: TaskTemplate) -> str:
-    """What the task needs; a template that makes no task is for the laws to tell of."""
+    """Return the runtime that the task needs; `python` if the function fails, which the validity checks report."""
     try:
         task: object = template(1)
     except (Exception, SystemExit):  # noqa: BLE001  (foreign code is run here)

@@ -1,4 +1,4 @@
-"""Output to a terminal: control characters replaced, long texts shortened, tables without lines."""
+"""Output to a terminal: functions that replace control characters, shorten long texts and build tables."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -8,32 +8,38 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.errors import format_count
 from harness.text import replace_control_characters
 
 PLAIN_WIDTH = 200
-"""Columns of the output where it is no terminal."""
+"""Width in columns of output that does not go to a terminal."""
 
 
 def format_line(text: str, width: int = 200) -> str:
-    """Return the text on one line without control characters, cut to a width."""
+    """Return a text on one line, without control characters, cut to a width in characters."""
     line = " ".join(replace_control_characters(text).split())
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
+def format_counts(*counts: tuple[int, str]) -> str:
+    """Return numbers of things in words, e.g. `1 turn, 3 steps`."""
+    return ", ".join(format_count(count, noun) for count, noun in counts)
+
+
 def list_first(lines: Sequence[str], limit: int = 10) -> list[str]:
-    """Return the first lines, followed by the number of lines left out, if any."""
+    """Return the first lines; if some are left out, one more line states their number."""
     return [*lines[:limit], f"and {len(lines) - limit} more"] if len(lines) > limit else list(lines)
 
 
 def print_line(text: str, *, to_stderr: bool = False) -> None:
-    """Print a text without control characters."""
+    """Print a text with its control characters replaced."""
     click.echo(replace_control_characters(text), err=to_stderr)
 
 
 def print_parts(*parts: RenderableType) -> None:
-    """Print strings and rich renderables to the terminal, or to a fixed width where there is none.
+    """Print strings and rich renderables to the terminal; elsewhere with a fixed width.
 
-    A string is printed literally, without control characters.
+    A string is printed literally (no rich markup) with its control characters replaced.
     """
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -45,12 +51,12 @@ def print_parts(*parts: RenderableType) -> None:
 def build_table(
     columns: Sequence[str], rows: Iterable[Iterable[str | int]], justify_rest: Literal["left", "right"] = "left"
 ) -> Table:
-    """Return a table with a bold header and no lines.
+    """Return a table with a bold header and without borders.
 
     Args:
-        columns: titles.
-        rows: cells; numbers get thousands separators.
-        justify_rest: alignment of all columns but the first.
+        columns: Titles of the columns.
+        rows: Cells of each row; integers are written with thousands separators.
+        justify_rest: Alignment of all columns but the first.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for place, column in enumerate(columns):
@@ -61,7 +67,7 @@ def build_table(
 
 
 def build_named_grid(rows: Iterable[tuple[str, str]], indent: str = "") -> Table:
-    """Return dimmed names in a narrow column with texts beside them."""
+    """Return a grid of two columns: dimmed names, and the text that belongs to each name."""
     table = Table.grid(padding=(0, 2))
     table.add_column(min_width=10)
     table.add_column(overflow="fold")

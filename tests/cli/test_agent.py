@@ -65,7 +65,7 @@ def test_a_journal_in_a_folder_that_is_not_there_makes_it_and_says_so(tmp_path):
     journal = tmp_path / "some" / "new" / "j.sqlite"
     for told in (True, False):
         done = within("agent", "--task", TINY, "--max-steps", "1", "--journal", journal, *LOCAL)
-        assert (f"a new folder for the journal: {journal.parent}\n" in done.stderr) == told
+        assert (f"creating the folder of the journal: {journal.parent}\n" in done.stderr) == told
     assert journal.exists()
 
 
@@ -110,7 +110,7 @@ def test_a_session_that_runs_out_of_steps_fails():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "no task on standard input"),
+        ((), "standard input holds no request"),
         (("--task", "flashcard"), "unknown task 'flashcard'; did you mean 'flashcards'"),
         (("--task", TINY, "--policy", "keeplast"), "did you mean 'keep-last'"),
         (("--task", TINY, "--threshold", "7"), "threshold=7.0 must be above 0 and at most 1"),
@@ -137,7 +137,7 @@ def test_what_is_not_kept_is_told_and_not_obeyed(capsys):
         CopiedFiles(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator
     )
     told = capsys.readouterr().err.splitlines()
-    assert told[0] == "12 not kept:"
+    assert told[0] == "12 files not copied:"
     assert told[1] == "  a�[2J b: a link, not a file"
     assert told[-1] == "  and 2 more"
     print_skipped_files(CopiedFiles(1), narrator)
@@ -298,7 +298,7 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         person.reads_until("forked: harness agent --journal")
         person.types("/diff 9\n/nonsense\n/rollback\n/rollback 5\n")
         person.reads_until("error: the session has no turn 9; there are 1 to 3")
-        person.reads_until("error: there is no order '/nonsense'; /help lists them")
+        person.reads_until("error: there is no command '/nonsense'; /help lists the commands")
         person.reads_until("error: write /rollback STEP")
         person.reads_until("rolled back to step 5")
         person.types("/fork 4\n/resume\n")

@@ -31,7 +31,7 @@ def test_entries_of_one_task_can_be_shown(folder):
 @pytest.mark.parametrize("order", [("--cache", "{}", "clear"), ("clear", "--cache", "{}")])
 def test_clear_forgets_everything(folder, order):
     arguments = [part.format(folder) for part in order]
-    assert within("cache", *arguments).stdout.startswith("forgot 2 entries, ")
+    assert within("cache", *arguments).stdout.startswith("deleted 2 entries, ")
     assert within("cache", "--cache", folder).stdout.splitlines()[1].split() == ["entries", "0"]
 
 
@@ -61,7 +61,7 @@ def test_a_task_that_there_is_not_is_refused_with_the_nearest_and_one_without_en
     assert "unknown task 'flashcard'; did you mean 'flashcards'" in refused.stderr
     assert "did you mean 'two'" in within("cache", "--cache", folder, "--task", "twoo").stderr
     assert within("cache", "--cache", folder, "--task", "flashcards").stdout.splitlines()[4:] == [
-        "there are no entries of task 'flashcards'"
+        "the cache has no entries of task 'flashcards'"
     ]
 
 

@@ -37,7 +37,7 @@ def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
     shown = within("inspect", "first", "--in", journal)
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
-    for said in ("1 turn, 3 steps, 8 messages, 11 parts", "3 parts; 1 summaries, 0 prunings", "completed (replied)", "$0.7500"):
+    for said in ("1 turn, 3 steps, 8 messages, 11 parts", "3 parts; 1 summary, 0 prunings", "completed (replied)", "$0.7500"):
         assert any(said in line for line in lines), said
     assert any(line.split()[:2] == ["summaries", "4"] for line in lines)
     bars = [line for line in lines if "█" in line or "▼" in line]
@@ -52,8 +52,8 @@ def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
     with Journal.open(journal) as opened:
         log = begun(opened, "second")
         for draft, told in (
-            (Draft(1, "", "h\x1b[2Jm"), "step 1, 6 characters of its reasoning so far: h�[2Jm"),
-            (Draft(1, "I was \x1b[2J about", "hm"), "step 1, 16 characters of its answer so far: I was �[2J about"),
+            (Draft(1, "", "h\x1b[2Jm"), "step 1: 6 characters of the reasoning so far: h�[2Jm"),
+            (Draft(1, "I was \x1b[2J about", "hm"), "step 1: 16 characters of the answer so far: I was �[2J about"),
             (
                 Draft(1, "I run it", "hm", (CALL,)),
                 "its answer is whole, its calls have no result yet: execute_command sleep �[2J",
@@ -77,11 +77,11 @@ def test_experiments_below_the_folder_are_looked_through_where_no_place_is_named
 def test_a_step_shows_what_was_sent_and_what_came_back(journal):
     shown = within("inspect", "first", "--step", "3", "--in", journal).stdout
     assert "step 3: 6 messages sent" in shown
-    assert "compaction right before: applied" in shown
+    assert "compaction before this step: applied" in shown
     assert "what was done" in shown
     assert "step 1" not in shown.split("[answer]")[0], "its messages were summarized"
     assert "calls execute_command" in shown.split("[answer]")[1]
-    assert "not what was sent" in shown, "the made-up digest is not theirs"
+    assert "not the request that was sent" in shown, "the made-up digest is not theirs"
 
 
 def test_a_long_message_is_cut_unless_all_of_it_is_asked_for(tmp_path):
@@ -119,7 +119,7 @@ def test_a_real_session_that_was_logged_is_inspected(tmp_path):
     shown = within("inspect", path).stdout
     assert "completed (replied)" in shown
     assert "10 steps" in shown
-    assert "as it was logged" in within("inspect", path, "--step", "4").stdout
+    assert ", as logged" in within("inspect", path, "--step", "4").stdout
 
 
 def test_the_recorded_session_of_another_agent_is_inspected(tmp_path):
@@ -139,7 +139,7 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     [saved] = [one.event for one in live.entries if isinstance(one.event, WorkspaceSaved) and one.event.step]
     asked = (tmp_path / "j.sqlite", "--patch")
     assert [within("inspect", *asked, *more).stdout for more in ((), ("--step", str(saved.step)))] == [text, text]
-    assert within("inspect", *asked, "--step", str(saved.step - 1)).stdout == "nothing was changed"
+    assert within("inspect", *asked, "--step", str(saved.step - 1)).stdout == "no file was changed\n"
     refused = within("inspect", *asked, "--step", "99")
     assert (refused.exit_code, "there are 1 to 10" in refused.stderr) == (2, True)
     assert log.getvalue() == text
@@ -175,6 +175,6 @@ def test_what_is_not_there_is_refused_in_a_sentence(journal, arguments, said):
 
 def test_a_place_without_sessions_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "no experiment below this folder has results" in within("inspect", "first").stderr
+    assert "no experiment in 'experiments' has results" in within("inspect", "first").stderr
     assert "there is no 'nowhere'" in within("inspect", "first", "--in", "nowhere").stderr
     assert "there is no journal in" in within("inspect", "first", "--in", tmp_path).stderr

@@ -24,8 +24,8 @@ def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(liste
 
 
 def test_the_list_says_what_acts_in_a_session_of_one_prompt(listed):
-    assert re.search(r"sample +acts: \d+ compactions? in \d+ steps", listed["keep-last"])
-    assert "acts never: it has no rule" in listed["none"]
+    assert re.search(r"sample +active: \d+ compactions? in \d+ steps", listed["keep-last"])
+    assert "control: the policy never compacts" in listed["none"]
     assert "Summarize(Middle(LastMessages(count=10)), SixSections" in listed["keep-last"]
     assert "this project's default design" in listed["keep-last"]
     assert "threshold=0.8 keep_last=10" in listed["keep-last"]
@@ -38,14 +38,14 @@ def test_a_policy_is_drawn_with_what_it_keeps_and_summarizes():
     before, after = re.findall(r"^  (?:before|after) +([█░▓]+)  ([\d,]+) tokens, (\d+) messages$", shown, re.MULTILINE)
     assert int(before[1].replace(",", "")) > int(after[1].replace(",", ""))
     assert (len(before[0]), "░" in before[0], after[2]) == (72, True, "6")
-    assert re.search(r"█ kept as they are +5 +[\d,]+ tokens +2 assistant, 2 tool, 1 system", shown)
-    assert re.search(r"▓ put in: the summary +1 +[\d,]+ tokens +1 assistant", shown)
+    assert re.search(r"█ kept unchanged +5 +[\d,]+ tokens +2 assistant, 2 tool, 1 system", shown)
+    assert re.search(r"▓ summary \(inserted\) +1 +[\d,]+ tokens +1 assistant", shown)
     assert re.search(r"and \d+ more, the last before step \d+", shown)
 
 
 def test_masked_and_dropped_messages_have_signs_of_their_own():
     masked = within("policies", "show", "seed-opencode", "--set", "protect_tokens=4000", "--window", "20000").stdout
-    assert re.search(r"▒ masked, they stay shorter +\d+ +[\d,]+ → [\d,]+ tokens +\d+ tool", masked)
+    assert re.search(r"▒ masked \(shortened\) +\d+ +[\d,]+ → [\d,]+ tokens +\d+ tool", masked)
     dropped = within("policies", "show", "drop-all", "--window", "30000").stdout
     assert re.search(r"· dropped +\d+", dropped)
 

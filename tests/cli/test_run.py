@@ -40,7 +40,7 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     done = harness("run", experiment, *RUN)
     assert done.returncode == 0, done.stderr
     assert "small: 4 trials, 2 arms" in done.stdout
-    assert "cost: none, all models are scripted" in done.stdout
+    assert "cost: none, since all models are scripted" in done.stdout
     assert "pairs for a comparison of two arms: 2, too few" in done.stdout
     assert "Report on small: 4 trials" in done.stdout
     charts = {path.name for path in (experiment / "output" / "charts").iterdir()}
@@ -91,7 +91,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the same command goes on" in rest
+    assert "the same command continues the run" in rest
     done = harness("run", experiment, *RUN)
     assert done.returncode == 0, done.stderr
     assert "Report on small: 4 trials" in done.stdout
@@ -104,7 +104,7 @@ def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(ex
     plan.write_text(PLAN.replace("[axes]", "[experiment]\ntrial_timeout_seconds = 0.001\n[axes]").replace("[0, 1]", "[0]"))
     crashed = harness("run", experiment, *RUN)
     assert crashed.returncode == 1, crashed.stderr
-    assert "2 trials crashed; the same command runs them again" in crashed.stderr
+    assert "2 trials crashed; the same command runs crashed trials again" in crashed.stderr
     plan.write_text(PLAN.replace("[0, 1]", "[1]"))
     done = harness("run", experiment, *RUN)
     assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(ex
 
 def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_told_to(experiment):
     (experiment / "plan.toml").write_text(PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]"))
-    lost = "2 trials failed by the sandbox (sandbox_error); --retry-failed runs them again"
+    lost = "2 trials failed because of the sandbox (sandbox_error); --retry-failed runs such trials again"
     for more in ((), ("--retry-failed",)):
         done = harness("run", experiment, *RUN, *more)
         assert (done.returncode, lost in done.stderr) == (1, True), done.stderr
@@ -161,9 +161,11 @@ def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():
     trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
     assert compute_cost_bounds_usd(trial) == {"hosted_vllm/mine": None}
-    assert describe_cost([trial]) == "the cost of 1 trial is not known, since the price or the window of hosted_vllm/mine is not"
+    assert (
+        describe_cost([trial]) == "the cost of 1 trial is unknown, since the price or the window of hosted_vllm/mine is unknown"
+    )
     priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
-    assert describe_cost([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is not known")
+    assert describe_cost([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is unknown")
 
 
 def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatch):
@@ -190,13 +192,16 @@ def test_more_pairs_show_smaller_differences():
 
     assert describe_plan(many(3)).startswith("e: 3 trials, 1 arm\n")
     assert "too few" in describe_comparability(many(3))
-    assert "points will hardly show" in describe_comparability(many(15))
+    assert "percentage points" in describe_comparability(many(15))
 
 
 def test_models_on_this_machine_cost_nothing_and_are_told():
     local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
     assert "run on this machine" in describe_cost([local])
-    assert describe_cost([Trial(task=TINY, policy=KEEP)]) == "none, all models are scripted (costs in the tables are simulated)"
+    assert (
+        describe_cost([Trial(task=TINY, policy=KEEP)])
+        == "none, since all models are scripted (costs in the tables are simulated)"
+    )
     assert describe_cost([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith(
-        "since the price or the window of hosted_vllm/x is not"
+        "since the price or the window of hosted_vllm/x is unknown"
     )

@@ -80,8 +80,8 @@ def test_a_text_is_searched_in_all_sessions(place):
     shown = within("sessions", "search", "Needle", "--in", place).stdout
     assert shown.startswith("first/4  tool execute_command, step 1, compacted\n")
     assert "\x1b" not in shown
-    assert within("sessions", "search", "nowhere", "--in", place).stdout == "not found\n"
-    assert "more than 1 found" in within("sessions", "search", "be good", "--limit", "1", "--in", place).stdout
+    assert within("sessions", "search", "nowhere", "--in", place).stdout == "no message contains the text\n"
+    assert "more than 1 message found" in within("sessions", "search", "be good", "--limit", "1", "--in", place).stdout
 
 
 def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
@@ -99,7 +99,7 @@ def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
     ("arguments", "said"),
     [
         (("message", "first/99"), "has no message 'first/99'"),
-        (("message", "first"), "'first' names no message; write SESSION/NUMBER"),
+        (("message", "first"), "'first' is not the id of a message; write SESSION/NUMBER"),
         (("message", "first/"), "write SESSION/NUMBER"),
         (("messages", "nobody"), "no session id begins with 'nobody' (searched 2 sessions)"),
     ],
@@ -137,17 +137,17 @@ def names(path):
 
 def test_old_sessions_are_put_away_and_come_back(journal):
     tried = within("sessions", "archive", "--older-than", "30d", "--dry-run", "--in", journal)
-    assert tried.stdout.startswith("would put away old\n")
+    assert tried.stdout.startswith("would archive old\n")
     assert names(journal) == {"old", "new", "tried"}
     done = within("sessions", "archive", "--older-than", "30d", "--in", journal)
     assert done.exit_code == 0, done.output
-    assert "1 session old enough; 1 belong to trials and stay (--with-trials)" in done.stdout
+    assert "1 session archived; 1 old session of trials not archived" in done.stdout
     assert "1 text and 0 files went" in done.stdout
     assert names(journal) == {"new", "tried"}
     listed = within("sessions", "restore", "--in", journal).stdout
     assert listed.startswith("old ")
-    assert "1 session put away" in listed
-    assert "old is back in" in within("sessions", "restore", "old", "--in", journal).stdout
+    assert "1 archived session" in listed
+    assert "restored old to" in within("sessions", "restore", "old", "--in", journal).stdout
     assert names(journal) == {"old", "new", "tried"}
     assert "3 steps" not in within("inspect", "old", "--in", journal).stdout
     assert "1 step," in within("inspect", "old", "--in", journal).stdout
@@ -173,19 +173,19 @@ def test_nothing_is_put_away_while_a_run_is_at_work(journal):
 def test_an_age_that_is_none_is_refused_with_what_one_looks_like(journal, age):
     refused = within("sessions", "archive", f"--older-than={age}", "--in", journal)
     assert refused.exit_code == 2
-    assert "write 90m, 12h, 30d or 8w" in refused.stderr
+    assert "90m, 12h, 30d or 8w" in refused.stderr
 
 
 def test_a_session_that_was_not_put_away_cannot_come_back(journal):
     refused = within("sessions", "restore", "new", "--in", journal)
     assert refused.exit_code == 2
-    assert "is not among the archived ones" in refused.stderr
+    assert "is not archived" in refused.stderr
 
 
 def test_clean_says_what_went(journal):
     done = within("sessions", "clean", "--in", journal)
     assert done.exit_code == 0, done.output
-    assert "0 saved outputs, 0 texts and 0 files went" in done.stdout
+    assert "deleted 0 tool outputs, 0 texts, 0 files" in done.stdout
 
 
 def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
@@ -204,14 +204,14 @@ def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
     assert back.exit_code == 0, back.output
     shown = [within("inspect", of).stdout for of in (here, there, file)]
     assert shown[0] == shown[1] == shown[2]
-    assert "as it was logged" in within("inspect", file, "--step", "3").stdout
+    assert ", as logged" in within("inspect", file, "--step", "3").stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("export", "nobody", "x.jsonl"), "no session id begins with 'nobody'"),
-        (("import", "nowhere.jsonl", "--journal", "no/such/new.sqlite"), "there is no folder 'no/such' for the journal"),
+        (("import", "nowhere.jsonl", "--journal", "no/such/new.sqlite"), "the folder 'no/such' of the journal does not exist"),
         (("import", "nowhere.jsonl", "--journal", "new.sqlite"), "cannot read the recording 'nowhere.jsonl'"),
     ],
 )
