@@ -129,7 +129,7 @@ def test_an_order_that_fails_is_told_and_the_session_goes_on_to_its_end(tmp_path
             other.execute("DROP TRIGGER full_event")
         told = log.getvalue().splitlines()
         assert [line.partition(": ")[0] for line in told] == ["error"] * 5, told
-        assert [" no content " in line for line in told] == [True] * 3 + [False] * 2
+        assert ["no file content" in line for line in told] == [True] * 3 + [False] * 2
         assert ["free some space" in line for line in told] == [False] * 3 + [True] * 2
         terminal.handle_line("go on")
         assert live.wait(SECONDS) == "idle", live.failure

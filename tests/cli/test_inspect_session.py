@@ -56,7 +56,7 @@ def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
             (Draft(1, "I was \x1b[2J about", "hm"), "step 1: 16 characters of the answer so far: I was �[2J about"),
             (
                 Draft(1, "I run it", "hm", (CALL,)),
-                "its answer is whole, its calls have no result yet: execute_command sleep �[2J",
+                "the answer is complete, these calls have no result yet: execute_command sleep �[2J",
             ),
         ):
             log.save_draft(draft)

@@ -40,7 +40,7 @@ def test_a_policy_is_drawn_with_what_it_keeps_and_summarizes():
     assert (len(before[0]), "░" in before[0], after[2]) == (72, True, "6")
     assert re.search(r"█ kept unchanged +5 +[\d,]+ tokens +2 assistant, 2 tool, 1 system", shown)
     assert re.search(r"▓ summary \(inserted\) +1 +[\d,]+ tokens +1 assistant", shown)
-    assert re.search(r"and \d+ more, the last before step \d+", shown)
+    assert re.search(r"and \d+ more compactions?, the last before step \d+", shown)
 
 
 def test_masked_and_dropped_messages_have_signs_of_their_own():

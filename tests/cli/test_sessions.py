@@ -142,7 +142,7 @@ def test_old_sessions_are_put_away_and_come_back(journal):
     done = within("sessions", "archive", "--older-than", "30d", "--in", journal)
     assert done.exit_code == 0, done.output
     assert "1 session archived; 1 old session of trials not archived" in done.stdout
-    assert "1 text and 0 files went" in done.stdout
+    assert "deleted 0 tool outputs, 1 text, 0 files" in done.stdout
     assert names(journal) == {"new", "tried"}
     listed = within("sessions", "restore", "--in", journal).stdout
     assert listed.startswith("old ")
