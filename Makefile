@@ -1,19 +1,22 @@
-# `make demo` and `make test` need Python 3.11 or newer with its venv module, and nothing else: both set the project up
-# in .venv/ first, which takes a minute once and no time after that.
+# `make help` lists the targets. They need Python 3.11 or newer with its venv module. Almost every target first creates the
+# environment in .venv/, which takes about a minute the first time.
+#
+# Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes,
+# PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'"
 
 PYTHON ?= python3
 JOBS ?= 2
 PYTEST_ARGS ?=
 BIN := .venv/bin
-unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
+unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test pytest check sizes names bench laws docs pictures notebooks local-models test-local-llm peers lock clean
 
-help:           ## list these targets
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+help:           ## list the targets of this Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
-setup: .venv/.ok  ## make the environment in .venv/
+setup: .venv/.ok  ## create the environment in .venv/ from requirements.lock
 
 .venv/.ok: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -28,29 +31,29 @@ setup: .venv/.ok  ## make the environment in .venv/
 demo: setup     ## run the quickstart experiment: 250 trials, a table and charts
 	$(BIN)/harness run experiments/quickstart
 
-test: setup     ## every check and every test; leaves its seconds in .test-seconds
+test: setup     ## run all checks and tests; writes the duration in seconds to .test-seconds
 	@rm -f .test-seconds; began=$$(date +%s); $(MAKE) --no-print-directory check pytest && { [ -n "$(PYTEST_ARGS)" ] \
 	  || echo "$$(($$(date +%s) - began)) $$(git describe --always --dirty 2>/dev/null || echo unknown)" > .test-seconds; }
 
 pytest: setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope $(PYTEST_ARGS)
 
-check: setup    ## format, lint, types and the order of the packages
+check: setup    ## check formatting, lint rules, types and the direction of imports
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
 
-sizes: setup    ## how large modules, functions and signatures are
+sizes: setup    ## print the sizes of modules, functions and signatures
 	@$(BIN)/python -m tests.house.sizes
 
-names: setup    ## how many functions are named by participles
+names: setup    ## print the share of functions whose name begins with a participle
 	@$(BIN)/python -m tests.house.names
 
-bench: setup    ## measure speed and size against their bars, into bench.json; half an hour, needs docker for one of them
+bench: setup    ## measure speed and size against the limits, into bench.json; takes half an hour, one benchmark needs docker
 	$(BIN)/python -m tests.bench
 
-laws: setup     ## the laws of the simulation: every law, preset, task and seed
+laws: setup     ## run every validity check of the simulation for all policies, tasks and seeds
 	HARNESS_LAWS=full $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope -m laws $(PYTEST_ARGS)
 
 docs: setup     ## build the documentation into docs/_build/html; warnings and undocumented public names are errors
@@ -60,22 +63,22 @@ docs: setup     ## build the documentation into docs/_build/html; warnings and u
 pictures: setup  ## draw the pictures of the documentation again; needs Chromium
 	$(BIN)/python -m tests.docs.pictures
 
-notebooks: setup  ## run the notebooks again and keep their charts
+notebooks: setup  ## run the notebooks and store their output in them
 	$(BIN)/python -m tests.notebooks
 
-local-models: setup  ## fetch the small real models, 1.7 GB, into the user's cache
+local-models: setup  ## download the small local models, 1.7 GB, to the user's cache
 	$(BIN)/harness models fetch
 
-test-local-llm: setup  ## small real models at work, a quarter of an hour: tools in a sandbox, a summary of their own
+test-local-llm: setup  ## test the small local models: tool calls in a sandbox, and a summary; takes a quarter of an hour
 	REQUIRE_LOCAL_LLM=1 REQUIRE_LOCAL_CODER=1 $(BIN)/python -m pytest -q -s -m 'local_llm or local_coder' tests/models/local tests/contracts/test_local_session.py $(PYTEST_ARGS)
 
-peers: setup    ## make the environments of the original policies, 0.8 GB, in the user's cache
+peers: setup    ## install the original systems that policies are compared with, 0.8 GB, in the user's cache
 	$(BIN)/python -m tests.peers
 
-lock: setup     ## choose the versions again, into requirements.lock
+lock: setup     ## select new versions of all dependencies and write requirements.lock
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --upgrade --extra dev --extra local-llm --no-header --no-annotate \
 	  pyproject.toml -o requirements.lock
 
-clean:          ## remove environment and caches; results stay
+clean:          ## delete the environment and all caches, but no results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Bun of a pinned version in /usr/local/bin, where the sandboxes see it; nothing to do where there is a bun already.
+# Installs a pinned version of Bun in /usr/local/bin, where the sandboxes can use it. Does nothing if bun is already installed.
 set -euo pipefail
 
 command -v bun >/dev/null 2>&1 && exit 0
-[ "$(uname -sm)" = "Linux x86_64" ] || { echo "this script knows Bun for Linux on x86-64 only" >&2; exit 1; }
+[ "$(uname -sm)" = "Linux x86_64" ] || { echo "this script installs Bun for Linux on x86-64 only; install bun for this system yourself" >&2; exit 1; }
 
 package=@oven/bun-linux-x64-baseline@1.4.5
 sha512=b3cc8cc187059e7ac0d7bf208e2d2065b904d965437a3fd38b5c7bef4a0f7e28

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the docker image of the tests without a container registry: packages of the distribution, unpacked and imported.
-# Usage: test-image.sh [NAME:TAG]; the default is $HARNESS_TEST_IMAGE or harness-test:py. Needs root, apt and an engine.
+# Builds the docker image of the tests from Debian packages, without a container registry.
+# Usage: test-image.sh [NAME:TAG]; default: $HARNESS_TEST_IMAGE or harness-test:py. Needs root, apt and a running Docker Engine.
 set -euo pipefail
 
 image=${1:-${HARNESS_TEST_IMAGE:-harness-test:py}}
 packages=(base-files dash coreutils grep sed findutils diffutils mawk procps util-linux python3 libsqlite3-0)
 
 if docker image inspect "$image" >/dev/null 2>&1; then
-    echo "image $image is here already"
+    echo "image $image already exists"
     exit 0
 fi
 work=$(mktemp -d "${TMPDIR:-/dev/shm}/image.XXXXXX")
@@ -16,7 +16,7 @@ root=$work/root
 mkdir -p "$work/deb/partial" "$root"/usr/{bin,sbin,lib,lib64} "$root"/{etc,tmp,workspace,proc,dev,sys}
 for name in bin sbin lib lib64; do ln -s "usr/$name" "$root/$name"; done
 
-# An empty status file makes apt resolve the whole closure, as if nothing were installed.
+# With an empty status file, apt downloads all dependencies, as if no package were installed.
 apt-get install -y -qq --no-install-recommends --download-only -o Dir::State::status=/dev/null \
     -o "Dir::Cache::archives=$work/deb" -o Debug::NoLocking=1 -o APT::Sandbox::User=root "${packages[@]}" >"$work/log" 2>&1 ||
     { cat "$work/log" >&2; exit 1; }
@@ -27,7 +27,7 @@ for package in "$work"/deb/*.deb; do
     dpkg-deb -x "$package" "$root"
 done
 
-# What the packages' own scripts would have done.
+# Do the work of the packages' installation scripts, which are not run.
 printf 'root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n' >"$root/etc/passwd"
 printf 'root:x:0:\nagent:x:1000:\n' >"$root/etc/group"
 [ -e "$root/usr/bin/sh" ] || ln -s dash "$root/usr/bin/sh"
