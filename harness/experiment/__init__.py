@@ -1,1 +1,1 @@
-"""Where the rooms meet: a plan becomes a grid of trials, a runner runs them in worker processes, each trial becomes records."""
+"""Experiments: a plan is expanded into a grid of trials, which a runner executes in worker processes and records."""

@@ -1,1 +1,1 @@
-"""Sessions that are over: their timeline, the requests that were sent, what another policy would have done, import and export."""
+"""Finished sessions: numbers and timeline, reconstructed requests, dry runs of other policies, import and export."""

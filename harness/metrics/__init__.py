@@ -1,1 +1,1 @@
-"""Behaviour of an agent computed from a session's log: repeated calls, loops, dead ends, and the use of the task's facts."""
+"""Metrics of a session's log: repeated calls, loops, dead ends, and the use of the task's facts."""

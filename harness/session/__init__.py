@@ -1,1 +1,1 @@
-"""Sessions of the agent: how one is configured, assembled, run, controlled from outside and reopened."""
+"""Sessions: configuration, assembly, live sessions, history, sub-agents, grading and totals."""

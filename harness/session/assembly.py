@@ -1,6 +1,7 @@
-"""Assembly of a session: the one place where a specification and its resources become an agent that is ready to run.
+"""Assembly of a session: builds an agent that is ready to run from a configuration and its resources.
 
-Trials, live sessions, sub-agents, previews, law checks and tests differ in their specification and resources alone.
+Trials, live sessions, sub-agents, previews, validity checks and tests all use `assemble_session`; they differ in configuration
+and resources only.
 """
 
 import json
@@ -37,43 +38,45 @@ from harness.tools import make_session_tools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResources:
-    """Everything that a session works with; whoever opened a resource closes it."""
+    """Log, sandbox, models and other resources that a session uses. The code that opened a resource closes it."""
 
     session_id: str
+    """Name of the session in its log."""
     log: Log
+    """Log that receives the events of the session."""
     clock: Clock
-    """Source of the time of each event."""
+    """Source of the time of each event, in seconds since the epoch."""
     sandbox: Sandbox | None = None
-    """Sandbox that has started; None = no command is ever run."""
+    """Sandbox that has started; None for a session that runs no commands."""
     outputs: OutputStore | None = None
-    """Store of long tool outputs; None = long outputs are cut and lost."""
+    """Store of long tool outputs; None discards the part of an output that is cut."""
     on_event: EventListener = ignore
-    """Listener for logged entries and signals, called in the session's thread."""
+    """Listener for log entries and signals, called in the session's thread."""
     cancellation: Cancellation | None = None
-    """Request to stop; None = the session cannot be stopped."""
+    """Request to stop the session; None for a session that cannot be stopped."""
     decide_repeated_call: Callable[[ToolCall, int], LoopDecision] | None = None
-    """User's decision about a repeated call; None = nobody can be asked."""
+    """Function that asks the user about a repeated call; None if there is no user to ask."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
-    """Servers of local models by model name."""
+    """Servers of local models, by model name."""
     model: Model | None = None
-    """Agent's model; None = opened by the name in the specification."""
+    """Model of the agent; None opens the model that the configuration names."""
     summarizer: Model | None = None
-    """Writer of the summaries; None = opened by the name in the policy."""
+    """Model that writes the summaries; None opens the model that the policy names."""
     oracle: Oracle | None = None
-    """Knowledge of what will be needed; None = read off the script of the task."""
+    """Prediction of what the session will need; None derives the prediction from the script of the task."""
     tools: Sequence[Tool] | None = None
-    """Tools of the agent; None = those that every session has over its sandbox."""
+    """Tools of the agent; None gives the agent the standard tools of its sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssembledSession:
-    """An agent that is ready to run, with all that it was assembled from."""
+    """Agent that is ready to run, with the configuration and the resources that it was built from."""
 
     spec: SessionSpec
     resources: SessionResources
     agent: Agent
     fitted_policy: FittedPolicy
-    """Policy with its constants scaled to the window."""
+    """Policy with its constants scaled to the context window."""
 
     @property
     def start_event(self) -> SessionStarted:
@@ -81,7 +84,7 @@ class AssembledSession:
         return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
 
     def make_start_event(self, policy_json: str) -> SessionStarted:
-        """Make the first event of a log that records another text for the policy, which may have no JSON form."""
+        """Return the first event of the log with another text for the policy, e.g. for a policy without a JSON form."""
         window, budget, sandbox = self.agent.model.window, self.agent.compactor.budget, self.resources.sandbox
         return SessionStarted(
             session_id=self.resources.session_id,
@@ -96,7 +99,7 @@ class AssembledSession:
 
 
 class LogAndOutputs(NamedTuple):
-    """Log and saved outputs of one session."""
+    """Log and saved tool outputs of one session."""
 
     log: Log
     outputs: OutputStore
@@ -104,7 +107,7 @@ class LogAndOutputs(NamedTuple):
 
 @contextmanager
 def open_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[LogAndOutputs]:
-    """Open the log of a session in a journal file; None = in memory.
+    """Open the log of a session in a journal file, or in memory if `journal` is None.
 
     Raises:
         StoreError: the file cannot be written.
@@ -147,32 +150,36 @@ You explore a workspace for another agent, who sees nothing but your last messag
 - Then reply without calling a tool: the answer in at most ten lines, with paths, names and numbers verbatim
 - If it cannot be found, say what you have looked at"""
 EXPLORE_TOOL_NAMES = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
-"""Tools of a sub-agent, where the session has them: it explores and does not write."""
+"""Tools that a sub-agent gets if its session has them. A sub-agent explores and does not write."""
 MAX_ANSWER_CHARACTERS = 2_000
-"""A longer answer is cut."""
+"""Maximum length of a sub-agent's answer in characters; a longer answer is cut."""
 
 
 EXPLORE_MAX_STEPS = 20
-"""Model calls after which a sub-agent ends without an answer."""
+"""Maximum number of model calls of a sub-agent."""
 
 
 def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Return those tools of a session that its sub-agents have too."""
+    """Return the tools of a session that its sub-agents may use."""
     return tuple(tool for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
 
 
 @dataclass(slots=True, kw_only=True)
 class ExploreTool:
-    """Runs one sub-agent for each call."""
+    """Tool `explore`: a sub-agent with an empty context inspects the same sandbox and returns a short answer.
+
+    Only the answer takes up context in the session that calls the tool. Each call runs one sub-agent with a log of its own; the
+    sub-agent's session id begins with the id of the calling session.
+    """
 
     open_sub_agent: Callable[[str, EventListener], AbstractContextManager[AssembledSession]]
-    """Opens the session of a sub-agent for a question and a listener."""
+    """Function that opens the session of a sub-agent, given a question and a listener."""
     spec: ToolSpec = EXPLORE_SPEC
     _finished_children: list[tuple[str, SessionTotals]] = field(default_factory=list)
-    """Session ids and totals of the sub-agents that no step has reported yet."""
+    """Session ids and totals of finished sub-agents that no step has logged yet."""
 
     def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
-        """Return one event for each sub-agent that has ended since the last call."""
+        """Return one event for each sub-agent that has ended since the last call of this method."""
         finished_children, self._finished_children = self._finished_children, []
         return [_make_ended_event(step, name, totals) for name, totals in finished_children]
 
@@ -213,7 +220,7 @@ def _parse_question(call: ToolCall) -> str | None:
 
 
 def _extract_answer(log: Log) -> str:
-    """Return the last reply of a session that is done."""
+    """Return the last reply of a finished sub-agent."""
     messages = [event.message for _, event in log.entries() if isinstance(event, MessageAdded)]
     replies = [message.text for message in messages if message.role == "assistant"]
     return replies[-1].strip().removesuffix(COMPLETION_MARKER).strip() if replies else ""
@@ -239,12 +246,16 @@ def _make_result(call: ToolCall, output: str, status: Literal["completed", "erro
 
 
 def assemble_session(spec: SessionSpec, resources: SessionResources) -> AssembledSession:
-    """Open the models of a session, fit its policy to the window, and build the agent.
+    """Open the models of a session, scale its policy to the context window, and build the agent.
+
+    Args:
+        spec: Configuration of the session.
+        resources: Log, sandbox and other resources that the session uses.
 
     Raises:
-        UnknownName: no such model, profile or summarizer.
-        MissingKey: a real model's key is not in the environment.
-        UsageError: the policy cannot work in the window, or needs an oracle and there is none.
+        UnknownName: the model, the scripted profile or the summarizer is unknown.
+        MissingKey: the API key of a real model is not in the environment.
+        UsageError: the policy cannot work in the window, or needs an oracle that does not exist.
     """
     model = resources.model or open_agent_model(spec, resources)
     summarizer = resources.summarizer or _open_summarizer(spec, resources, model)
@@ -275,7 +286,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
 
 
 def open_agent_model(spec: SessionSpec, resources: SessionResources) -> Model:
-    """Open the agent's model by its name; a real one reports its waits to the session's listener."""
+    """Open the agent's model by its name. A real model reports waiting times to the session's listener."""
     wiring = _make_wiring(spec, resources)
     model = open_model(spec.model, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
     return with_wait_listener(model, resources.on_event)
@@ -309,7 +320,7 @@ def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopD
 
 
 def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResources) -> None:
-    """Give an agent the tool `explore`, whose sub-agents share models, oracle and sandbox with it."""
+    """Give an agent the tool `explore`. Its sub-agents use the same models, oracle and sandbox."""
     limits = Limits(max_steps=EXPLORE_MAX_STEPS)
     child_spec = replace(spec, task=None, instructions="", limits=limits, explore=False, repeated="continue")
     oracle = resources.oracle or build_scripted_oracle(spec.task)

@@ -156,14 +156,14 @@ class SessionControl:
     def refuse_if_over(self) -> None:
         """Raise `UsageError` if the session is closed, closing or failed."""
         if self.is_closing or self.state in {"failed", "closed"}:
-            why = f": {self.failure}" if self.failure else "; reopen it from its journal to go on"
+            why = f": {self.failure}" if self.failure else "; reopen it from its journal to continue"
             raise UsageError(f"session {self.session_id!r} is {'closed' if self.is_closing else self.state}{why}")
 
     def claim_start(self) -> None:
         """Mark the session as starting. Raises `UsageError` if it was started before."""
         with self.condition:
             if self.state != "new":
-                raise UsageError(f"session {self.session_id!r} was started before; it is {self.state}")
+                raise UsageError(f"session {self.session_id!r} was already started; its state is {self.state!r}")
             self.is_coming_up = True
             self.update_state("starting")
 
@@ -208,7 +208,7 @@ class SessionControl:
                 item = self.outbox.popleft()
                 self._draft_saver.add_event(item)
                 self._on_event(item)
-            if self.state == "working":  # what a call says that was broken off belongs to no answer
+            if self.state == "working":  # pieces of an interrupted call belong to no answer
                 self._draft_saver.save_if_due(self._current_step)
         finally:
             self._is_flushing = False
@@ -322,7 +322,7 @@ class QueuedLog:
         """See `harness.protocols.Log`."""
         with self._lock:
             if self._log is None:
-                raise UsageError("the session has not started")
+                raise UsageError("the session has not started; call start() first")
             new_entries = self._log.append(events)
             self._entries += new_entries
             for entry in new_entries:
@@ -396,7 +396,7 @@ class QueuedLog:
         with self._lock:
             sequence_numbers, queued = list(self._queued_by_seq), self.queued_messages
             if not 1 <= position <= len(queued) or sequence_numbers[position - 1 : position] == [self._taken_seq]:
-                raise UsageError(f"no message waits at position {position}; {len(queued)} wait")
+                raise UsageError(f"no message is queued at position {position}; {len(queued)} in the queue")
             if position > len(sequence_numbers):
                 return self._early.pop(position - len(sequence_numbers) - 1)
             self.append((MessageUnqueued(queued=sequence_numbers[position - 1], why="withdrawn"),))

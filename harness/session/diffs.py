@@ -1,8 +1,7 @@
-"""What changed between two workspaces line by line, as unified diffs fit to be shown to a person (S3.11).
+"""Readable differences between two workspaces, as one unified diff for each file.
 
-Names and contents are hostile text: of what is no printable character only its escape is shown, long lines and long files are
-cut, and of what is no text it is said that it changed. So a patch can be read, and most can be applied, but it is not made for
-that: the snapshots are.
+File names and contents may be hostile: unprintable characters are shown as escape sequences, long lines and long files are cut,
+and binary files are only reported as changed. The diffs are made for reading; a workspace is restored from its snapshots instead.
 """
 
 import difflib
@@ -19,34 +18,36 @@ from harness.sandboxes.snapshots import MAX_DIFFED_LINES, format_path
 from harness.text import escape_control_characters
 
 CONTEXT_LINES = 3
+"""Number of unchanged lines shown around each change."""
 MAX_LINE_CHARACTERS = 500
-"""Shown of a line."""
+"""Maximum number of characters shown of a line."""
 MAX_FILE_LINES = 400
-"""Shown of a file's patch."""
+"""Maximum number of lines shown of a file's diff."""
 MAX_TOTAL_CHARACTERS = 200_000
-"""Shown of all patches together."""
+"""Maximum number of characters shown of all diffs together."""
 MAX_FILES = 100
+"""Maximum number of files shown."""
 MAX_FILE_BYTES = 2**20
-"""A larger file is not looked into."""
+"""Size in bytes above which a file is reported as changed without its lines."""
 _HUNK_HEADER = re.compile(r"@@ -(\d+)(.*) \+(\d+)(.*) @@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePatch:
-    """One file that differs."""
+    """Change of one file."""
 
     path: str
-    """On one line, without control characters."""
+    """Path of the file on one line, without control characters."""
     kind: Literal["added", "modified", "deleted"]
     text: str
-    """Its unified diff, or under the same head a sentence on what changed."""
+    """Unified diff of the file; for a file that is too large or binary, its header and a sentence about the change."""
 
 
 def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:
-    """The patch of each file that differs between two snapshots, by path; of very many the first.
+    """Return the diff of each file that differs between two snapshots, sorted by path; at most `MAX_FILES` diffs.
 
     Raises:
-        SandboxError: a content is not there.
+        SandboxError: the content of a file is missing.
     """
     paths = sorted(older.files.keys() | newer.files.keys())
     pairs = ((path, _find_file(older, path), _find_file(newer, path)) for path in paths)
@@ -55,7 +56,7 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
 
 
 def join_patches(file_patches: Sequence[FilePatch]) -> str:
-    """Several patches as one text, cut where it gets too long for a page."""
+    """Return several diffs as one text of at most `MAX_TOTAL_CHARACTERS` characters plus a note about the rest."""
     overflow_note = ["(there may be more files; these are the first)\n"] if len(file_patches) == MAX_FILES else []
     text = "".join([*(one.text for one in file_patches), *overflow_note])
     cut = len(text) - MAX_TOTAL_CHARACTERS
@@ -97,13 +98,13 @@ def _iter_differences(blobs: BlobStore, old: FileState | None, new: FileState | 
 
 
 def _split_lines(content: bytes) -> list[str]:
-    """The lines with their ends; only a line feed ends one."""
+    """Return the lines of a file with their line feeds. No other character ends a line."""
     *complete_lines, rest = content.decode("utf-8", "backslashreplace").split("\n")
     return [f"{line}\n" for line in complete_lines] + [rest] * bool(rest)
 
 
 def _compute_hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
-    """The changes with their context; None = too many to look for them."""
+    """Return the changed lines with their context; None if too many lines differ to be compared."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     end = next((at for at in range(shorter - start) if old[-1 - at] != new[-1 - at]), shorter - start)

@@ -1,7 +1,7 @@
-"""Execution of one session from its start to its end, with its files copied and its checks run.
+"""Execution of one session without a user: run to the end, copy the files, run the checks of the task.
 
-A session is executed as a trial is, but its events can be followed, it can be stopped, its files can be kept, and errors are
-raised instead of recorded.
+In contrast to a trial, events can be followed, the session can be stopped, the files can be kept, and errors are raised instead
+of recorded.
 """
 
 import stat
@@ -26,20 +26,20 @@ from harness.session.spec import SessionSpec, encode_setup
 
 
 class CopiedFiles(NamedTuple):
-    """What became of a workspace's files."""
+    """Result of copying the files of a workspace."""
 
     files: int = 0
-    """Copied."""
+    """Number of copied files."""
     skipped: tuple[tuple[str, str], ...] = ()
-    """Path and reason of everything else but directories; both are hostile text."""
+    """Path and reason of each file that was not copied, without directories. Both texts may be hostile."""
 
 
 class SessionResult(NamedTuple):
-    """What is known when the session is over."""
+    """Result of a session that is over."""
 
     outcome: Outcome
     checks: tuple[GradedCheck, ...]
-    """Of the task; empty without one."""
+    """Verdicts on the checks of the task; empty for a session without a task."""
     copied_files: CopiedFiles
 
 
@@ -54,17 +54,18 @@ def execute_session(
     """Run a session to its end.
 
     Args:
-        spec: configuration of the session.
-        session_id: name in the journal, and of the container.
-        on_event: listener for every logged entry and every signal, called in the thread where it happens.
-        cancellation: request to end the session early.
-        clock: source of the time of each event.
+        spec: Configuration of the session.
+        session_id: Name of the session in the journal, and of its container.
+        on_event: Listener for every log entry and every signal, called in the thread where the event happens.
+        cancellation: Request to end the session early.
+        clock: Source of the time of each event, in seconds since the epoch.
 
     Raises:
         WindowTooSmall: the first request cannot fit the window; nothing was started.
-        UsageError: an unknown name, a missing key, a folder that is not empty; nothing was started.
-        ProviderFailed: a local model's server did not start.
-        SandboxError, StoreError: the sandbox did not start, or the journal or the files cannot be written.
+        UsageError: a name is unknown, a key is missing, or the folder for the files is not empty; nothing was started.
+        ProviderFailed: the server of a local model did not start.
+        SandboxError: the sandbox did not start.
+        StoreError: the journal or the copied files cannot be written.
     """
     check_spec(spec)
     with open_log(spec.journal, session_id, clock) as (log, outputs):
@@ -77,27 +78,27 @@ def execute_session(
 
 
 class OpenSession(NamedTuple):
-    """An agent over a sandbox that has started."""
+    """Agent with a sandbox that has started."""
 
     agent: Agent
     sandbox: ServedSandbox
     start_event: SessionStarted
-    """First event of the log, with the setup by which the session can be reopened."""
+    """First event of the log, with the setup that is needed to reopen the session."""
 
 
 @contextmanager
 def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStore | None = None) -> Iterator[OpenSession]:
-    """Start the local models and the sandbox of a session and assemble it; the workspace is empty.
+    """Start the local models and the sandbox of a session and assemble its agent. The workspace is empty.
 
     Args:
-        spec: configuration of the session.
-        resources: everything but the sandbox and the servers of local models.
-        blobs: store of file contents of snapshots; None = in memory.
+        spec: Configuration of the session.
+        resources: All resources except the sandbox and the servers of local models.
+        blobs: Store of file contents for snapshots; None keeps them in memory.
 
     Raises:
-        ProviderFailed: a local model's server did not start.
+        ProviderFailed: the server of a local model did not start.
         SandboxError: the sandbox did not start.
-        WorkAbandoned: the caller no longer waits; everything that had started is gone.
+        WorkAbandoned: the caller no longer waits; everything that had started was stopped.
     """
     live_models = () if spec.wiring.is_replay else spec.models
     with (
@@ -117,7 +118,7 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
 
 
 def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> SessionResult:
-    """Copy the workspace, and run the checks of a session that was not stopped."""
+    """Copy the files of the workspace, and run the checks of the task unless the session was cancelled."""
     sandbox_lost = outcome.reason == "sandbox_error"
     copied_files = CopiedFiles() if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)
     checks = grade_workspace(spec.task, sandbox) if spec.task and not sandbox_lost and outcome.reason != "cancelled" else ()
@@ -125,9 +126,9 @@ def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> Ses
 
 
 def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
-    """Copy a workspace's files into a folder, without their modes. Names are hostile: none leads out.
+    """Copy the files of a workspace into a folder, without their permissions.
 
-    Links, empty directories and what the sandbox does not let be read stay behind.
+    A file whose name leads out of the folder is skipped. Links, empty directories and unreadable files are not copied.
 
     Raises:
         StoreError: the folder cannot be written.

@@ -1,9 +1,9 @@
-"""The hidden checks, run in the sandbox after the end of a session.
+"""Grading of a task: runs the hidden checks in the sandbox after the end of a session.
 
-The agent's code runs again while it is judged, and may try to speak for the grader. So its processes end before the grader
-is laid, the grader runs without a shell around it, and its verdicts are lines that begin with a nonce drawn for this one run,
-which only a file that the grader removes has ever held. They count if it said that it was done and ended well; a check
-without a verdict, or with two that differ, has failed.
+The agent's code runs again during grading and could try to forge verdicts. Therefore the agent's processes are ended first, the
+grader runs without a shell, and each verdict is a line that begins with a random nonce, which only a file that the grader deletes
+has contained. Verdicts count only if the grader reports that it has finished and exits with code 0. A check without a verdict, or
+with contradictory verdicts, has failed.
 """
 
 import secrets
@@ -18,12 +18,13 @@ from harness.sandboxes.client import ServedSandbox
 from harness.task import Check, Grader, Task
 
 MAX_DETAIL_CHARACTERS = 500
+"""Maximum length of the explanation of a verdict, in characters."""
 NONCE_PATH = ".nonce"
-"""Where the grader finds its nonce, in the workspace."""
+"""Path of the file with the nonce in the workspace."""
 
 
 class Verdict(NamedTuple):
-    """What the grader said of one check."""
+    """Verdict of the grader on one check."""
 
     passed: bool
     detail: str
@@ -31,21 +32,21 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedCheck:
-    """A check and its verdict."""
+    """Check together with its verdict."""
 
     check: Check
     passed: bool
     detail: str
-    """Why it failed; hostile text."""
+    """Explanation of a failure; may be hostile text."""
 
 
 def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
-    """Run the grader of a task on the workspace as the agent left it; one verdict for each check, in their order.
+    """Run the grader of a task on the workspace that the agent left, and return one verdict for each check, in order.
 
-    It is really run, always: a sandbox with an action cache hands out the real one below it.
+    The grader always runs for real, even in a sandbox with an action cache.
 
     Raises:
-        SandboxDied: the sandbox was lost; there is no verdict at all.
+        SandboxDied: the sandbox was lost, so there are no verdicts.
     """
     if isinstance(sandbox, CachedSandbox):
         sandbox = sandbox.bypass_cache()
@@ -53,44 +54,47 @@ def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
     try:
         sandbox.lay({path: text.encode() for path, text in list_grader_files(task.grader, nonce)})
     except ToolError as error:
-        return fail_all_checks(task, f"the grader cannot be laid: {error}"[:MAX_DETAIL_CHARACTERS])
+        return fail_all_checks(task, f"the files of the grader cannot be written: {error}"[:MAX_DETAIL_CHARACTERS])
     result = _run_grader(task.grader, sandbox)
     verdicts_by_check = parse_verdicts(result.stdout, nonce) if result.exit_code == 0 else {}
     return apply_verdicts(task.checks, verdicts_by_check, _explain_missing_verdict(result, task.grader))
 
 
 def list_grader_files(grader: Grader, nonce: str) -> tuple[tuple[str, str], ...]:
-    """Path and content of the files that a grader needs."""
+    """Return the paths and contents of the files that a grader needs."""
     return (*grader.files, (NONCE_PATH, nonce))
 
 
 def format_grader_command(grader: Grader) -> str:
-    """The grader with its only argument."""
+    """Return the shell command that runs a grader."""
     return f"{grader.command} {NONCE_PATH}"
 
 
 def _run_grader(grader: Grader, sandbox: Sandbox) -> ExecResult:
-    """The shell becomes the grader, since one that waits for it would hold its output open to others."""
+    """Run a grader without a parent shell, because a waiting shell would keep the output open for other processes."""
     if isinstance(sandbox, ServedSandbox):
         return sandbox.run_program(format_grader_command(grader), modules=grader.modules, timeout_seconds=grader.timeout_seconds)
     return sandbox.run(f"exec {format_grader_command(grader)}", timeout_seconds=grader.timeout_seconds)
 
 
 def fail_all_checks(task: Task, reason: str) -> tuple[GradedCheck, ...]:
-    """Every check as failed, since the grader could not run."""
+    """Return every check of a task as failed for one reason, for a grader that could not run."""
     return apply_verdicts(task.checks, {}, reason)
 
 
 def apply_verdicts(
     checks: tuple[Check, ...], verdicts_by_check: Mapping[str, Verdict], missing_reason: str
 ) -> tuple[GradedCheck, ...]:
-    """Each check with its verdict; `missing_reason` explains those without one."""
+    """Return each check with its verdict. A check without a verdict has failed for `missing_reason`."""
     verdict_pairs = ((check, verdicts_by_check.get(check.name, Verdict(False, missing_reason))) for check in checks)
     return tuple(GradedCheck(check=check, passed=verdict.passed, detail=verdict.detail) for check, verdict in verdict_pairs)
 
 
 def parse_verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
-    """The verdicts in a grader's output by the name of their check; none unless its last line says that it was done."""
+    """Return the verdicts in the output of a grader, by name of the check.
+
+    The result is empty unless the last line of the output reports that the grader has finished.
+    """
     lines = output.decode(errors="replace").removesuffix("\n").split("\n")
     if lines.pop() != f"{nonce} done":
         return {}
@@ -101,7 +105,7 @@ def parse_verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
             continue
         passed = verdict == "pass"
         if name in verdicts_by_check and verdicts_by_check[name].passed != passed:
-            passed, detail = False, "the grader gave two verdicts"
+            passed, detail = False, "the grader gave contradictory verdicts"
         verdicts_by_check[name] = Verdict(passed, detail[:MAX_DETAIL_CHARACTERS])
     return verdicts_by_check
 

@@ -1,4 +1,8 @@
-"""What a log tells of a session of several turns: where its turns and steps end, what waits, what is not finished. Pure."""
+"""Facts about a session that follow from its log, as pure functions.
+
+They find where turns and steps end, which messages are queued, what is unfinished, and which facts of a task a compaction
+removed.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -34,7 +38,10 @@ from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, str]:
-    """The messages that wait, by the event that queued them, the next one first; a rollback leaves them alone."""
+    """Return the queued messages, the next one first, by the number of the event that queued them.
+
+    A rollback does not change the queue.
+    """
     queued: dict[int, str] = {}
     for seq, event in entries:
         if isinstance(event, MessageQueued):
@@ -45,7 +52,7 @@ def find_queued_messages(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def find_turn_number(entries: Iterable[Entry]) -> int:
-    """The number of the newest turn, from 1."""
+    """Return the number of the newest turn, from 1."""
     return 1 + sum(_is_turn_start(event) for _, event in drop_rolled_back(entries))
 
 
@@ -54,7 +61,7 @@ def _is_turn_start(event: Event) -> bool:
 
 
 def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
-    """Whether the newest turn can be gone on with: it was stopped, it failed, or its process was killed."""
+    """Return whether the newest turn can be resumed because it was stopped, it failed, or its process was killed."""
     is_unfinished = False
     for _, event in drop_rolled_back(entries):
         if isinstance(event, TurnEnded | SessionEnded):
@@ -65,62 +72,69 @@ def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:
-    """Why the newest turn that was ended was; None = it is not finished, or nothing was."""
+    """Return why the newest turn ended; None if the turn is unfinished or no turn has ended."""
     live_entries = drop_rolled_back(entries)
     ends = [event for _, event in live_entries if isinstance(event, TurnEnded | SessionEnded)]
     return Stop(ends[-1].reason, ends[-1].detail) if ends and not has_unfinished_turn(live_entries) else None
 
 
 def find_last_step(entries: Iterable[Entry]) -> int:
-    """The newest step that was finished; 0 = none."""
+    """Return the number of the newest finished step; 0 if no step has finished."""
     return next((event.step for _, event in reversed(drop_rolled_back(entries)) if isinstance(event, StepFinished)), 0)
 
 
 def find_step_end(entries: Sequence[Entry], step: int) -> int:
-    """The last event of a step that counts: all of it is logged by then, and nothing that came after.
+    """Return the number of the last event that belongs to a step.
 
     Args:
-        entries: the log.
-        step: 0 = the beginning, before the first model call.
+        entries: Log of the session.
+        step: Number of the step; 0 is the beginning of the session, before the first model call.
 
     Raises:
-        UsageError: no such step.
+        UsageError: there is no such step.
     """
     last_kinds = StepFinished | WorkspaceSaved if step else MessageAdded | WorkspaceSaved
     ends = [seq for seq, event in drop_rolled_back(entries) if isinstance(event, last_kinds) and event.step == step]
     if not ends:
-        raise UsageError(f"the session has no step {step}; there are 0 to {find_last_step(entries)}")
+        raise UsageError(f"the session has no step {step}; it has steps 0 to {find_last_step(entries)}")
     return ends[-1]
 
 
 def find_tree(entries: Iterable[Entry], to_event: int | None = None) -> str | None:
-    """The name of the workspace as it stood after an event, None = now; None when it was never kept."""
+    """Return the id of the newest workspace snapshot, or None.
+
+    With `to_event`, snapshots after the event of that number are ignored.
+    """
     tree_ids = list_trees(entry for entry in drop_rolled_back(entries) if to_event is None or entry.seq <= to_event)
     return tree_ids[-1] if tree_ids else None
 
 
 def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """The names of all workspaces that count, oldest first."""
+    """Return the ids of all workspace snapshots that were not rolled back, oldest first."""
     return tuple(event.tree_id for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved))
 
 
 def find_session_trees(entries: Iterable[Entry]) -> tuple[str, str] | None:
-    """Return the first workspace of a session and the last; None when no workspace was kept."""
+    """Return the ids of the first and the last workspace snapshot of a session; None if there is no snapshot."""
     trees = list_trees(entries)
     return (trees[0], trees[-1]) if trees else None
 
 
 def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tuple[str, str] | None:
-    """The workspace before and after a turn, None = the newest; None when it was never kept.
+    """Return the ids of the workspace snapshots before and after a turn; None if there are no snapshots.
+
+    Args:
+        entries: Log of the session.
+        number: Number of the turn, from 1; None is the newest turn.
 
     Raises:
-        UsageError: no such turn.
+        UsageError: there is no such turn.
     """
     live_entries = drop_rolled_back(entries)
     newest = find_turn_number(live_entries)
     turn_number = newest if number is None else number
     if not 1 <= turn_number <= newest:
-        raise UsageError(f"the session has no turn {turn_number}; there are 1 to {newest}")
+        raise UsageError(f"the session has no turn {turn_number}; it has turns 1 to {newest}")
     trees_by_turn: list[list[str]] = [[]]
     for _, event in live_entries:
         if _is_turn_start(event):
@@ -132,7 +146,7 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
 
 
 def find_step_trees(entries: Iterable[Entry], step: int) -> tuple[str, str] | None:
-    """The workspace before and after a step, from 1; None when it was never kept."""
+    """Return the ids of the workspace snapshots before and after a step; None if there are no snapshots."""
     saved_events = [event for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved)]
     trees_before = [event.tree_id for event in saved_events if event.step < step]
     trees_after = [event.tree_id for event in saved_events if event.step <= step]
@@ -140,16 +154,18 @@ def find_step_trees(entries: Iterable[Entry], step: int) -> tuple[str, str] | No
 
 
 def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, setup: str = "") -> tuple[Event, ...]:
-    """The events of a new session that is the old one up to an event; what waited in the old one waits there.
+    """Return the events of a new session that continues a copy of the first events of another session.
+
+    The copy starts with an empty queue.
 
     Args:
-        entries: of the old one.
-        session_id: names the new one.
-        to_event: the last event that both have.
-        setup: of the new one, as JSON; empty = that of the old one.
+        entries: Log of the original session.
+        session_id: Name of the new session.
+        to_event: Number of the last event that is copied.
+        setup: Setup of the new session as JSON; empty copies the setup of the original session.
 
     Raises:
-        UsageError: the log has no beginning.
+        UsageError: the original session has not begun.
     """
     start_event = entries[0].event if entries else None
     if not isinstance(start_event, SessionStarted):
@@ -162,20 +178,23 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
 
 
 def build_interrupted_entries(entries: Sequence[Entry], draft: Draft) -> tuple[Entry, ...]:
-    """What goes behind a log whose process was killed in the middle of a step: what it had come to, and why it is not over."""
+    """Return the entries that complete a log whose process was killed during a step.
+
+    These are the saved part of the answer and the end of the turn.
+    """
     answer = assistant(draft.text, *draft.calls, reasoning=draft.reasoning)
     messages = (answer, *(tool(make_interrupted_result(call)) for call in draft.calls))
-    detail = "its process ended in the middle of this answer; what had come of it by then is kept"
+    detail = "the process of the session ended during this answer; the part received so far is kept"
     if draft.calls:
         names = ", ".join(dict.fromkeys(call.name for call in draft.calls))
-        detail = f"its process ended while calls of this answer ran ({names}); what they gave and changed is lost"
+        detail = f"the process of the session ended during tool calls ({names}); their results and changes are lost"
     turn_end = TurnEnded(turn=find_turn_number(entries), status="failed", reason="broken_off", detail=detail)
     events: list[Event] = [MessageAdded(message=sanitize_message(message), step=draft.step) for message in messages]
     return tuple(Entry(seq, event) for seq, event in enumerate([*events, turn_end], entries[-1].seq + 1 if entries else 1))
 
 
 def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:
-    """The later messages of a task that were not said yet."""
+    """Return the later messages of a task that the session has not received yet."""
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
     sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
@@ -183,7 +202,10 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
 
 
 def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The texts that compactions moved into the saved outputs, oldest first, also those that a rollback took back."""
+    """Return the texts that compactions moved into the store of tool outputs, oldest first.
+
+    Texts of compactions that were rolled back are included.
+    """
     names = {name for _, event in entries if isinstance(event, Compaction) for name in event.offloaded}
     if not names:
         return ()
@@ -192,7 +214,7 @@ def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _list_event_messages(event: Event) -> Iterable[Message]:
-    """The messages that an event brought into view; an edit may have been moved in its turn."""
+    """Return the messages that an event added to the view, including edited messages of a compaction."""
     if isinstance(event, MessageAdded):
         return (event.message,)
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
@@ -202,24 +224,28 @@ REMINDER_HEADING = "Do not forget:"
 
 
 class DroppedFacts(NamedTuple):
-    """What a compaction took out of view."""
+    """Facts of a task that a compaction removed from the view."""
 
     fact_names: tuple[str, ...]
-    """Names, in the order of the task."""
+    """Names of the facts, in the order of the task."""
     lines: tuple[str, ...]
-    """Those that told their newest values, in the order of the view."""
+    """Lines that stated the newest values of these facts, in the order of the view before the compaction."""
 
     @property
     def reminder(self) -> str:
-        """A user message that tells them again."""
+        """User message that repeats the lines."""
         return "\n".join((REMINDER_HEADING, *self.lines))
 
 
 def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
-    """The event of an applied compaction.
+    """Return the number of the event of an applied compaction.
+
+    Args:
+        entries: Log of the session.
+        round_number: Number of the applied compaction, from 1.
 
     Raises:
-        UsageError: there was no such round.
+        UsageError: there is no such compaction.
     """
     attempts = [(seq, event) for seq, event in drop_rolled_back(entries) if isinstance(event, Compaction)]
     seq_by_round = {event.round: seq for seq, event in attempts if event.status == "applied"}
@@ -230,13 +256,16 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
 
 
 def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter) -> DroppedFacts:
-    """The facts whose newest value stood in view before a compaction and not after it.
+    """Return the facts whose newest value was in the view before a compaction and is not in the view after it.
+
+    The result contains the original lines that stated the facts rather than the values alone, so that a session that is forked
+    right after the compaction and reminded of these lines differs from an unreminded fork in these lines only.
 
     Args:
-        entries: the log, at least up to the compaction.
-        task: what the session worked on.
-        compaction_seq: its event.
-        counter: the policy's.
+        entries: Log of the session, at least up to the compaction.
+        task: Task of the session.
+        compaction_seq: Number of the event of the compaction.
+        counter: Token counter of the policy.
     """
     live_entries = [entry for entry in drop_rolled_back(entries) if entry.seq <= compaction_seq]
     probes = measure_session(live_entries, task, counter).probes
@@ -247,7 +276,7 @@ def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int
 
 
 def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str]) -> tuple[str, ...]:
-    """The newest line of each fact, in the order of the view."""
+    """Return the newest line that states each fact, in the order of the view."""
     patterns, newest = compile_fact_patterns(task.facts), dict[str, tuple[int, str]]()
     lines = [line for item in view.items for line in extract_searchable_text(item.message).splitlines()]
     for at, line in enumerate(lines):

@@ -56,7 +56,7 @@ class ChangeSummary:
 
 ResultT = TypeVar("ResultT")
 
-NO_COMPACTION_MESSAGE = "nothing was compacted: it was stopped, or the policy has no rule that could"
+NO_COMPACTION_MESSAGE = "nothing was compacted: the compaction was stopped, or the policy has no rule that can compact"
 """Explanation for a user when `LiveSession.compact` returns None."""
 
 
@@ -210,7 +210,7 @@ class LiveSession:
             StoreError: the message could not be logged.
         """
         if not text.strip():
-            raise UsageError("the message is empty")
+            raise UsageError("the message is empty; send a text")
         with self._control.condition:
             self._control.refuse_if_over()
             position = self._control.log.enqueue(text)
@@ -267,7 +267,7 @@ class LiveSession:
         """
         with self._control.condition:
             if self.state != "asking":
-                raise UsageError(f"session {self.session_id!r} asks nothing; it is {self.state}")
+                raise UsageError(f"session {self.session_id!r} waits for no decision; its state is {self.state!r}")
             self._control.decision = decision
             self._control.update_state("working")
 
@@ -302,7 +302,7 @@ class LiveSession:
             self._thread.join(MAIN_THREAD_WAIT_SECONDS)
         if self._worker is not None and self._worker.result is not None:
             return self._worker.result
-        detail = self.failure or "it never began"
+        detail = self.failure or "the session never began"
         return SessionResult(Outcome("cancelled", detail, self.view.steps), (), CopiedFiles())
 
     def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
@@ -422,7 +422,7 @@ class LiveSession:
         """
         task, entries = self.spec.task, self.entries
         if task is None:
-            raise UsageError("only a session of a task knows which facts a compaction dropped; name its task")
+            raise UsageError("the facts that a compaction removed are only known in a session with a task; set SessionSpec.task")
         compaction_seq = find_compaction(entries, round_number)
         dropped_facts = find_dropped_facts(entries, task, compaction_seq, self.spec.policy.counter)
         step = history.find_last_step(entries[:compaction_seq]) + 1
@@ -483,7 +483,7 @@ class LiveSession:
 
         with self._control.condition:
             if self.state != "idle" or self._control.inner is None or not self._control.is_resting():
-                raise UsageError(f"session {self.session_id!r} is {self.state}; stop it and wait until it is idle")
+                raise UsageError(f"session {self.session_id!r} is {self.state}, not idle; stop it and wait until it is idle")
             self._control.jobs.append(job)
             self._control.condition.notify_all()
             while not self._control.condition.wait_for(

@@ -1,7 +1,4 @@
-"""Oracle of a scripted session: predicts from the task's script what will be needed, for clairvoyant policies.
-
-`harness.compaction` imports no tasks and `harness.models` no policies, so the two meet here.
-"""
+"""Oracle for clairvoyant policies in a scripted session: predicts from the task's script what the agent will need."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,12 +13,12 @@ from harness.tokens import count_characters
 
 
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> Policy:
-    """Return a policy as it runs in a session: one with a method `with_oracle` is given the oracle.
+    """Give a policy its oracle, if it has a method `with_oracle`; other policies are returned unchanged.
 
     Args:
-        policy: policy of the session.
-        oracle: knowledge of what will be needed; None = read off the script of the task.
-        task: task of the session, if it has one.
+        policy: Policy of the session.
+        oracle: Oracle for the policy; None derives an oracle from the script of the task.
+        task: Task of the session; None for a session without a task.
 
     Raises:
         UsageError: the policy needs an oracle and there is none.
@@ -32,27 +29,27 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
     oracle = oracle or build_scripted_oracle(task)
     if oracle is None:
         raise UsageError(
-            f"policy {name_policy(policy)!r} must know what will be needed, and only the script of a task says so; choose a task "
-            "with a script, or another policy"
+            f"policy {name_policy(policy)!r} needs to know what the session will need, which only the script of a task tells; "
+            "choose a task with a script, or another policy"
         )
     informed: Policy = with_oracle(oracle)
     return informed
 
 
 def build_scripted_oracle(task: Task | None) -> Oracle | None:
-    """Build the oracle of a task; None without a task or a script."""
+    """Return the oracle of a task; None for a session without a task or with a task without a script."""
     return ScriptedOracle(task.facts, task.script) if task and task.script.steps else None
 
 
 class ScriptedOracle:
-    """Needs by the script: a fact is needed by the next open step that names it, evidence of a done step by every step.
+    """Oracle that reads the script of a task. Not thread-safe.
 
-    Only the newest message with a fact carries its value. Of several messages that show a step as done the shortest counts.
-    Not thread-safe.
+    A fact is needed by the next open step that uses it. Evidence that a step is done is needed by every later step. Only the
+    newest message with a fact is needed for its value; of several messages that show a step as done, the shortest is needed.
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Read what the scripted model reads."""
+        """Create an oracle for the facts and the script of a task."""
         self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script)
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
@@ -69,7 +66,7 @@ class ScriptedOracle:
         return [_merge_needs(each) for each in found]
 
     def _next_uses(self, sight: VisibleState) -> dict[str, int]:
-        """In how many steps each fact is needed next."""
+        """Return the number of steps until each fact is needed next, by name of the fact."""
         uses: dict[str, int] = {}
         for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done_steps):
             step = self._steps[index]
@@ -80,7 +77,10 @@ class ScriptedOracle:
     def _evidence(
         self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
-        """The messages by which the done steps are known to be done: receipts where there are all, else what tells it."""
+        """Yield the messages that show which steps are done, with the need for each of them.
+
+        These are the receipts of a step if all of them are in view, else the shortest other evidence.
+        """
         alone = [self._reader.build_state(reading) for reading in readings]
         signs = {sign: at for at, each in enumerate(alone) for sign in each.receipt_slots}
         paths = {path: at for at, each in enumerate(alone) for path in each.listed_paths}
@@ -99,12 +99,12 @@ class ScriptedOracle:
 
 
 def _is_lost_for_good(fact: Fact) -> bool:
-    """Whether no call brings its newest value back: none brings it back at all, or a page shows what was later corrected."""
+    """Return whether no tool call returns the newest value of a fact."""
     return fact.recover is None or (fact.is_superseded and fact.said_in != "file")
 
 
 def _merge_needs(needs: Sequence[Need]) -> Need | None:
-    """The needs of one message as one."""
+    """Combine the needs of one message into one; None if the message is not needed."""
     if not needs:
         return None
     irrecoverable_needs = [need for need in needs if need.lost_for_good]
@@ -113,7 +113,10 @@ def _merge_needs(needs: Sequence[Need]) -> Need | None:
 
 
 def _measure_blocks(messages: Sequence[Message]) -> list[int]:
-    """Characters of each message together with what must stay with it: a call with its results."""
+    """Return for each message the number of characters of its block.
+
+    A block is a group of messages that have to stay together, such as a call and its results.
+    """
     owners: list[int] = []
     for index, message in enumerate(messages):
         owners.append(owners[-1] if message.role == "tool" and owners else index)

@@ -1,4 +1,4 @@
-"""Checks of a session before it starts: whether its first request fits, and what its policy will not do as it seems."""
+"""Checks of a session before it starts: whether the first request fits the window, and warnings about ineffective policies."""
 
 import time
 from collections.abc import Iterator
@@ -29,27 +29,27 @@ def check_spec(spec: SessionSpec) -> None:
 
     Raises:
         WindowTooSmall: the first request cannot fit the window.
-        UsageError: an unknown name, a missing key, a folder that is not empty.
+        UsageError: a name is unknown, a key is missing, or the folder for the files is not empty.
     """
     if spec.cassette is not None:
         spec.cassette.check()
     request = f"{spec.instructions}\n{spec.request}"
     check_assembly(spec, spec.name, count_first_request_tokens(request, spec.needed_runtime))
     if spec.keep is not None and spec.keep.exists() and (not spec.keep.is_dir() or any(spec.keep.iterdir())):
-        raise UsageError(f"{str(spec.keep)!r} is there and not empty; name a new folder to keep the files in")
+        raise UsageError(f"{str(spec.keep)!r} exists and is not empty; choose a new folder for the files")
 
 
 def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
-    """Assemble a session without a sandbox, which finds wrong names and policies.
+    """Assemble a session without a sandbox, in order to find unknown names and unsuitable policies.
 
     Args:
-        spec: configuration of the session.
-        name: name of the task in messages.
-        first_tokens: tokens of the first request, tools included.
+        spec: Configuration of the session.
+        name: Name of the task for error messages.
+        first_tokens: Size of the first request in tokens, tools included.
 
     Raises:
         WindowTooSmall: the first request cannot fit the window of the agent's model.
-        UsageError: an unknown name, a missing key, or a policy that cannot work in the window.
+        UsageError: a name is unknown, a key is missing, or the policy cannot work in the window.
     """
     resources = SessionResources(session_id="check", log=MemoryLog(), clock=time.monotonic)
     model = open_agent_model(spec, resources)
@@ -58,12 +58,12 @@ def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
 
 
 def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator[str]:
-    """Yield what the policy of a session will not do as its configuration suggests.
+    """Yield warnings about a policy that will not act as its configuration suggests.
 
     Args:
-        spec: configuration of the session; its policy is not yet scaled.
-        window: window of the agent's model.
-        name: name of the task in the messages; empty = that of the session.
+        spec: Configuration of the session; its policy is not scaled yet.
+        window: Context window of the agent's model.
+        name: Name of the task for the warnings; empty uses the name of the session.
     """
     kind = name_policy(spec.policy)
     if isinstance(spec.policy, WarningPolicy):
@@ -71,7 +71,7 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
     policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
     budget = policy.budget(window)
     if has_unknown_threshold(policy, window):
-        yield f"policy {kind!r} never compacts: the context window of model {spec.model!r} is not known; set window_tokens"
+        yield f"policy {kind!r} never compacts: the context window of model {spec.model!r} is unknown; set window_tokens"
     request_tokens = sum(map(policy.counter.count, (system(spec.system_prompt, spec.instructions), user(spec.request))))
     summary_tokens = getattr(policy, "summary_max_tokens", None) or 0
     if budget.threshold_tokens is not None and budget.threshold_tokens <= request_tokens + summary_tokens:
@@ -86,29 +86,28 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
 
 
 def check_first_request(name: str, first_tokens: int, window_tokens: int) -> None:
-    """Refuse a first request that is longer than its window; a window of 0 tokens is not known and refuses nothing.
+    """Raise `WindowTooSmall` if the first request of the task `name` is longer than the window.
 
-    Raises:
-        WindowTooSmall: the first request cannot fit; `name` says of what.
+    A window of 0 tokens is unknown.
     """
     if window_tokens and first_tokens > window_tokens:
         raise WindowTooSmall(name, first_tokens, window_tokens)
 
 
 def count_first_request_tokens(request: str, runtime: Runtime) -> int:
-    """System prompt, request and tool schemas, by a real tokenizer; a real model's own may differ by some percent."""
+    """Return the tokens of system prompt, request and tool schemas. A real model's own tokenizer may differ by some percent."""
     messages = (system(build_system_prompt(runtime)), user(request))
     return sum(count_message_tokens(message) for message in messages) + _count_standard_tool_tokens()
 
 
 @cache
 def _count_standard_tool_tokens() -> int:
-    no_sandbox = cast("Sandbox", None)  # a tool's description needs no sandbox
+    no_sandbox = cast("Sandbox", None)  # the description of a tool needs no sandbox
     return count_tool_tokens(tuple(tool.spec for tool in make_standard_tools(no_sandbox)))
 
 
 @cache
 def count_output_tool_tokens() -> int:
-    """Tokens of the schemas of the tools that read saved outputs."""
+    """Return the tokens of the schemas of the tools that read saved outputs."""
     unopened = cast("OutputStore", None)
     return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))

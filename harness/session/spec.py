@@ -1,6 +1,8 @@
-"""Configuration of one session outside of a grid: a user's request or a task, with any model and policy.
+"""Configuration of one session, and its stored form in the log.
 
-A frozen value, which a trial's configuration is translated into as well. `harness.session.assembly` makes an agent of it.
+`harness.session.assembly` builds an agent from a configuration. The stored form, called the setup, contains everything that is
+needed to continue a session later. The person who reopens a session chooses three settings again, which are therefore not stored:
+the journal, the folder for copied files, and the permission to run commands without a sandbox.
 """
 
 import json
@@ -28,37 +30,53 @@ from harness.task import Runtime, Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec(codec.StrictFields):
-    """Everything that decides how a session goes.
+    """Configuration of one session: a request or a task, with a model and a policy.
 
     Attributes:
-        request: First message to the agent. Required.
-        policy: Required.
-        model: Default: `'scripted'`.
-        task: Task whose files are written before the start and whose checks are run after the end; a scripted model needs one.
+        request: First message to the agent. May be empty in a `LiveSession`, which then waits for the first message. Required.
+        policy: Compaction policy, as an object or by its public name, e.g. `"codex"`. Required.
+        model: Name of the agent's model: `scripted`, `scripted/PROFILE`, or any model name of litellm. Default: `'scripted'`.
+        task: Task whose files are written before the start and whose checks are run after the end. A scripted model needs a task.
             Default: `None`.
-        seed: Seed of a scripted model's own draws. Default: `0`.
-        window_tokens: Context window; None = the model's own. Default: `None`.
-        instructions: Addition to the system prompt for this session alone, e.g. the conventions of a project. Default: `''`.
-        tool_calls: How the model calls tools. Default: `'native'`.
-        cassette: Recording of a real model's answers, to be written or replayed; None = no recording. Default: `None`.
-        take: Which of several recorded answers to equal requests is written or replayed. Default: `0`.
-        stall_seconds: Silence of a provider after which a call has stalled, which is then made again. Default: `300.0`.
-        nominal_window_tokens: Window that the policy's constants were chosen for; None = the constants are not scaled. Default:
+        seed: Seed of the random draws of a scripted model. Default: `0`.
+        window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
+        instructions: Text that is added to the system prompt, e.g. the conventions of a project. Default: `''`.
+        tool_calls: Format of the model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from the
+            answer. Default: `'native'`.
+        cassette: Recording of a real model's answers, to be written or replayed. None calls the model without recording. Default:
             `None`.
-        limits: Default: `Limits()`.
-        command_timeout_seconds: Time after which a command of the agent is killed. Default: `60.0`.
-        runtime: Runtime of the sandbox where there is no task; a task brings its own. Default: `'python'`.
-        sandbox: Default: `SandboxChoice()`.
-        unsafe_local: Default: `False`.
-        journal: File of the session's log; None = the log is not kept. Default: `None`.
-        keep: Folder, new or empty, into which the workspace is copied at the end; None = the workspace goes with the sandbox.
+        take: Number of the recorded answer to write or replay where a cassette holds several answers to equal requests, from 0.
+            Default: `0`.
+        stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
+        nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
+            of the actual window to this window. None keeps the constants unchanged. Default: `None`.
+        limits: Maximum number of steps, and whether tool calls run in parallel. Default: `Limits()`.
+        command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
+        runtime: Runtime of the sandbox for a session without a task; a task has a runtime of its own. Default: `'python'`.
+        sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
+        unsafe_local: Permission to use the sandbox backend `local`, which does not isolate commands. Default: `False`.
+        journal: Journal file for the session's log. None keeps the log in memory. Default: `None`.
+        keep: New or empty folder into which the workspace is copied at the end. None discards the workspace with the sandbox.
             Default: `None`.
-        snapshots: Keep the workspace after each step, so that a `LiveSession` can be rolled back, forked and resumed. Default:
+        snapshots: Save the workspace after each step, so that a `LiveSession` can be rolled back, forked and reopened. Default:
             `True`.
-        explore: Give the agent the tool `explore`: a sub-agent looks around with a context of its own and answers shortly
-            (S3.20). Default: `False`.
-        repeated: Reaction to the same call, three times in a row (S3.10). Where nobody can be asked, the call is made. Default:
-            `'ask'`.
+        explore: Give the agent the tool `explore`, which lets a sub-agent with an empty context look around and return a short
+            answer. Default: `False`.
+        repeated: Reaction when the agent makes the same tool call three times in a row: `ask` the user (without a user, the call
+            is made), `continue`, or `stop`. Default: `'ask'`.
+
+    Raises:
+        UnknownName: a field or the policy is unknown.
+        UsageError: a value has the wrong type.
+
+    Example::
+
+        spec = harness.SessionSpec(
+            request="Fix the failing test",
+            policy=harness.policies.KeepLast(),
+            model="openai/gpt-5",
+        )
+        session = harness.LiveSession(spec).start()
     """
 
     request: str
@@ -85,7 +103,7 @@ class SessionSpec(codec.StrictFields):
     repeated: Literal["ask", "continue", "stop"] = "ask"
 
     def __post_init__(self) -> None:
-        """Refuse values of another type, and what is no policy."""
+        """Resolve the policy's name, and refuse values of the wrong type."""
         object.__setattr__(self, "policy", resolve_policy(self.policy))
         for name in ("journal", "keep"):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
@@ -93,39 +111,40 @@ class SessionSpec(codec.StrictFields):
 
     @property
     def name(self) -> str:
-        """Name of the task, or a shortened request."""
+        """Name of the task; in a session without a task, the shortened request."""
         return self.task.name if self.task else textwrap.shorten(self.request, 60)
 
     @property
     def needed_runtime(self) -> Runtime:
-        """Runtime that the sandbox must have."""
+        """Runtime that the sandbox must provide."""
         return self.task.runtime if self.task else self.runtime
 
     @property
     def system_prompt(self) -> str:
-        """System prompt without the session's own instructions."""
+        """System prompt without the instructions of the session."""
         return build_system_prompt(self.needed_runtime)
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models that are asked, the agent's first."""
+        """Names of the models that the session calls, the agent's model first."""
         summarizer = find_summarizer(self.policy)
         return (self.model,) if summarizer is None else (self.model, resolve_summarizer_name(summarizer, self.model))
 
     @property
     def wiring(self) -> Wiring:
-        """Connection to real models, without the servers of local ones."""
+        """Settings for calls to real models, without the servers of local models."""
         return Wiring(tool_calls=self.tool_calls, cassette=self.cassette, take=self.take, stall_seconds=self.stall_seconds)
 
 
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
-"""Fields of `SessionSpec` that are not part of the setup; the request is in the log itself."""
+"""Fields of `SessionSpec` that are not stored in the setup. The request is stored in the log itself."""
 STORED_FIELDS: Mapping[str, Any] = {
     name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
 }
-"""Other fields by type, except the policy, whose type is the policy's own."""
+"""Types of the fields that are stored in the setup, except the policy, whose type depends on the policy itself."""
 NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0}
-"""Fields added since version 0.1, with their defaults: left out at the default, so that equal setups have equal texts."""
+"""Fields that are new since version 0.1, with their defaults. A field with its default value is not stored, so that equal setups
+have equal texts."""
 
 
 TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
@@ -143,7 +162,7 @@ TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
         "count": "minimum_count",
     },
 }
-"""Fields of a task that version 0.1 stored under another name, by their place in it."""
+"""Current names of the task fields that version 0.1 stored under other names, by the position of the field in the task."""
 
 
 def encode_setup(spec: SessionSpec) -> str:
@@ -155,23 +174,23 @@ def encode_setup(spec: SessionSpec) -> str:
 
 
 def find_setup(entries: Iterable[Entry]) -> str:
-    """Return the newest setup in a log; empty = none, as in a trial or a session of another program."""
+    """Return the newest setup in a log; empty for a trial and for a session of another program, which have no setup."""
     starts = [event for _, event in entries if isinstance(event, SessionStarted | SessionForked | SessionResumed)]
     return next((event.setup_json for event in reversed(starts) if event.setup_json), "")
 
 
 def decode_setup(text: str) -> dict[str, Any]:
-    """Return the fields of `SessionSpec` that a setup holds.
+    """Return the fields of `SessionSpec` that a setup contains.
 
     Raises:
-        UsageError: the text is no setup, or names something unknown; says where and what.
+        UsageError: the text is not a valid setup, or contains an unknown name.
     """
     try:
         plain = json.loads(text)
     except ValueError as error:
         raise UsageError(f"the setup of the session is not JSON: {error}") from None
     if not isinstance(plain, dict):
-        raise UsageError(f"the setup of the session is no object of JSON (got {text!r:.80})")
+        raise UsageError(f"the setup of the session is not a JSON object (got {text!r:.80})")
     if isinstance(plain.get("task"), dict):
         plain["task"] = _rename_fields(plain["task"])
     stored = [(name, kind) for name, kind in STORED_FIELDS.items() if name in plain]
@@ -180,7 +199,7 @@ def decode_setup(text: str) -> dict[str, Any]:
 
 
 def _rename_fields(plain: Any, place: str = "") -> Any:
-    """Return a stored task with the names that its fields have now."""
+    """Return a stored task with the current names of its fields."""
     if isinstance(plain, list):
         return [_rename_fields(one, place) for one in plain]
     if not isinstance(plain, dict):

@@ -1,4 +1,4 @@
-"""Where a live session is kept: in a journal file, or in memory as long as the object lives."""
+"""Storage of a live session: in a journal file, or in memory until the process ends."""
 
 import json
 import shlex
@@ -30,31 +30,31 @@ from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Worksp
 
 
 class SessionStorage(NamedTuple):
-    """The log of one session, its long outputs and its workspaces, each to be used on its own."""
+    """Log, saved tool outputs and workspace snapshots of one session."""
 
     log: Log
     outputs: OutputStore
     workspaces: Workspaces
     save_draft: Callable[[Draft], None]
-    """Keeps an answer as far as it has come."""
+    """Function that saves an unfinished answer."""
 
 
 @contextmanager
 def open_storage(
     journal: Path | None, session_id: str, entries: Sequence[Entry], memory_workspaces: MemoryWorkspaces, clock: Clock
 ) -> Iterator[SessionStorage]:
-    """Open the place of a session, and close it.
+    """Open the storage of a session, and close it at the end of the context.
 
     Args:
-        journal: the file; None = memory.
-        session_id: its name in the file.
-        entries: what it has logged so far; what the file lacks of it is logged now.
-        memory_workspaces: keeps its workspaces where there is no file.
-        clock: the time of each event.
+        journal: Journal file; None stores everything in memory.
+        session_id: Name of the session in the journal.
+        entries: Log of the session so far. Entries that the journal does not contain yet are added to it.
+        memory_workspaces: Store of workspace snapshots for a session without a journal.
+        clock: Source of the time of each event, in seconds since the epoch.
 
     Raises:
-        StoreError: the file cannot be written.
-        UsageError: the file holds more of the session.
+        StoreError: the journal cannot be written.
+        UsageError: the journal contains more entries of the session than `entries`.
     """
     if journal is None:
         memory_log = MemoryLog()
@@ -70,7 +70,7 @@ def open_storage(
         outputs_journal.remove_outputs(now_ms - RETENTION_MS)
         log = journal_writer.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
         if log.length > len(entries):
-            raise UsageError(f"session {session_id!r} was gone on with since it was opened here; reopen it to have all of it")
+            raise UsageError(f"session {session_id!r} was continued elsewhere since it was opened here; reopen it")
         if log.length < len(entries):
             log.append([event for _, event in entries[log.length :]])
         outputs = _save_offloaded(outputs_journal.open_outputs(session_id, clock), entries)
@@ -78,27 +78,38 @@ def open_storage(
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
-    """The saved outputs with all that the log moved there: a fork has none of its origin's, and none is kept for ever."""
+    """Add the texts that compactions moved out of the view to the store of tool outputs, and return the store.
+
+    A fork starts with an empty store, and stored texts expire.
+    """
     for text in list_offloaded_texts(entries):
         outputs.save(text)
     return outputs
 
 
 def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
-    """The log of a session, with the answer that its process was in the middle of when it was killed.
+    """Return the log of a session.
+
+    If its process was killed in the middle of an answer, the saved part of the answer is included.
 
     Raises:
-        StoreError: no such journal or session.
+        StoreError: the journal does not exist or does not contain the session.
     """
     entries, _, draft = SessionLocation(journal, session_id, trial_id="").read()
     return entries if draft is None else (*entries, *build_interrupted_entries(entries, draft))
 
 
 def restore_spec(entries: Sequence[Entry], journal: Path, spec: SessionSpec | None) -> SessionSpec:
-    """How a session goes on: as given, or as its log tells; always in the sandbox of its log.
+    """Return the configuration with which a reopened session continues, in the sandbox backend that its log names.
+
+    Args:
+        entries: Log of the session.
+        journal: Journal file of the session.
+        spec: Configuration to use; None restores the configuration from the log.
 
     Raises:
-        UsageError: it has not begun, another kind of sandbox is asked for, or its log names what is not known here.
+        UsageError: the session has not begun, `spec` asks for another sandbox backend, or the log contains a name that is unknown
+            here.
     """
     start_event = entries[0].event if entries else None
     if not isinstance(start_event, SessionStarted):
@@ -106,57 +117,58 @@ def restore_spec(entries: Sequence[Entry], journal: Path, spec: SessionSpec | No
     spec = spec or _decode_spec(entries, start_event)
     if spec.sandbox.backend not in {"auto", start_event.sandbox}:
         raise UsageError(
-            f"the session ran in the sandbox {start_event.sandbox!r}, which never changes; {spec.sandbox.backend!r} was asked for"
+            f"the session ran in sandbox {start_event.sandbox!r} and cannot change to {spec.sandbox.backend!r}; set the sandbox "
+            f"backend to {start_event.sandbox!r} or 'auto'"
         )
     choice = replace(spec.sandbox, backend=start_event.sandbox)
     return replace(spec, request=start_event.task, journal=journal, sandbox=choice)
 
 
 def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id: str) -> None:
-    """Refuse to go on where nothing is left to go on in.
-
-    Raises:
-        UsageError: the workspace of the newest step is not kept; says why, and what can still be done.
-    """
+    """Raise `UsageError` if the workspace of the newest step was not saved, so that the session cannot continue."""
     tree_id = find_tree(entries)
     if tree_id is None and not find_last_step(entries):
         return
-    reason = "none was kept, as in a trial, in a session of a pipe, and where snapshots = False"
+    reason = "workspaces of trials, of piped sessions and of sessions with snapshots = False are not saved"
     if tree_id is not None:
         with closing(JournalWorkspaces(journal)) as workspaces:
             if workspaces.has_workspace(tree_id):
                 return
-        reason = "a session that was imported has its log alone; go on in the journal that it was exported from"
+        reason = "an imported session has a log only; continue it in the journal from which it was exported"
     name, place = shlex.quote(session_id), shlex.quote(str(journal))
     raise UsageError(
-        f"session {session_id!r} cannot go on, its workspace is not in journal {str(journal)!r}: {reason}. Its log can be read "
-        f"(harness inspect {name} --in {place}), stepped through (SessionInspector), tried under other policies "
-        f"(CompactionExplorer) and written to a file (harness export {name} FILE --in {place})"
+        f"session {session_id!r} cannot be continued: its workspace is not in journal {str(journal)!r} ({reason}). You can still "
+        f"read the log (harness inspect {name} --in {place}), step through it (SessionInspector), try other policies on it "
+        f"(CompactionExplorer) and write it to a file (harness export {name} FILE --in {place})"
     )
 
 
 def load_patches(location: SessionLocation, step: int | None = None) -> tuple[FilePatch, ...]:
-    """What a session in a journal changed in its workspace, as its log stands; None = in all, else in that step.
+    """Return what a stored session changed in its workspace, as one diff for each file.
+
+    Args:
+        location: Journal and name of the session.
+        step: Number of the step whose changes are returned, from 1. None returns the changes of the whole session.
 
     Raises:
-        UsageError: its workspace was not kept, or is not in its journal.
+        UsageError: there is no such step, or the snapshots of the workspace are not in the journal.
         StoreError: the journal cannot be read.
     """
     entries = location.read_entries()
     tree_pair = find_session_trees(entries) if step is None else find_step_trees(entries, step)
     if step is not None and not 1 <= step <= find_last_step(entries):
-        raise UsageError(f"session {location.session_id!r} has no step {step}; there are 1 to {find_last_step(entries)}")
+        raise UsageError(f"session {location.session_id!r} has no step {step}; it has steps 1 to {find_last_step(entries)}")
     with closing(JournalWorkspaces(location.journal, read_only=True)) as workspaces:
         if tree_pair is None or not all(map(workspaces.has_workspace, tree_pair)):
             raise UsageError(
-                f"the workspaces of session {location.session_id!r} are not in journal {str(location.journal)!r}: those of "
-                "trials, of sessions of a pipe and of imported ones are not kept"
+                f"the workspaces of session {location.session_id!r} are not in journal {str(location.journal)!r}: the "
+                "workspaces of trials, piped sessions and imported sessions are not saved"
             )
         return build_patches(workspaces, *map(workspaces.load, tree_pair))
 
 
 def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> SessionSpec:
-    """What a log tells of its session: its setup, or where there is none model, policy and window."""
+    """Return the configuration of a session from its log: its setup or, if the log has no setup, its policy, model and window."""
     if setup := find_setup(entries):
         return SessionSpec(request=start_event.task, **decode_setup(setup))
     newest_start = [event for _, event in entries if isinstance(event, SessionStarted | SessionResumed)][-1]

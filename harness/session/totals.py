@@ -1,4 +1,4 @@
-"""Totals of one session, computed in one place for trial records, the terminal, the notebook widgets and `harness inspect`."""
+"""Totals of one session: steps, tokens, costs and compactions, for trial records, terminal, widgets and `harness inspect`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,52 +25,56 @@ from harness.tokens import Measured, Usage
 
 @dataclass(slots=True)
 class SessionTotals:
-    """Totals of one session, updated by every log entry and signal that they are called with, in order.
+    """Totals of one session, updated by calling the object with every log entry and signal in order.
 
-    A cost is None once the price of one call is unknown. After a rollback `steps` and `compactions` count what is left; tokens
-    and costs stay, since they were paid.
+    A cost is None once the price of one call is unknown. After a rollback, `steps` and `compactions` count only what is left;
+    tokens and costs still include the removed steps, which were paid.
     """
 
     event_count: int = 0
     """Number of log entries."""
     start_event: SessionStarted | None = None
+    """First `SessionStarted` event of the log; None before the session has begun."""
     end_event: SessionEnded | None = None
-    """Last event of the log; None while the session can go on."""
+    """Last event of the log, if it ends the session; None while the session can continue."""
     steps: int = 0
     """Number of the last finished step."""
     prompt_tokens: int = 0
-    """Measured prompt tokens of the agent's calls, cached ones included."""
+    """Prompt tokens of the agent's calls as measured by the provider, cached tokens included."""
     output_tokens: int = 0
-    """Measured output tokens of the agent's calls."""
+    """Output tokens of the agent's calls as measured by the provider."""
     cache_read_tokens: int = 0
     """Prompt tokens that the provider read from its cache."""
     peak_context_tokens: int = 0
-    """Longest measured prompt."""
+    """Length in tokens of the longest prompt, as measured by the provider."""
     view_tokens: int = 0
-    """Estimated tokens of all views sent, by the policy's counter."""
+    """Estimated tokens of all requests, by the policy's counter."""
     kept_prefix_tokens: int = 0
-    """Tokens of those views that repeat the beginning of the request before, so that a provider's cache can hold them."""
+    """Estimated tokens of those parts of the requests that repeat the beginning of the previous request, so that a provider can
+    cache them."""
     cost_usd: float | None = 0.0
-    """Cost of the agent's calls."""
+    """Cost of the agent's calls in US dollars."""
     compactions: int = 0
-    """Applied compactions."""
+    """Number of applied compactions."""
     no_ops: int = 0
+    """Number of compactions that were not applied because they would have saved nothing."""
     failed_compactions: int = 0
+    """Number of compactions that failed."""
     fallbacks: int = 0
-    """Compactions applied without the planned summary."""
+    """Number of compactions that were applied without the planned summary."""
     summarizer_calls: int = 0
-    """Attempts at a compaction that asked the summarizer, successful or not."""
+    """Number of attempted compactions that called the summarizer, successful or not."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
     """Finished sub-agents, in order."""
     retries: int = 0
-    """Repeated calls of real models."""
+    """Number of repeated calls of real models."""
     waited_seconds: float = 0.0
-    """Time spent waiting before those calls."""
+    """Time in seconds spent waiting before repeated calls."""
     _rounds: list[tuple[int, int]] = field(default_factory=list)
-    """Number of the event and of the round of each applied compaction."""
+    """Number of the event and number of the round of each applied compaction."""
 
     def __call__(self, item: Entry | Signal) -> None:
         """Add a log entry or a signal."""
@@ -97,22 +101,22 @@ class SessionTotals:
 
     @property
     def all_prompt_tokens(self) -> int:
-        """Prompt tokens of the agent and its sub-agents, without the summarizer's."""
+        """Prompt tokens of the agent and its sub-agents, without those of the summarizer."""
         return self.prompt_tokens + sum(one.prompt_tokens for one in self.sub_agents)
 
     @property
     def all_output_tokens(self) -> int:
-        """Output tokens of the agent and its sub-agents, without the summarizer's."""
+        """Output tokens of the agent and its sub-agents, without those of the summarizer."""
         return self.output_tokens + sum(one.output_tokens for one in self.sub_agents)
 
     @property
     def agents_cost_usd(self) -> float | None:
-        """Cost of the agent and its sub-agents."""
+        """Cost of the agent and its sub-agents in US dollars."""
         return reduce(add_costs, (one.cost_usd for one in self.sub_agents), self.cost_usd)
 
     @property
     def total_cost_usd(self) -> float | None:
-        """Cost of the agent, its summaries and its sub-agents."""
+        """Cost of the agent, its summaries and its sub-agents in US dollars."""
         return add_costs(self.agents_cost_usd, self.summarizer_cost_usd)
 
     @property
@@ -122,7 +126,7 @@ class SessionTotals:
 
     @property
     def treatment(self) -> Treatment:
-        """Whether the policy got what it asked for: nothing was due, or all of it, some, or none was done."""
+        """Extent to which due compactions were carried out as planned. A session in which none was due counts as `as planned`."""
         if self.fruitless_attempts and not self.compactions:
             return "not at all"
         return "partly" if self.failed_compactions + self.fallbacks else "as planned"
@@ -175,14 +179,14 @@ class SessionTotals:
 
 @dataclass(slots=True)
 class TrialTotals(SessionTotals):
-    """Totals of a session together with what only a trial records: savings by a provider's cache, and the action cache's hits."""
+    """Totals of a trial: those of its session, savings by prompt caching, and the use of the action cache."""
 
     cache_saved_usd: float | None = 0.0
-    """Saving by the cache hits that the provider reports."""
+    """US dollars saved by the cache hits that the provider reports."""
     cache_could_save_usd: float | None = 0.0
-    """Saving by a cache that holds the whole request before and forgets nothing."""
+    """US dollars that an ideal prompt cache would save, which holds the whole previous request."""
     cache_counts: CacheCounts | None = None
-    """Running counts of the sandbox's action cache; None = no action cache."""
+    """Running counts of the sandbox's action cache; None without an action cache."""
     step_actions: list[StepActions] = field(default_factory=list)
     """Hits and misses of the action cache in each step; empty without an action cache."""
     _previous_counts: CacheCounts = field(default_factory=CacheCounts)
@@ -207,12 +211,12 @@ def add_costs(total_usd: float | None, cost_usd: float | None) -> float | None:
 
 
 def format_price(cost_usd: float | None) -> str:
-    """Return a cost in dollars, in words if it is unknown."""
+    """Return a cost as text in US dollars, or "at an unknown price"."""
     return "at an unknown price" if cost_usd is None else f"${cost_usd:.4f}"
 
 
 def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
-    """Return steps, tokens and cost of some sub-agents together, in words."""
+    """Return the steps, tokens and cost of several sub-agents together, as text."""
     totals = SessionTotals(sub_agents=list(sub_agents))
     steps = format_count(sum(one.steps for one in sub_agents), "step")
     tokens = f"{totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out"
@@ -220,7 +224,10 @@ def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:
-    """Return the usage of a step if a cache held all that it shares with the request before; the rest is written to the cache."""
+    """Return the usage that a step would have with an ideal prompt cache.
+
+    An ideal cache reads everything that the previous request contained, and stores the rest.
+    """
     shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
     prompt_tokens = step.usage.prompt_tokens
     cached_tokens = Measured(round(prompt_tokens * shared))

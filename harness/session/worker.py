@@ -62,8 +62,8 @@ class SessionWorker:
                     self._run_session(storage, stack, replace(self._spec, request=request))
         except HarnessError as error:
             failure = str(error)
-        except Exception as error:  # noqa: BLE001  (the thread's edge: a session that breaks says so instead of dying unheard)
-            failure = f"{type(error).__name__}: {error}; a bug: what was logged is kept"
+        except Exception as error:  # noqa: BLE001  (edge of the thread: a failed session reports its error)
+            failure = f"{type(error).__name__}: {error}; this is a bug; the log is kept"
         with control.condition:
             control.failure = failure
             control.update_state("failed" if failure else "closed")
@@ -75,7 +75,7 @@ class SessionWorker:
         to_event = history.find_step_end(entries, step)
         tree_id = history.find_tree(entries, to_event)
         if tree_id is None:
-            raise UsageError(f"session {control.session_id!r} cannot be rolled back: it keeps no workspaces (snapshots = False)")
+            raise UsageError(f"session {control.session_id!r} cannot be rolled back: its workspaces were not saved")
         self._opened.sandbox.restore(self._storage.workspaces.load(tree_id))
         self._tree_id = tree_id
         loop_session = self._loop_session
@@ -150,7 +150,7 @@ class SessionWorker:
             self._opened.sandbox.restore(self._storage.workspaces.load(self._tree_id))
         elif history.find_last_step(entries):
             name = self._control.session_id
-            raise UsageError(f"session {name!r} cannot be continued: its workspace was not kept (snapshots = False)")
+            raise UsageError(f"session {name!r} cannot be continued: its workspace was not saved (snapshots = False)")
         else:
             write_workspace(self._spec.task, self._opened.sandbox)
         self._opened.agent.inbox = self._build_inbox()
@@ -200,14 +200,14 @@ class SessionWorker:
             if stop.status == "failed" and stop.reason != "cancelled":
                 control.should_continue = control.should_resume = False
         if stop.reason == "sandbox_error":
-            raise SandboxDied(f"{stop.detail}; reopen the session: its log and its last workspace come back")
+            raise SandboxDied(f"{stop.detail}; reopen the session to continue with its log and its last workspace")
 
     def _make_continue_events(self, step: int) -> Sequence[Event]:
         items = self._loop_session.conversation.view.items
         return (MessageAdded(message=user(CONTINUE_MESSAGE), step=step),) if items[-1].message.role == "assistant" else ()
 
     def _finish_session(self) -> None:
-        stop = self._control.last_stop or Stop("cancelled", "closed before it rested")
+        stop = self._control.last_stop or Stop("cancelled", "closed before the first turn ended")
         self._loop_session.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
         outcome = Outcome(stop.reason, stop.detail, self._loop_session.conversation.view.steps)
         self.result = finish_session(self._spec, self._opened.sandbox, outcome)

@@ -297,7 +297,7 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         person.reads_until("error: the session has no")
         person.reads_until("forked: harness agent --journal")
         person.types("/diff 9\n/nonsense\n/rollback\n/rollback 5\n")
-        person.reads_until("error: the session has no turn 9; there are 1 to 3")
+        person.reads_until("error: the session has no turn 9; it has turns 1 to 3")
         person.reads_until("error: there is no command '/nonsense'; /help lists the commands")
         person.reads_until("error: write /rollback STEP")
         person.reads_until("rolled back to step 5")

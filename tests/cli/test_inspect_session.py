@@ -141,7 +141,7 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     assert [within("inspect", *asked, *more).stdout for more in ((), ("--step", str(saved.step)))] == [text, text]
     assert within("inspect", *asked, "--step", str(saved.step - 1)).stdout == "no file was changed\n"
     refused = within("inspect", *asked, "--step", "99")
-    assert (refused.exit_code, "there are 1 to 10" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "it has steps 1 to 10" in refused.stderr) == (2, True)
     assert log.getvalue() == text
     inspector = SessionInspector(tmp_path / "j.sqlite")
     inspector.show_step(saved.step)

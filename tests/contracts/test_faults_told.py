@@ -137,7 +137,7 @@ def test_a_panel_says_that_its_sandbox_is_gone_and_how_to_go_on(panel):
     kill(children(os.getpid()) - before)
     state = it.in_phase("failed")
     assert GONE in state["failure"]
-    assert "reopen the session: its log and its last workspace come back" in state["failure"]
+    assert "reopen the session to continue with its log and its last workspace" in state["failure"]
     assert state["session"]["reopen"].startswith("AgentWidget.reopen(")
 
 

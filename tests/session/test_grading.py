@@ -133,7 +133,7 @@ class TestInASandbox:
     def test_a_workspace_into_which_nothing_can_be_laid_costs_the_checks(self, sandbox):
         sandbox.write("conf.txt", b"port=4007\n")
         sandbox.run("echo x > .checks.py; chmod 555 .")
-        assert all("the grader cannot be laid" in one.detail and not one.passed for one in grade_workspace(tiny(7), sandbox))
+        assert all("grader cannot be written" in one.detail and not one.passed for one in grade_workspace(tiny(7), sandbox))
 
     def test_it_never_comes_from_the_action_cache_nor_goes_into_it(self, tmp_path):
         for counts in ((0, 1), (1, 0)):

@@ -82,9 +82,9 @@ def test_the_turns_share_out_the_workspaces_between_them(log):
 
 def test_a_step_or_turn_that_is_not_there_is_named_with_those_that_are():
     log = (Entry(1, started("s")), Entry(2, MessageAdded(message=user("x"), step=0)), Entry(3, make_step_finished(1)))
-    with pytest.raises(UsageError, match="no step 2; there are 0 to 1"):
+    with pytest.raises(UsageError, match="no step 2; it has steps 0 to 1"):
         history.find_step_end(log, 2)
-    with pytest.raises(UsageError, match="no turn 2; there are 1 to 1"):
+    with pytest.raises(UsageError, match="no turn 2; it has turns 1 to 1"):
         history.find_turn_trees(log, 2)
     with pytest.raises(UsageError, match="has not begun"):
         history.build_fork_events((), "new", 0)

@@ -183,7 +183,7 @@ def test_a_waiting_message_can_be_withdrawn(living):
     finally:
         live.wait(SECONDS)
     assert "two" not in user_texts(live)
-    with pytest.raises(UsageError, match="no message waits at position 1; 0 wait"):
+    with pytest.raises(UsageError, match="no message is queued at position 1; 0 in the queue"):
         live.withdraw(1)
 
 
@@ -283,7 +283,7 @@ def test_the_changes_of_a_turn_are_told_by_path(living):
     [patch] = live.list_patches(1)
     assert patch.text == "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
     assert live.list_patches(whole_session=True) == live.list_patches(1)
-    with pytest.raises(UsageError, match="no turn 3; there are 1 to 2"):
+    with pytest.raises(UsageError, match="no turn 3; it has turns 1 to 2"):
         live.list_changes(3)
 
 
@@ -332,7 +332,7 @@ def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_pa
     assert not [one for one in live.entries if isinstance(one.event, SessionResumed)]
     live.close()
     assert second.start().wait(SECONDS) == "failed", "it was opened before the other one went on"
-    assert "was gone on with since it was opened here; reopen it" in second.failure
+    assert "was continued elsewhere since it was opened here; reopen it" in second.failure
     third = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
     assert third.wait(SECONDS) == "idle", third.failure
     assert third.entries[: len(live.entries)] == live.entries
@@ -350,7 +350,7 @@ def test_closing_is_idempotent_and_nothing_is_wished_of_a_closed_session(living)
 
 def test_a_session_that_never_started_is_closed_at_once(living):
     live = living(start=False)
-    assert live.close().outcome.detail == "it never began"
+    assert live.close().outcome.detail == "the session never began"
     assert live.state == "closed"
 
 
@@ -359,7 +359,7 @@ def test_only_an_idle_session_is_rolled_back_and_only_to_a_step_that_it_has(livi
     with pytest.raises(UsageError, match="stop it and wait"):
         live.roll_back(1)
     live.wait(SECONDS)
-    with pytest.raises(UsageError, match="no step 99; there are 0 to 10"):
+    with pytest.raises(UsageError, match="no step 99; it has steps 0 to 10"):
         live.roll_back(99)
     with pytest.raises(UsageError, match="no step 99"):
         live.fork(99)
@@ -428,9 +428,9 @@ def test_nobody_waits_while_a_session_is_checked_before_it_starts(living):
     assert Slow.checking.wait(SECONDS)
     assert within_a_second(lambda: live.send("first")) == 1
     within_a_second(live.stop)
-    with pytest.raises(UsageError, match="was started before"):
+    with pytest.raises(UsageError, match="was already started"):
         live.start()
-    assert within_a_second(live.close).outcome.detail == "it never began"
+    assert within_a_second(live.close).outcome.detail == "the session never began"
     Slow.goes_on.set()
     starting.join(SECONDS)
     assert (live.state, live.entries) == ("closed", ())
@@ -683,7 +683,7 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
     assert next(one.event.reason for one in reversed(live.entries) if isinstance(one.event, TurnEnded)) == reason
     results = [part for one in live.view.messages for part in one.results]
     assert sum(one.status == "completed" for one in results) == made
-    with pytest.raises(UsageError, match="asks nothing"):
+    with pytest.raises(UsageError, match="waits for no decision"):
         live.decide_repeated_call("stop")
 
 
@@ -805,7 +805,7 @@ def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_o
     assert live.wait(SECONDS) == "failed"
     with pytest.raises(UsageError, match="reopen"):
         live.send("more")
-    assert "reopen the session: its log and its last workspace come back" in live.failure
+    assert "reopen the session to continue with its log and its last workspace" in live.failure
     again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
     assert again.wait(SECONDS) == "idle", again.failure
     assert again.queued_messages == ("still there?",)

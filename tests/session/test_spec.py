@@ -134,7 +134,7 @@ def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
     ("text", "said"),
     [
         ("{", "is not JSON"),
-        ("[]", "no object"),
+        ("[]", "not a JSON object"),
         ("{}", "a policy needs a kind"),
         ('{"policy": {"kind": "none"}, "seed": "x"}', "setup.seed"),
         ('{"policy": {"kind": "of another package"}}', "of another package"),

@@ -27,7 +27,7 @@ def test_an_imported_session_says_what_can_be_done_with_it_and_all_of_it_can(liv
     there = tmp_path / "the other.sqlite"
     export_session(SessionLocation(tmp_path / "j.sqlite", live.session_id, ""), tmp_path / "s.jsonl")
     import_session(tmp_path / "s.jsonl", there)
-    match = "imported has its log alone; go on in the journal that it was exported"
+    match = "imported session has a log only; continue it in the journal"
     with pytest.raises(UsageError, match=match):
         AgentWidget.reopen(there, live.session_id)
     with pytest.raises(UsageError, match=match) as refused:
@@ -50,7 +50,7 @@ def test_a_session_that_kept_no_workspace_is_not_gone_on_with_in_an_empty_one(li
     live = living(snapshots=False)
     assert live.wait(SECONDS) == "idle", live.failure
     live.close()
-    with pytest.raises(UsageError, match=r"cannot go on.*none was kept, as in a trial"):
+    with pytest.raises(UsageError, match=r"cannot be continued.*workspaces of trials"):
         LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)
 
 

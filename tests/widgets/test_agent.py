@@ -396,7 +396,7 @@ def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_ov
     widget.session._worker._opened.sandbox.close()
     linked.phase("failed")
     alarm = page.locator(".a-alarm").nth(1).inner_text()
-    assert "reopen the session: its log and its last workspace come back" in alarm
+    assert "reopen the session to continue with its log and its last workspace" in alarm
     assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{widget.session.session_id}')" in alarm
     widget._publisher_thread.join(10)
     assert not widget._publisher_thread.is_alive()
