@@ -1,4 +1,4 @@
-"""An experiment: a grid and how to run it. The same object whether it was read from `plan.toml` or made in a notebook."""
+"""Experiment: a grid of trials and the settings of its run, read from a `plan.toml` or created in Python."""
 
 import os
 import threading
@@ -35,17 +35,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A grid of trials with a name.
+    """Grid of trials with a name and the settings of its run.
 
     Attributes:
-        name: Required.
-        base: What every trial has unless an axis or an arm says otherwise. Required.
-        axes: Values by dotted path into a trial, e.g. `policy.threshold`; the grid is their product. Default: `{}`.
-        arms: Arms beside the grid: controls, and the A/A arm. Default: `()`.
-        folder: Its `output/` holds the results; None = `experiments/<name>`. Default: `None`.
-        settings: Default: `Settings()`.
-        backend: Of the sandbox in all trials, whatever base, axes and arms say; None = as they say. Default: `None`.
-        cassette: Where answers of real models are recorded or played from; None = nowhere. Default: `None`.
+        name: Name of the experiment, which results are labelled with. Required.
+        base: Trial whose values apply unless an axis or an arm changes them. Required.
+        axes: Lists of values by dotted path into the trial, e.g. `{"policy.threshold": [0.5, 0.8]}`. The grid contains every
+            combination of the values. Default: `{}`.
+        arms: Extra arms, such as controls, that are not part of the grid of axes. Default: `()`.
+        folder: Folder of the experiment; results are stored in its subfolder `output`. None uses `experiments/<name>`.
+            Default: `None`.
+        settings: Settings of the run, such as time limits and the action cache. Default: `Settings()`.
+        backend: Sandbox backend for all trials, which overrides base, axes and arms. None keeps their backends. Default: `None`.
+        cassette: Recording of real models' answers, to be written or replayed. None calls the models without recording.
+            Default: `None`.
+
+    Raises:
+        UnknownName: an axis or an arm names a path that trials do not have.
+        UsageError: a value has the wrong type, or a quantile cannot be looked up.
+
+    Example::
+
+        experiment = harness.Experiment(
+            name="thresholds",
+            base=harness.Trial(task="flashcards", policy="keep-last", window_tokens=16_384),
+            axes={"policy.threshold": [0.5, 0.8], "seed": [0, 1, 2]},
+        )
+        results = experiment.run(workers=4)
     """
 
     name: str
@@ -59,7 +75,7 @@ class Experiment:
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Expand the grid, which refuses unknown paths and wrong types; quantiles are looked up now."""
+        """Expand the grid, which refuses unknown paths and values of the wrong type, and looks up quantiles."""
         object.__setattr__(self, "folder", to_path(self.folder))
         folder = self.settings.uncompressed
         uncompressed = UncompressedRun(Path(folder)) if folder else None
@@ -68,10 +84,13 @@ class Experiment:
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """The experiment of a folder with a `plan.toml`, or of such a file.
+        """Read an experiment from a plan file.
+
+        Args:
+            path: Path of the plan file, or of a folder that contains a `plan.toml`.
 
         Raises:
-            UsageError: the plan cannot be read, or asks for what cannot be; names the place.
+            UsageError: the file cannot be read, or a value in the plan is invalid; the message names the place.
         """
         plan = read_plan(Path(path))
         name = plan.folder.resolve().name
@@ -79,32 +98,35 @@ class Experiment:
 
     @property
     def output(self) -> Path:
-        """Where results go unless `run` is told otherwise."""
+        """Folder for the results if `run` is called without `output`."""
         return (self.folder or Path("experiments") / self.name) / "output"
 
     def with_sandbox(self, backend: BackendName) -> "Experiment":
-        """The same experiment with another sandbox backend in all trials; they are other trials then."""
+        """Return the experiment with another sandbox backend in all trials. The trials have other ids."""
         return replace(self, backend=backend)
 
     def with_cache(self, use: Literal["auto", "on", "off"], folder: str | os.PathLike[str] | None = None) -> "Experiment":
-        """The same experiment with another use of the action cache; the trials are the same.
+        """Return the experiment with another use of the action cache. The trials keep their ids.
 
         Args:
-            use: `on` for all trials, `auto` where the agent is scripted, `off`.
-            folder: where it is; None = as the plan says.
+            use: `on` for all trials, `auto` for trials with a scripted agent, or `off`.
+            folder: Folder of the action cache; None keeps the folder of the settings.
         """
         cache_folder = self.settings.action_cache_folder if folder is None else os.fspath(folder)
         return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=cache_folder))
 
     def with_cassette(self, path: str | os.PathLike[str], mode: Literal["record", "replay"]) -> "Experiment":
-        """The same experiment with its real models recorded, or played from what was recorded; the trials are the same."""
+        """Return the experiment with a recording of its real models' answers, to be written or replayed.
+
+        The trials keep their ids.
+        """
         return replace(self, cassette=Cassette(path=Path(path).absolute(), mode=mode))
 
     def check(self) -> None:
-        """Find everything that can be known to be wrong; nothing is written, no model is called.
+        """Check the experiment without writing anything or calling a model.
 
         Raises:
-            UsageError: an unknown name, a missing key, a window that is too small.
+            UsageError: a name is unknown, a key is missing, or a window is too small.
         """
         check_trials((cell.trial for cell in self.grid), self.cassette)
 
@@ -118,24 +140,26 @@ class Experiment:
         retry_failed: bool = False,
         unsafe_local: bool = False,
     ) -> "Results":
-        """Run what is not there yet and return the tables of everything; blocks, and can be interrupted.
+        """Run all trials that have not finished yet, and return the results of all trials.
+
+        The call blocks until all trials have finished, and can be interrupted with Ctrl-C. Servers for local models are started
+        for the duration of the run, one for each model.
 
         Args:
-            output: folder for journal and tables; None = `self.output`.
-            workers: trials at a time; None = one for each processor.
-            progress: `auto`, `rich`, `plain`, `notebook`, `off`, or a display of your own.
-            stop: set it from another thread to end the run after what is finished; the rest runs next time.
-            retry_failed: also run trials again that failed by outer causes (provider, sandbox, disk).
-            unsafe_local: allow trials that ask for the sandbox `local`, which isolates nothing.
-
-        Local models that its trials ask for are served as long as it runs, one server each.
+            output: Folder for journal and tables; None uses `Experiment.output`.
+            workers: Number of trials that run at the same time; None uses the number of processors.
+            progress: Progress display: `auto`, `rich`, `plain`, `notebook`, `off`, or an object with the methods of `Display`.
+            stop: Event that another thread can set to end the run after the trials that have finished; the others run next time.
+            retry_failed: Also repeat trials that failed for external reasons (provider, sandbox, disk).
+            unsafe_local: Permission to run trials in the sandbox `local`, which does not isolate commands.
 
         Raises:
-            UsageError, SandboxUnavailable: something cannot be; nothing was started or written.
-            HarnessError: worker processes cannot start here.
-            ProviderFailed: a local model's server did not start.
-            StoreError: the output folder or that of the action cache cannot be written.
-            KeyboardInterrupt: after Ctrl-C; what was finished is kept.
+            UsageError: the experiment contains an invalid value; nothing was started or written.
+            SandboxUnavailable: a sandbox backend does not work here; nothing was started or written.
+            HarnessError: worker processes cannot be started here.
+            ProviderFailed: the server of a local model did not start.
+            StoreError: the output folder or the folder of the action cache cannot be written.
+            KeyboardInterrupt: the run was interrupted with Ctrl-C; finished trials are stored.
         """
         display = choose_display(progress) if isinstance(progress, str) else progress
         folder = self.output if output is None else Path(output)
@@ -198,7 +222,7 @@ class _ExperimentRun:
 
     @property
     def _wiring(self) -> Wiring:
-        """Connection to real models before local ones are served."""
+        """Settings for calls to real models, before the servers of local models have started."""
         return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(
@@ -219,10 +243,10 @@ class _ExperimentRun:
         )
 
     def _prepare_cache(self) -> CacheSettings | None:
-        """The cache of this run, found to work; None = none.
+        """Return the action cache of this run after checking that it can be opened; None if the action cache is off.
 
         Raises:
-            StoreError: its folder cannot be used.
+            StoreError: the folder of the action cache cannot be used.
         """
         settings = self.experiment.settings
         if settings.action_cache == "off":

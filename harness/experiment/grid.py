@@ -1,11 +1,10 @@
-"""The grid: base trial × axes, and extra arms, as a sequence of cells.
+"""Grid of an experiment: the base trial with every combination of the axes' values, and extra arms, as a sequence of cells.
 
-Cells come in blocks of one task, seed and world, so that what is compared is run close together. Cells with equal configurations
-are one cell. Extra arms (a control, an A/A arm) vary over those axes only, so every block has each of them.
+Cells are ordered in blocks of one task, seed and world, so that trials that are compared run close together. Cells with equal
+configurations are merged into one. Every block contains each extra arm once.
 
-An arm is known by its name, so whatever has one name is one configuration on several tasks and seeds. A number of tokens that
-is told as a quantile (see `harness.experiment.quantiles`) is another one on each task and one treatment all the same, so
-arms and axes show it as it was told.
+The name of an arm stands for one configuration on several tasks and seeds. A number of tokens that is given as a quantile (see
+`harness.experiment.quantiles`) has another value on each task but is the same treatment, so arms and axes show the quantile.
 """
 
 import itertools
@@ -23,22 +22,26 @@ from harness.sandboxes.backends import BackendName
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")
-"""Axes over which arms are paired; they vary slowest. Those of the world are its knobs."""
+"""First parts of the paths of axes over which arms are paired. These axes vary slowest."""
 
 
 def is_block(path: str) -> bool:
-    """Whether the values of an axis are problems on which arms are paired."""
+    """Return whether an axis varies the problem on which arms are paired, rather than the arm."""
     return path.partition(".")[0] in BLOCK_AXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """An arm beside the grid: the base trial with some changes, in every block.
+    """Extra arm of an experiment, such as a control: the base trial with some changes, run in every block.
 
     Attributes:
-        name: Required.
-        trial: What differs from the base: nested tables or dotted paths. A table with a `kind` replaces the policy whole.
+        name: Name of the arm in tables and charts. Required.
+        trial: Differences from the base trial, as nested tables or dotted paths. A table with a `kind` replaces the whole policy.
             Default: `{}`.
+
+    Example:
+        >>> Arm(name="control", trial={"policy": {"kind": "none"}}).name
+        'control'
     """
 
     name: str
@@ -47,24 +50,25 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A trial in its place in a grid."""
+    """Trial at its position in a grid."""
 
     trial: Trial
     arm: str
-    """Readable name of the arm: equal for all seeds and tasks."""
+    """Name of the arm: equal for all seeds and tasks."""
     axes: Mapping[str, object]
-    """The trial's value on each axis by dotted path, a quantile as it was told; None where an extra arm has no such field."""
+    """Value of the trial on each axis, by dotted path. A quantile is shown as in the plan; None stands for a field that the trial
+    does not have."""
     quantiles: Mapping[str, Quantile] = field(default_factory=dict)
-    """The trial's numbers of tokens that were told as quantiles, by dotted path."""
+    """Numbers of tokens that the plan gives as quantiles, by dotted path."""
 
     @property
     def trial_table(self) -> dict[str, object]:
-        """The trial as nested tables, quantiles as they were told."""
+        """Trial as nested tables, with quantiles as in the plan."""
         return with_values(to_plain(self.trial), {path: one.text for path, one in self.quantiles.items()}, "trial")
 
 
 class Grid(Sequence[Cell]):
-    """All cells of an experiment, read and checked once; has a length, an index and an order that never changes."""
+    """All cells of an experiment, as a sequence in a fixed order."""
 
     def __init__(
         self,
@@ -75,18 +79,18 @@ class Grid(Sequence[Cell]):
         backend: BackendName | None = None,
         uncompressed: UncompressedRun | None = None,
     ) -> None:
-        """Expand.
+        """Expand the grid.
 
         Args:
-            base: what every trial has unless an axis or an arm says otherwise.
-            axes: values by dotted path.
-            arms: beside the grid.
-            backend: of the sandbox in all trials, whatever base, axes and arms say; None = as they say.
-            uncompressed: where numbers of tokens that are told as quantiles are looked up; None = there are none.
+            base: Trial whose values apply unless an axis or an arm changes them.
+            axes: Lists of values by dotted path into the trial.
+            arms: Extra arms.
+            backend: Sandbox backend for all trials; None keeps the backends of base, axes and arms.
+            uncompressed: Run in which quantiles are looked up; None if there are no quantiles.
 
         Raises:
-            UnknownName: an axis or change of a path that trials do not have.
-            UsageError: an axis that is empty or no list, two arms of one name, a value of the wrong type, a quantile that
+            UnknownName: an axis or an arm names a path that trials do not have.
+            UsageError: an axis is empty or not a list, two arms have the same name, a value has the wrong type, or a quantile
                 cannot be looked up.
         """
         self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed
@@ -100,7 +104,7 @@ class Grid(Sequence[Cell]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Cell]: ...
     def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
-        """The cell at a place."""
+        """Return the cell at an index, or the cells of a slice."""
         return self._cells[index]
 
     def __len__(self) -> int:
@@ -130,7 +134,7 @@ class Grid(Sequence[Cell]):
 
 
 def _normalize_values(path: str, raw_values: object) -> list[object]:
-    """The values of an axis as a plan has them; in a notebook policies may be among them, and numbers of numpy."""
+    """Return the values of an axis as plain data, also for policies and numpy numbers from a notebook."""
     if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
         raise UsageError(f"axes.{path}: a list of values is needed (got {raw_values!r:.80}); write [...] around a single one")
     return [_normalize_value(value) for value in raw_values]
@@ -163,12 +167,12 @@ def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
 
 
 def _format_quantiles(cell: Cell) -> str:
-    """Of a trial, in words; empty = it has none."""
+    """Return the quantiles of a cell as text; empty for a cell without quantiles."""
     return " and ".join(f"{path}={quantile.text} ({quantile})" for path, quantile in cell.quantiles.items())
 
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """The same cells, those of the grid named by their axes: once all are known, so that names tell them apart."""
+    """Return the cells with names for their arms, which are derived from the axes that differ."""
     namer = _ArmNamer([cell.axes for cell in cells if not cell.arm])
     return tuple(
         cell if cell.arm else replace(cell, arm=namer.format_name(cell.axes) or cell.trial.policy_kind) for cell in cells
@@ -176,12 +180,12 @@ def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 
 
 class _ArmNamer:
-    """How the values of the axes are said in the name of an arm."""
+    """Formatter of arm names from the values of the axes."""
 
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
         all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
         self._differ: dict[tuple[str, object], list[str]] = {}
-        """Fields in which the tables of one kind differ, by path and kind."""
+        """Fields in which the policies of one kind differ, by path and kind."""
         for axes in points:
             for path, value in axes.items():
                 if isinstance(value, Mapping) and "kind" in value:
@@ -193,7 +197,7 @@ class _ArmNamer:
             self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
 
     def format_name(self, axes: Mapping[str, object]) -> str:
-        """A point of the grid but for task and seed; empty when there is nothing else."""
+        """Return the name of an arm from its values, without task, seed and world; empty if there are no other axes."""
         arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
         short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
         has_clash = len(set(short_names.values())) < len(short_names)
@@ -201,7 +205,10 @@ class _ArmNamer:
         return " ".join(f"{path if has_clash else short_names[path]}={value_texts[path]}" for path in arm_axes)
 
     def _format_value(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
-        """A policy by its kind, and by what differs between those of its kind and is no axis itself."""
+        """Return a value as text.
+
+        A policy is shown by its kind and by those fields that differ within the kind and are not axes themselves.
+        """
         if not (isinstance(value, Mapping) and "kind" in value):
             return _format_short(value)
         flat = flatten(value)
@@ -211,14 +218,14 @@ class _ArmNamer:
 
 
 def _format_short(value: object) -> str:
-    """A number in few digits where they are exact."""
+    """Return a value as text; a float is shortened if the short form is exact."""
     if isinstance(value, float):
         return text if float(text := f"{value:g}") == value else repr(value)
     return str(value)
 
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:
-    """Two configurations under one name would be counted as one arm."""
+    """Raise `UsageError` if two configurations have the same arm name, because they would be counted as one arm."""
     first_cells: dict[str, Cell] = {}
     for cell in cells:
         first = first_cells.setdefault(cell.arm, cell)
@@ -229,7 +236,7 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
 
 
 def _extract_configuration(cell: Cell) -> object:
-    """What cells of one arm have in common; tables only where they must be, since a grid may have many cells."""
+    """Return the part of a cell that all cells of an arm have in common, in a form that can be compared quickly."""
     return _drop_block_axes(cell) if cell.quantiles else replace(cell.trial, task="", seed=0, world=World())
 
 

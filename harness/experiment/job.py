@@ -1,4 +1,4 @@
-"""The two values that cross between the runner and a trial: a job and its finished trial."""
+"""Job for a worker, provenance of its results, and the record of the finished trial."""
 
 import json
 import platform
@@ -27,28 +27,29 @@ from harness.store.records import CheckRecord, TrialRecord
 from harness.task import Task
 
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
-"""How real a trial is (RESEARCH 5.2): L0 all scripted, L1 a real summarizer under a scripted agent, L3 a real agent."""
+"""Fidelity level of a trial: `L0` scripted model and summarizer, `L1` real summarizer with a scripted agent, `L2-open` and
+`L2-fork` replay of a recorded session, `L3` real agent."""
 
 RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
-"""Those whose version can change a result."""
+"""Packages whose version can change a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What all trials of one run have in common."""
+    """Origin of the results of a run: code version, Python, platform, packages and prices."""
 
     git_commit: str | None
-    """Of the checkout that the code runs from, `+changes` where files differ from it; None = not run from a checkout."""
+    """Git commit of the checkout that contains the code, with `+changes` if files were modified; None outside of a checkout."""
     python: str
     platform: str
     packages: tuple[tuple[str, str], ...]
     price_table: str
     configuration_version: str = VERSION_TAG
-    """The version of the meaning of configurations, part of every trial id."""
+    """Version of the meaning of configurations, which is part of every trial id."""
 
 
 def collect_provenance(price_table: str) -> Provenance:
-    """Look at this process; once a run."""
+    """Return the provenance of results that this process computes."""
     return Provenance(
         git_commit=_find_commit(Path(__file__).parent),
         python=platform.python_version(),
@@ -59,7 +60,7 @@ def collect_provenance(price_table: str) -> Provenance:
 
 
 def classify_level(trial: Trial) -> Level:
-    """How close to reality a trial is."""
+    """Return the fidelity level of a trial."""
     if not is_scripted(trial.model):
         return "L3"
     return "L0" if trial.summarizer is None or is_scripted(trial.summarizer) else "L1"
@@ -81,7 +82,7 @@ def _find_commit(folder: Path) -> str | None:
 
 
 def _run_git(folder: Path, *arguments: str) -> str | None:
-    """What git says; None when it fails or is not there."""
+    """Return the output of a git command; None if git fails or is not installed."""
     try:
         process = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -91,7 +92,10 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """Action cache of a trial; no part of its configuration, since results are the same without it."""
+    """Location and size of the action cache.
+
+    Not part of a trial's configuration, because results are the same without the cache.
+    """
 
     folder: Path
     max_bytes: int
@@ -99,39 +103,40 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A trial, and everything that a worker needs to run and record it."""
+    """Trial, with everything that a worker needs to run and record it."""
 
     trial: Trial
     trial_id: str
     experiment: str
     arm: str
     axes: Mapping[str, object]
+    """Value of the trial on each axis, by dotted path."""
     backend: str
-    """The sandbox backend that a live probe in the parent chose; never `auto`."""
+    """Sandbox backend that was tested in the parent process; never `auto`."""
     provenance: Provenance
     journal: Path
-    """The trial's own journal file, made by the worker."""
+    """Journal file of this trial alone, created by the worker."""
     unsafe_local: bool = False
     cache_settings: CacheSettings | None = None
-    """Action cache; None = every command is run."""
+    """Action cache; None runs every command."""
     wiring: Wiring = DEFAULT_WIRING
-    """Connection to real models, as the run configures it; what the trial configures goes before it."""
+    """Settings of the run for calls to real models; the trial's own settings take precedence."""
 
 
 class FinishedTrial(NamedTuple):
-    """The rows that are stored of a trial."""
+    """Records that are stored for a trial."""
 
     record: TrialRecord
     checks: tuple[CheckRecord, ...]
 
 
 def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING) -> SessionSpec:
-    """Translate a trial into the configuration of its session.
+    """Return the session configuration of a trial.
 
     Args:
-        trial: configuration of the trial.
-        task: task of the trial, made with its seed and world.
-        wiring: connection to real models, as the run configures it.
+        trial: Configuration of the trial.
+        task: Task of the trial, made with the trial's seed and world.
+        wiring: Settings of the run for calls to real models.
     """
     return SessionSpec(
         request=task.prompt,
@@ -157,7 +162,7 @@ MAX_ERROR_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How an attempt ended."""
+    """How a trial ended."""
 
     status: Literal["completed", "failed", "crashed"]
     reason: str
@@ -167,28 +172,28 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class TrialRun:
-    """Everything known of a running trial; whatever stands here when something breaks is what is recorded."""
+    """Everything that is known about a running trial. After an error, the record of the trial contains what is known so far."""
 
     started_at: float
-    """Seconds since the epoch."""
+    """Start of the trial in seconds since the epoch."""
     session_id: str = ""
     totals: TrialTotals = field(default_factory=TrialTotals)
     fitted_policy: FittedPolicy | None = None
-    """Policy in the window of the model; None = the trial broke off before its session was assembled."""
+    """Policy with its constants scaled to the window; None if the trial ended before its session was assembled."""
     sandbox: SandboxInfo | None = None
     container: str | None = None
-    """Name of the container (S0.2); None = the backend starts none."""
+    """Name of the sandbox's container; None if the backend uses no containers."""
     graded_checks: tuple[GradedCheck, ...] = ()
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
-        """Build the rows of the trial as it stands."""
+        """Return the records of the trial in its present state."""
         record = _build_trial_record(job, self, ended_at - self.started_at)
         return FinishedTrial(record, tuple(_build_check_record(job.trial_id, judged) for judged in self.graded_checks))
 
 
 def encode_axes(axes: Mapping[str, object]) -> str:
-    """Return the stored form of a trial's value on each axis."""
+    """Return a trial's value on each axis as JSON, as stored in the trial's record."""
     return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
 
 

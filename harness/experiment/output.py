@@ -1,11 +1,13 @@
-"""The output folder of an experiment: one journal that the parent alone writes, and the small journals that trials bring in.
+"""Output folder of an experiment: one journal for all trials, written by the parent process only.
 
-    output/journal.sqlite       all finished trials
-    output/journals/ID.sqlite   one for each trial at work; brought in and deleted when it ends
-    output/results/*.parquet    the tables, made anew at the end of a run
+The folder contains these files::
 
-A run locks the folder, so two runs never write to one journal. Whatever a dead run left is either complete and brought in,
-or deleted; its trial then runs again.
+    journal.sqlite       all finished trials
+    journals/ID.sqlite   journal of a running trial, imported and deleted when the trial ends
+    results/*.parquet    tables, rewritten at the end of each run
+
+A run locks the folder, so that only one run writes to it. Journals of trials that an interrupted run left behind are imported if
+the trial is complete; else they are deleted and the trial runs again.
 """
 
 import hashlib
@@ -30,14 +32,15 @@ from harness.store.sessions.locks import acquire_lock
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 
 RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan"})
-"""Reasons of failure after which another run may end otherwise: no fault of the arm, or one of a policy that was mended since."""
+"""Reasons of failures that may not happen again in another run: external faults, and errors of a policy that may have been fixed
+since."""
 
 
 _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
-    """What a trial is called in a plan; no part of its identity."""
+    """Name of a trial in the current plan. Not part of the trial's id."""
 
     experiment: str
     arm: str
@@ -45,24 +48,28 @@ class Label(NamedTuple):
 
 
 class OutputFolder:
-    """The output folder of a run at work; made by `open_output`."""
+    """Output folder of a running experiment, opened by `open_output`."""
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self.journal = folder, journal
 
     def locate_trial_journal(self, trial_id: str) -> Path:
-        """Where a trial writes while it runs."""
+        """Return the path of the journal that a trial writes while it runs."""
         return self.folder / JOURNALS_FOLDER / f"{trial_id}.sqlite"
 
     def list_finished(self, *, retry_failed: bool) -> set[str]:
-        """Ids of the trials that need not run: all that did not crash; with `retry_failed` also not by outer causes."""
+        """Return the ids of the trials that need not run again.
+
+        Args:
+            retry_failed: Also repeat trials that failed for external reasons.
+        """
         records = self.journal.list_trials()
         return {record.trial_id for record in records if not _should_rerun(record, retry_failed)}
 
     def relabel_trials(self, labels: Mapping[str, Label]) -> None:
-        """Give kept trials the names that they have in the plan of today, which may have other axes or another base.
+        """Give stored trials the experiment, arm and axes that they have in the current plan.
 
-        Those that it does not have become arms of their own, so that they are never taken for one of today's.
+        Trials that the current plan does not contain become separate arms, so that they are not mixed with its arms.
         """
         for record in self.journal.list_trials():
             label = labels.get(record.trial_id) or _make_earlier_label(record)
@@ -71,7 +78,7 @@ class OutputFolder:
                 self.journal.record_trial(relabelled, self.journal.list_checks(record.trial_id))
 
     def import_trial(self, finished_trial: FinishedTrial) -> None:
-        """Take a trial over from its own journal, which is deleted, and make sure that its record is there."""
+        """Import a finished trial from its own journal, and delete that journal."""
         source = self.locate_trial_journal(finished_trial.record.trial_id)
         if source.exists():
             merge(source, self.journal)
@@ -79,7 +86,7 @@ class OutputFolder:
         remove_journal(source)
 
     def recover_journals(self) -> None:
-        """Bring in what an earlier run finished but could not take over; delete what it left half done."""
+        """Import the complete trials that an interrupted run left behind, and delete incomplete ones."""
         for source in list_trial_journals(self.folder):
             if read_finished_trial(source):
                 merge(source, self.journal)
@@ -88,11 +95,11 @@ class OutputFolder:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep runs out of an output folder.
+    """Lock an output folder against other runs.
 
     Raises:
         StoreError: the folder cannot be written.
-        UsageError: a run is at work in it.
+        UsageError: another run uses the folder.
     """
     busy = f"another run is at work in {str(folder)!r}; wait for it or name another output folder"
     with acquire_lock(folder / "run.lock", busy, "name another output folder"):
@@ -101,11 +108,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def open_output(folder: Path) -> Iterator[OutputFolder]:
-    """Lock the folder, open its journal and take over what a dead run left.
+    """Lock an output folder, open its journal, and recover what an interrupted run left behind.
 
     Raises:
         StoreError: the folder cannot be written.
-        UsageError: another run is at work in it.
+        UsageError: another run uses the folder.
     """
     with lock_folder(folder), Journal.open(folder / JOURNAL_FILE) as journal:
         journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)
@@ -115,13 +122,13 @@ def open_output(folder: Path) -> Iterator[OutputFolder]:
 
 
 def remove_journal(path: Path) -> None:
-    """Delete a journal file with its companions."""
+    """Delete a journal file together with its temporary files."""
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         path.with_name(name).unlink(missing_ok=True)
 
 
 def _make_earlier_label(record: TrialRecord) -> Label:
-    """The name of a trial that is not planned any more: one for each configuration, and on no axis."""
+    """Return the label of a trial that the current plan does not contain: one arm for each configuration, without axes."""
     configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
     configuration_digest = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
     arm = _EARLIER_PLAN_SUFFIX.sub("", record.arm)
@@ -129,7 +136,7 @@ def _make_earlier_label(record: TrialRecord) -> Label:
 
 
 def read_finished_trial(source: Path) -> FinishedTrial | None:
-    """What a trial's own journal says of it once it has ended; None of one that did not end, or was told to."""
+    """Return the records in a trial's own journal; None if the trial did not end or was cancelled."""
     if not source.exists():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Dotted paths into nested tables: how axes, arms and error messages name one value of a trial."""
+"""Dotted paths into nested tables, by which axes, arms and error messages name a value of a trial."""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -8,7 +8,7 @@ from harness.errors import UnknownName, UsageError
 
 
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Every leaf of a nested table by its dotted path; an empty table is a leaf."""
+    """Return every leaf of a nested table by its dotted path. An empty table is a leaf."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -17,7 +17,7 @@ def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """What a partial table changes, by dotted path: like `flatten`, but a table with a `kind` is one value of its own."""
+    """Return the values that a partial table sets, by dotted path. A table with a `kind` is a single value."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -27,14 +27,14 @@ def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, obj
 
 
 def refuse_unknown_paths(paths: Iterable[str], known: Collection[str], location: str) -> None:
-    """Raise `UnknownName` at the first path that is not known, with the nearest known paths."""
+    """Raise `UnknownName`, with the nearest known paths, for the first path that is unknown."""
     for path in paths:
         if path not in known:
             raise UnknownName(f"path in {location}:", path, known)
 
 
 def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Every path that can be set: the leaves and the tables that hold them."""
+    """Yield every path of a nested table: the paths of the leaves and of the tables that contain them."""
     for key, value in table.items():
         path = f"{prefix}{key}"
         yield path
@@ -43,7 +43,7 @@ def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
 
 
 def look_up_value(table: Mapping[str, object], path: str) -> object:
-    """The value at a path; None when there is none."""
+    """Return the value at a path; None if the path does not exist."""
     value: object = table
     for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -51,10 +51,15 @@ def look_up_value(table: Mapping[str, object], path: str) -> object:
 
 
 def with_values(table: Mapping[str, object], values: Mapping[str, object], location: str) -> dict[str, object]:
-    """A copy of a table with other values at some paths; whole tables are set before the fields inside them.
+    """Return a copy of a nested table with other values at some paths. A whole table is set before the fields inside it.
+
+    Args:
+        table: Nested table.
+        values: New values by dotted path.
+        location: Dotted path of the table, for error messages.
 
     Raises:
-        UnknownName: a path that the table does not have; the nearest ones are offered.
+        UnknownName: the table does not have one of the paths.
     """
     copy = _copy(table)
     for path in sorted(values):
@@ -73,15 +78,15 @@ def _copy(table: Mapping[str, object]) -> dict[str, object]:
 
 
 def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> None:
-    """Refuse what a lenient reader would bend into shape: text for a number, a number for a switch, no finite number.
+    """Refuse values that the parser converted to another type, e.g. text to a number, and numbers that are not finite.
 
     Args:
-        raw_value: what stood in the plan.
-        parsed_value: what it was read as, as plain data.
-        location: dotted path, for the message.
+        raw_value: Value in the plan.
+        parsed_value: Value after parsing, as plain data.
+        location: Dotted path of the value, for error messages.
 
     Raises:
-        UsageError: names the path, what stood there and what is allowed.
+        UsageError: a value was converted; the message names the path, the value and the required type.
     """
     if isinstance(raw_value, Mapping) and isinstance(parsed_value, Mapping):
         for key, value in raw_value.items():

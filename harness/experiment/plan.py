@@ -1,9 +1,12 @@
-"""`plan.toml` read into plain tables: the file's shape is checked here, its meaning by the grid.
+"""Plan file `plan.toml`. This module checks the shape of the file; the grid checks the values.
 
-[experiment]   title, description, trial_timeout_seconds, stall_seconds, executor, action_cache, …
-[trial]        the base trial: task, policy, model, window_tokens, …
-[axes]         dotted path = list of values
-[[arms]]       name, and under `trial` what differs from the base
+The file has four tables::
+
+
+    [experiment]   title, description, trial_timeout_seconds, stall_seconds, executor, action_cache, …
+    [trial]        the base trial: task, policy, model, window_tokens, …
+    [axes]         dotted path = list of values
+    [[arms]]       name, and under `trial` the differences from the base trial
 """
 
 import tomllib
@@ -28,21 +31,31 @@ TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a plan says about an experiment as a whole.
+    """Settings of an experiment as a whole: the table `[experiment]` of a plan file.
 
     Attributes:
-        title: Default: `''`.
-        description: Default: `''`.
-        trial_timeout_seconds: A trial that takes longer is killed and recorded as crashed. Default: `3600.0`.
-        stall_seconds: Silence of a provider after which a call has stalled, which is then made again. Default: `300.0`.
-        executor: `threads` suits slow real models: many trials wait at once, but one that overruns cannot be killed. Default:
-            `'processes'`.
-        uncompressed: Folder of a run that is over, in whose sessions without compaction quantiles are looked up; empty = there
-            are none. Default: `''`.
-        action_cache: Whether equal commands in equal workspaces are run once for all trials: `auto` = where the agent is
-            scripted. Default: `'auto'`.
-        action_cache_folder: Where they are kept; empty = in the user's cache folder. Default: `''`.
-        action_cache_max_bytes: What was used least recently goes first, bytes. Default: `2_147_483_648`.
+        title: Title of the experiment in reports. Default: `''`.
+        description: Description of the experiment in reports. Default: `''`.
+        trial_timeout_seconds: Maximum duration of a trial in seconds. A longer trial is killed and recorded as crashed.
+            Default: `3600.0`.
+        stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
+        executor: Workers that run the trials: `processes`, or `threads` for slow real models. With threads many trials can wait
+            at the same time, but a trial that exceeds its time limit cannot be killed. Default: `'processes'`.
+        uncompressed: Folder of a finished run whose uncompacted sessions define the quantiles in the plan. Empty if the plan
+            contains no quantiles. Default: `''`.
+        action_cache: Use of the action cache, which runs equal commands in equal workspaces only once: `auto` for scripted
+            agents, `on` for all trials, or `off`. Default: `'auto'`.
+        action_cache_folder: Folder of the action cache; empty for a folder in the user's cache directory. Default: `''`.
+        action_cache_max_bytes: Maximum size of the action cache in bytes; the least recently used entries are removed first.
+            Default: `2_147_483_648`.
+
+    Raises:
+        UsageError: a value has the wrong type.
+
+    Example::
+
+        settings = Settings(title="Two thresholds", trial_timeout_seconds=600.0)
+        experiment = harness.Experiment(name="thresholds", base=trial, settings=settings)
     """
 
     title: str = ""
@@ -56,13 +69,13 @@ class Settings:
     action_cache_max_bytes: int = MAX_BYTES
 
     def __post_init__(self) -> None:
-        """Refuse values of another type."""
+        """Refuse values of the wrong type."""
         refuse_mistyped_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """A plan as it was read."""
+    """Content of a plan file."""
 
     folder: Path
     settings: Settings
@@ -72,10 +85,13 @@ class PlanFile:
 
 
 def read_plan(path: Path) -> PlanFile:
-    """Read the plan at a path: the file itself, or the folder that holds a `plan.toml`.
+    """Read a plan file.
+
+    Args:
+        path: Path of the file, or of a folder that contains a `plan.toml`.
 
     Raises:
-        UsageError: no such file, no TOML (with line and column), or a table of the wrong shape.
+        UsageError: the file does not exist, is not valid TOML, or contains a table of the wrong shape.
     """
     file = path / PLAN_FILE_NAME if path.is_dir() else path
     tables = _load_tables(file)

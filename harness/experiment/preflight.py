@@ -1,6 +1,6 @@
-"""Everything that can be known to be wrong is found before anything starts: names, keys, windows, engines.
+"""Checks of an experiment before anything starts: names, keys, windows and sandbox backends.
 
-Nothing is written and no model is called. What was found out on the way (the sandbox backend of each trial) is handed on.
+Nothing is written and no model is called.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,15 +24,15 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     """Refuse trials that could not run.
 
     Args:
-        trials: whose names, keys and windows are looked at.
-        cassette: whose answers they shall live on, if any; replayed, real models need no key.
+        trials: Trials whose names, keys and windows are checked.
+        cassette: Recording that the trials write or replay, or None. During a replay, real models need no key.
 
     Raises:
-        UnknownName: a task, model, profile or summarizer that there is not.
-        MissingKey: a real model's key is not in the environment.
+        UnknownName: a task, model, profile or summarizer is unknown.
+        MissingKey: the API key of a real model is not in the environment.
         WindowTooSmall: the first request of a task cannot fit a model's window.
-        UsageError: the reserves of a policy leave nothing of a window, it keeps more than its threshold leaves, or it is to be
-            scaled to a window that is not known.
+        UsageError: a policy cannot work in its window: its reserves leave no room, it keeps more than its threshold allows, or it
+            has to be scaled to a window that is unknown.
     """
     if cassette is not None:
         cassette.check()
@@ -50,9 +50,9 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
 
 
 def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """Return what the policies of some trials will not do as their configuration suggests, each thing once.
+    """Return warnings about policies that will not act as their configuration suggests, each warning once.
 
-    Trials are looked at once for all seeds, since a task asks the same with every seed.
+    All seeds of a configuration are checked together, because the first request of a task is the same for all seeds.
     """
     distinct_trials = {
         (one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials
@@ -68,17 +68,17 @@ def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 
 def _find_window(trial: Trial) -> Window:
-    """Of the agent's model, known without opening it."""
+    """Return the window of a trial's agent model without opening the model."""
     scripted_tokens = trial.window_tokens or SCRIPTED_WINDOW_TOKENS
     return look_up_window(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:
-    """The backend of each trial by its id, found by live probes, one for each backend, image and runtime.
+    """Return the sandbox backend of each trial by trial id, after testing each backend with each image and runtime once.
 
     Raises:
-        SandboxUnavailable: a backend that a trial asks for does not work here or lacks the runtime, or none at all does.
-        UsageError: `local` without leave to run unsandboxed.
+        SandboxUnavailable: a requested backend does not work here or lacks the runtime, or no backend works.
+        UsageError: a trial asks for `local` without permission to run commands unisolated.
     """
     choose_once = cache(choose_backend)
     runtimes: dict[str, str] = {}

@@ -1,7 +1,6 @@
-"""Live progress of a run: one small record of how it stands, shown by one of three displays.
+"""Progress display of a run: a bar in a terminal, lines in a pipe, or an output that is updated in a notebook.
 
-A terminal gets a bar, a pipe gets plain lines, a notebook gets one output that is updated in place and that still makes
-sense in the saved file. Names come from plans and errors from anywhere, so all text is escaped for where it is shown.
+Names from plans and error messages may be hostile, so all text is escaped for the place where it is shown.
 """
 
 import html
@@ -25,27 +24,28 @@ MAX_NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """How a run stands."""
+    """Progress of a run."""
 
     experiment: str
     total_trials: int
-    """Trials of the grid."""
+    """Number of trials in the grid."""
     previously_finished: int = 0
-    """Finished by an earlier run."""
+    """Number of trials that an earlier run finished."""
     finished: int = 0
-    """Finished by this run."""
+    """Number of trials that this run has finished."""
     succeeded: int = 0
-    """Of those of this run: all checks passed."""
+    """Number of trials of this run that passed all checks."""
     crashed: int = 0
+    """Number of trials of this run that crashed."""
     running_trials: tuple[str, ...] = ()
-    """Names of the trials at work."""
+    """Names of the running trials."""
     last_result: str = ""
-    """What the last finished trial came to."""
+    """Result of the last finished trial, in one line."""
     last_record: TrialRecord | None = None
-    """The last finished trial; every one is shown once at least."""
+    """Record of the last finished trial. Each record is shown at least once."""
 
     def with_record(self, record: TrialRecord) -> "RunProgress":
-        """The standing when one more trial is finished."""
+        """Return the progress after one more finished trial."""
         return replace(
             self,
             finished=self.finished + 1,
@@ -57,7 +57,7 @@ class RunProgress:
 
     @property
     def summary(self) -> str:
-        """One line that says it all."""
+        """Numbers of finished, successful and crashed trials, in one line."""
         finished = self.previously_finished + self.finished
         phrases = [f"{finished}/{self.total_trials} trials", f"{self.succeeded}/{self.finished} succeeded"]
         phrases += [f"{self.previously_finished} kept from before"] if self.previously_finished else []
@@ -66,7 +66,7 @@ class RunProgress:
 
 
 def format_record(record: TrialRecord) -> str:
-    """A finished trial in one line."""
+    """Return the result of a finished trial in one line."""
     verdict = "success" if record.success else f"score {record.score:.2f}"
     ending = "" if record.status == "completed" else f", {record.status}: {record.reason}"
     counts = f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}"
@@ -74,37 +74,37 @@ def format_record(record: TrialRecord) -> str:
 
 
 class Display(Protocol):
-    """Shows how a run stands. `show` is called often, from one thread, and is cheap; `close` leaves the final state."""
+    """Progress display. `show` is called often, from one thread, and must return quickly."""
 
     def show(self, progress: RunProgress) -> None:
-        """Show it now or soon."""
+        """Show the progress, now or soon."""
         ...
 
     def close(self) -> None:
-        """Show the last standing for good; idempotent."""
+        """Show the final progress permanently. May be called more than once."""
         ...
 
 
 class NoDisplay:
-    """Shows nothing."""
+    """Progress display that shows nothing."""
 
     def show(self, progress: RunProgress) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class PlainDisplay:
-    """A line for each finished trial, for logs and pipes."""
+    """Progress display for logs and pipes that prints one line for each finished trial."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """Write to a stream; None = the error stream, so that standard output stays for results."""
+        """Create a display that writes to a stream; None is standard error, so that standard output only contains results."""
         self._stream = sys.stderr if stream is None else stream
         self._shown_count = -1
 
     def show(self, progress: RunProgress) -> None:
-        """A line when something was finished since."""
+        """Print a line if another trial has finished."""
         if progress.finished == self._shown_count:
             return
         self._shown_count = progress.finished
@@ -113,21 +113,21 @@ class PlainDisplay:
         print(_clean_line(line), file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Nothing is left to say."""
+        """Do nothing: every line was printed when its trial finished."""
 
 
 class RichDisplay:
-    """A bar with counts, times and the last finished trial."""
+    """Progress display for terminals: a bar with counts, elapsed time and the last result."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Draw on a console; None = the terminal's error stream."""
+        """Create a display on a console; None is the terminal's standard error."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         last = TextColumn("{task.fields[last]}", style="dim")
         self._bar = Progress(*columns, last, console=console or Console(stderr=True), refresh_per_second=8)
         self._task: TaskID | None = None
 
     def show(self, progress: RunProgress) -> None:
-        """Move the bar; it redraws itself."""
+        """Update the bar."""
         name, last = (escape(_clean_line(text)) for text in (progress.experiment, progress.last_result))
         if self._task is None:
             self._task = self._bar.add_task(name, total=progress.total_trials, last="")
@@ -135,28 +135,33 @@ class RichDisplay:
         self._bar.update(self._task, completed=progress.previously_finished + progress.finished, last=last)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Stop updating the bar and leave it on the screen."""
         self._bar.stop()
 
 
 class NotebookDisplay:
-    """One output of a cell, updated in place at most a few times a second; escaped HTML with a text for other readers."""
+    """Progress display for notebooks: one output that is updated a few times a second, as HTML and as plain text."""
 
     def __init__(self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic) -> None:
-        """Use IPython's `display`, asked for with `display_id`."""
+        """Create a display.
+
+        Args:
+            display: IPython's function `display`, which is called with `display_id`.
+            clock: Source of the time in seconds; must never go back.
+        """
         self._display, self._clock = display, clock
         self._handle: Any = None
         self._shown_at = 0.0
         self._pending: RunProgress | None = None
 
     def show(self, progress: RunProgress) -> None:
-        """Update the output, or keep it for later when it was updated just now."""
+        """Update the output, unless it was updated less than a quarter of a second ago."""
         self._pending = progress
         if self._handle is None or self._clock() - self._shown_at >= 0.25:
             self._flush()
 
     def close(self) -> None:
-        """Show the last standing."""
+        """Show the final progress."""
         self._flush()
 
     def _flush(self) -> None:
@@ -175,7 +180,7 @@ def _clean_line(text: str) -> str:
 
 
 def render_html(progress: RunProgress) -> str:
-    """A progress bar with counts; every text is escaped."""
+    """Return a progress bar with counts as HTML."""
     finished = progress.previously_finished + progress.finished
     bar = f"<progress value='{finished}' max='{max(1, progress.total_trials)}'></progress>"
     rows = [f"<b>{html.escape(progress.experiment)}</b> {bar}", html.escape(progress.summary)]
@@ -185,10 +190,10 @@ def render_html(progress: RunProgress) -> str:
 
 
 def choose_display(kind: str = "auto") -> Display:
-    """The display for where this process runs, or the one that is named.
+    """Return the progress display of a kind; `auto` selects the display that suits this process.
 
     Raises:
-        UnknownName: there is no display of that name.
+        UnknownName: there is no display of that kind.
     """
     if kind not in get_args(DisplayKind):
         raise UnknownName("progress display", kind, get_args(DisplayKind))
@@ -202,7 +207,7 @@ def choose_display(kind: str = "auto") -> Display:
 
 
 def _find_notebook_display() -> Callable[..., Any] | None:
-    """IPython's `display` inside of a kernel; None elsewhere. Nothing is imported that was not there."""
+    """Return IPython's function `display` inside of a notebook kernel; None elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if type(shell).__name__ != "ZMQInteractiveShell":

@@ -1,12 +1,13 @@
-"""Numbers of tokens that a plan tells as quantiles of how long contexts were without compaction.
+"""Numbers of tokens that a plan gives as quantiles of the context lengths without compaction.
 
-`"q0.9"` in an axis or an arm is the least number of tokens that nine of ten requests of an uncompressed run stayed within. It
-is looked up when a grid is made, in the journal of a run that is over; a trial holds the plain number and knows of no run.
+`"q0.9"` on an axis or in an arm is the number of tokens that nine of ten requests of an uncompacted run did not exceed. The
+number is looked up in the journal of a finished run when the grid is created; a trial contains the plain number.
 
-What is pooled: every answered request of all sessions of policy `none` with the task (its knobs included) and the model of the
-trial, whatever their seeds and other settings, each request once, so that a long session counts for more than a short one. A
-request counts as many tokens as the trial's own policy would have estimated before it, since that is what its trigger looks at.
-Source: Beyond Token Savings, arXiv 2609.32961, whose thresholds are quantiles of the uncompressed context lengths.
+The requests of all sessions with policy `none` and with the task, world and model of the trial are pooled, whatever their seeds
+and other settings, so a long session counts for more than a short one. The length of a request is estimated with the token
+counter of the trial's own policy, because the policy's trigger uses this estimate.
+
+Source: Beyond Token Savings, arXiv 2609.32961, which sets thresholds as quantiles of uncompressed context lengths.
 """
 
 import json
@@ -30,25 +31,25 @@ from harness.tokens import Counter, QuarterOfCharacters
 from harness.view import drop_rolled_back
 
 QUANTILE_FIELD_SUFFIX = "_tokens"
-"""A field of a policy whose name ends so may be told as a quantile."""
+"""End of the names of those policy fields that may be given as quantiles."""
 CUT_SHORT_REASONS = frozenset({"overflow", "max_steps"})
-"""Reasons of an end behind which there would have been more."""
+"""Stop reasons of sessions that would have continued."""
 DEFAULT_COUNTER = QuarterOfCharacters()
 _QUANTILE_PATTERN = re.compile(r"q(0\.[0-9]+)")
 
 
 class Quantile(NamedTuple):
-    """A number of tokens that was told as a quantile, and what it was found in."""
+    """Number of tokens that the plan gives as a quantile, and the data from which the number was computed."""
 
     text: str
-    """As it stands in the plan, e.g. `q0.9`."""
+    """Quantile as in the plan, e.g. `q0.9`."""
     tokens: int
     requests: int
-    """Pooled."""
+    """Number of requests in the data."""
     sessions: int
-    """Which they are of."""
+    """Number of sessions to which the requests belong."""
     cut_short: int
-    """Sessions among them that ended by overflow or by their limit of steps: what would have come is missing."""
+    """Number of those sessions that ended by overflow or at the step limit, so that their later requests are missing."""
 
     def __str__(self) -> str:
         cut = f", {self.cut_short} of them cut short by overflow or max_steps" if self.cut_short else ""
@@ -57,18 +58,22 @@ class Quantile(NamedTuple):
 
 
 class RequestPool(NamedTuple):
-    """The requests of some sessions."""
+    """Lengths of the requests of several sessions."""
 
     tokens: tuple[int, ...]
-    """Of each request, in ascending order; at least one."""
+    """Length of each request in tokens, in ascending order; at least one."""
     sessions: int
     cut_short: int
 
     def find_quantile(self, text: str, location: str) -> Quantile:
-        """The quantile that a text such as `q0.9` asks for.
+        """Return the quantile that a text such as `q0.9` specifies.
+
+        Args:
+            text: Text of the quantile.
+            location: Dotted path of the quantile in the plan, for error messages.
 
         Raises:
-            UsageError: it is none, or not above 0 and below 1; names the place `location` it stands.
+            UsageError: the text is not a quantile above 0 and below 1.
         """
         match = _QUANTILE_PATTERN.fullmatch(text)
         share = Fraction(match[1]) if match else Fraction(0)
@@ -79,25 +84,25 @@ class RequestPool(NamedTuple):
 
 
 class ResolvedTrial(NamedTuple):
-    """A trial, and which of its numbers were told as quantiles."""
+    """Trial, and those of its numbers that were given as quantiles."""
 
     trial: Trial
     quantiles: Mapping[str, Quantile]
-    """By dotted path."""
+    """Quantiles by dotted path."""
 
 
 class UncompressedRun:
-    """The sessions without compaction of a run that is over."""
+    """Uncompacted sessions of a finished run."""
 
     def __init__(self, folder: Path) -> None:
-        """Look which there are.
+        """Read the list of trials of a run.
 
         Args:
-            folder: of an experiment, or its output folder.
+            folder: Folder of an experiment, or its output folder.
 
         Raises:
-            UsageError: nothing was run there, a run is at work or broke off, or no trial without compaction is among them.
-            StoreError: its journal cannot be read.
+            UsageError: the folder contains no results, its run has not finished, or no trial ran without compaction.
+            StoreError: the journal of the run cannot be read.
         """
         self._folder, self._journal = folder, _find_journal(folder)
         with Journal.open(self._journal, read_only=True) as journal:
@@ -110,11 +115,11 @@ class UncompressedRun:
         self._pools: dict[tuple[str, Counter], RequestPool] = {}
 
     def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
-        """The requests of the sessions with the task and the model of a trial.
+        """Return the lengths of the requests of all sessions with the task and the model of a trial.
 
         Args:
-            plain: the trial as nested tables, every default written out.
-            counter: of its policy.
+            plain: Trial as nested tables, with every default written out.
+            counter: Token counter of the trial's policy.
 
         Raises:
             UsageError: there is no such session.
@@ -137,7 +142,7 @@ class UncompressedRun:
 
 
 def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
-    """Estimated tokens of each request of a session without compaction that was answered, in order."""
+    """Yield the estimated tokens of each answered request of an uncompacted session, in order."""
     tokens = 0
     for entry in drop_rolled_back(entries):
         if isinstance(entry.event, MessageAdded):
@@ -147,15 +152,16 @@ def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int
 
 
 def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun | None, location: str) -> ResolvedTrial:
-    """The trial of nested tables in which numbers of tokens of the policy may stand as quantiles.
+    """Return the trial that nested tables describe, after replacing the quantiles in its policy by numbers of tokens.
 
     Args:
-        plain: every default written out.
-        uncompressed: where quantiles are looked up; None = nowhere, so that there must be none.
-        location: it stands, for messages.
+        plain: Trial as nested tables, with every default written out.
+        uncompressed: Run in which quantiles are looked up; None if there must be no quantiles.
+        location: Dotted path of the tables in the plan, for error messages.
 
     Raises:
-        UnknownName, UsageError: see `harness.experiment.trial.from_plain`; or a quantile that cannot be looked up.
+        UnknownName: a name in the tables is unknown.
+        UsageError: a value is invalid, or a quantile cannot be looked up.
     """
     texts = find_quantile_texts(plain)
     if not texts:
@@ -185,7 +191,7 @@ def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool:
 
 
 def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
-    """What stands as a quantile where a policy has a number of tokens, by dotted path."""
+    """Return the quantiles among the fields of a trial's policy, by dotted path."""
     policy = plain.get("policy")
     fields = flatten(policy, "policy.") if isinstance(policy, Mapping) else {}
     return {
@@ -196,7 +202,7 @@ def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
 
 
 def _describe_problem(plain: Mapping[str, object]) -> str:
-    """The task with its knobs, and the model, in words."""
+    """Return the task with its world, and the model, as text."""
     world = codec.from_plain(World, plain.get("world", {}), "world")
     return f"{format_problem(str(plain['task']), world)} with {plain['model']}"
 

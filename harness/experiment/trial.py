@@ -1,7 +1,7 @@
-"""One trial as a frozen value: everything that decides how a session goes, and the id that follows from it.
+"""Configuration of one trial as a frozen value, with an id that is derived from it.
 
-Two trials with equal configurations have equal ids wherever they were planned, so experiments share them and an
-interrupted run knows what is missing. How a trial is *run* (workers, time limits, output folder) is no part of it.
+Trials with equal configurations have equal ids in all plans. Experiments can therefore share trials, and an interrupted run can
+be continued. Settings of the *run*, such as workers, time limits and the output folder, are not part of the configuration.
 """
 
 import hashlib
@@ -25,27 +25,35 @@ from harness.tools.session_tools import find_tool_revisions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(codec.StrictFields):
-    """One arm on one task with one seed.
+    """Configuration of one trial: one arm on one task with one seed.
 
     Attributes:
-        task: Name of the task template. Required.
-        policy: The treatment, which names its summarizer itself. A public name such as `"codex"` stands for that policy's
-            defaults. Required.
-        seed: Draws the values of the task's facts; with `replicate` it also gives the model's seed. Default: `0`.
-        world: The knobs of the task; every turn makes another problem, on which arms are paired as on another task. Default:
-            `World()`.
-        replicate: Runs the same configuration again with another model seed: the A/A arm. Default: `0`.
-        model: `scripted` = the attentive scripted model of the trial's task; `scripted/…`, or any litellm name. Default:
-            `'scripted'`.
-        tool_calls: How a real model calls tools: by the provider's field for them, or in text (for models without). Default:
-            `'native'`.
-        window_tokens: Overrides the model's context window (S0.11); None = what is known of the model. Default: `None`.
-        nominal_window_tokens: The window that the policy's constants were made for: they are scaled by window / nominal, so that
-            the same geometry runs in a small window. None = they stand as they are. Default: `None`.
-        max_steps: The session ends after so many model calls (S0.8). Default: `50`.
-        parallel_tools: Whether the calls of one reply run at once (S1.3). Default: `False`.
-        command_timeout_seconds: A command of the agent is killed after this time. Default: `60.0`.
-        sandbox: Default: `SandboxChoice()`.
+        task: Name of the task, e.g. `'flashcards'`, or `FILE.py:FUNCTION` for a task of your own. Required.
+        policy: Compaction policy, as an object or by its public name: `"codex"` is the policy `Codex` with its defaults. The
+            policy also names the summarizer. Required.
+        seed: Seed for the values of the task's facts and, with `replicate`, for the draws of a scripted model. Default: `0`.
+        world: Settings of the task that change its difficulty. Arms are compared on equal worlds only. Default: `World()`.
+        replicate: Number of the repetition: the same configuration with other draws of the model, for A/A comparisons.
+            Default: `0`.
+        model: Name of the agent's model: `scripted`, `scripted/PROFILE`, or any model name of litellm. Default: `'scripted'`.
+        tool_calls: Format of a real model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from
+            the answer. Default: `'native'`.
+        window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
+        nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
+            of the actual window to this window. None keeps the constants unchanged. Default: `None`.
+        max_steps: Maximum number of model calls, after which the session ends. Default: `50`.
+        parallel_tools: Run the tool calls of one reply in parallel. Default: `False`.
+        command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
+        sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
+
+    Raises:
+        UnknownName: a field or the policy is unknown.
+        UsageError: a value has the wrong type or is out of range.
+
+    Example:
+        >>> trial = Trial(task="flashcards", policy="keep-last", window_tokens=16_384, seed=3)
+        >>> trial.policy.kind
+        'keep-last'
     """
 
     task: str
@@ -63,7 +71,7 @@ class Trial(codec.StrictFields):
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
 
     def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
+        """Resolve the policy's name, and refuse values with which no session could run."""
         if (name := getattr(self.task, "name", None)) or callable(self.task):
             raise UsageError(f"task: a task goes by its name here, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
         object.__setattr__(self, "policy", resolve_policy(self.policy))
@@ -79,10 +87,10 @@ class Trial(codec.StrictFields):
 
     @property
     def trial_id(self) -> str:
-        """Twenty hex digits that name the configuration, with all that the file of a task of one's own says.
+        """Id of the configuration: twenty hexadecimal digits.
 
-        What such a file imports, and the code of policies and of this package, is no part of it. Where the behaviour of a
-        policy, a task or a tool has changed since version 0.1, its revision is.
+        The id of a trial with a task of your own covers the content of the task's file, but not what the file imports. Code of
+        policies, tasks and tools enters the id through a revision number that is increased when their behaviour changes.
         """
         additions = {"task_file": hash_task_file(self.task), "revisions": self._revisions}
         present_additions = {name: value for name, value in additions.items() if value}
@@ -90,7 +98,7 @@ class Trial(codec.StrictFields):
 
     @property
     def _revisions(self) -> dict[str, object]:
-        """Revisions of all that decides the trial's course and is not part of its configuration."""
+        """Revision numbers of the policy, the task and the tools, where they are above 0."""
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
@@ -100,28 +108,31 @@ class Trial(codec.StrictFields):
 
     @property
     def problem(self) -> str:
-        """Name of the task with the knobs that are turned, e.g. `long-march(steps=400)`: equal for what can be paired."""
+        """Name of the task with the values of the world that are set, e.g. `long-march(steps=400)`.
+
+        Arms are paired on equal problems.
+        """
         return format_problem(self.task, self.world)
 
     @property
     def policy_kind(self) -> str:
-        """Name of the policy's family."""
+        """Kind of the policy, e.g. `keep-last`."""
         return name_policy(self.policy)
 
     @property
     def summarizer(self) -> str | None:
-        """Name of the model that writes the summaries, with `same` resolved; None = the policy asks nobody."""
+        """Name of the model that writes the summaries, with `same` resolved; None if the policy calls no summarizer."""
         summarizer_choice = find_summarizer(self.policy)
         return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of all models that it asks, the agent's first."""
+        """Names of all models that the trial calls, the agent's model first."""
         return (self.model,) if self.summarizer in {None, self.model} else (self.model, str(self.summarizer))
 
     @property
     def model_seed(self) -> int:
-        """Seed of the model's own randomness, another one than the task's."""
+        """Seed of the model's random draws, derived from `seed` and `replicate`."""
         return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")
 
 
@@ -132,23 +143,27 @@ def format_problem(task: str, world: World) -> str:
 
 
 _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
-"""Fields that are tables, with all that they may hold."""
+"""Fields that are nested tables in a plan, with their defaults."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
 _FIELD_NAMES = tuple(one.name for one in fields(Trial))
 
 
 def to_plain(trial: Trial) -> dict[str, object]:
-    """A trial as nested tables, every default written out."""
+    """Return a trial as nested tables with every default written out."""
     types = {**_FIELD_TYPES, "policy": type(trial.policy)}
     return {name: codec.to_plain(getattr(trial, name), types[name]) for name in _FIELD_NAMES}
 
 
 def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
-    """The trial of nested tables as they stand in a plan; what is left out has its default.
+    """Return the trial that nested tables describe; missing fields get their defaults.
+
+    Args:
+        plain: Nested tables, as in the plan file.
+        location: Dotted path of the tables in the plan, for error messages.
 
     Raises:
-        UnknownName: a field, policy or limit that there is not; the nearest ones are offered.
-        UsageError: a value of the wrong type or out of range; names the path, what stood there and what is allowed.
+        UnknownName: a field, a policy or a limit is unknown.
+        UsageError: a value has the wrong type or is out of range; the message names the path and the allowed values.
     """
     refuse_unknown_paths(plain, _FIELD_NAMES, location)
     for name in ("task", "policy"):

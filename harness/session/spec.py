@@ -43,8 +43,8 @@ class SessionSpec(codec.StrictFields):
         instructions: Text that is added to the system prompt, e.g. the conventions of a project. Default: `''`.
         tool_calls: Format of the model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from the
             answer. Default: `'native'`.
-        cassette: Recording of a real model's answers, to be written or replayed. None calls the model without recording. Default:
-            `None`.
+        cassette: Recording of a real model's answers, to be written or replayed. None calls the model without recording.
+            Default: `None`.
         take: Number of the recorded answer to write or replay where a cassette holds several answers to equal requests, from 0.
             Default: `0`.
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
@@ -58,8 +58,8 @@ class SessionSpec(codec.StrictFields):
         journal: Journal file for the session's log. None keeps the log in memory. Default: `None`.
         keep: New or empty folder into which the workspace is copied at the end. None discards the workspace with the sandbox.
             Default: `None`.
-        snapshots: Save the workspace after each step, so that a `LiveSession` can be rolled back, forked and reopened. Default:
-            `True`.
+        snapshots: Save the workspace after each step, so that a `LiveSession` can be rolled back, forked and reopened.
+            Default: `True`.
         explore: Give the agent the tool `explore`, which lets a sub-agent with an empty context look around and return a short
             answer. Default: `False`.
         repeated: Reaction when the agent makes the same tool call three times in a row: `ask` the user (without a user, the call

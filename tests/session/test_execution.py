@@ -64,7 +64,7 @@ def test_the_instructions_of_a_session_count_as_its_first_request():
         told[bool(instructions)] = [one.text for one in heard if isinstance(one, Notice)]
     assert told[False] == []
     [warning] = told[True]
-    assert "0 are left where a summary may take 800" in warning
+    assert "tokens for a summary of up to 800 tokens" in warning
 
 
 def test_later_messages_of_a_task_arrive():

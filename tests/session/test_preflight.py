@@ -92,7 +92,7 @@ def test_a_threshold_that_leaves_no_room_beside_the_first_request_is_told_with_i
     tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
     (warning,) = collect_warnings([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
     assert f"due at {first + 800} tokens" in warning
-    assert f"has {first} with its system prompt: 800 are left where a summary may take 800" in warning
+    assert f"has {first} tokens with the system prompt, which leaves 800 tokens for a summary of up to 800 tokens" in warning
     assert collect_warnings([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
 
 
