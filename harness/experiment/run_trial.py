@@ -1,7 +1,7 @@
-"""One trial from end to end, in whatever process it is run: sandbox, workspace, agent, hidden checks, records.
+"""Execution of one trial from start to end: sandbox, workspace, agent, hidden checks and records.
 
-Here is the trial's edge: whatever goes wrong inside costs this trial and no other, and stands in its record with a traceback.
-What is foreseen (a window that overflows, a sandbox that dies) is a reason of failure, not a crash.
+An error inside a trial ends this trial only and is recorded with its traceback. Expected failures, such as an overflow of the
+window or a lost sandbox, are recorded as failures rather than crashes.
 """
 
 import secrets
@@ -27,12 +27,12 @@ from harness.tasks import make_task
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> FinishedTrial:
-    """Run a trial into a journal file of its own and record it there.
+    """Run a trial, and record it in a journal file of its own.
 
     Args:
-        job: trial and everything that the run configures.
-        cancellation: request to end the session early; None = the session cannot be stopped.
-        clock: source of the time of the records.
+        job: Trial, with the settings of the run.
+        cancellation: Request to end the session early; None for a trial that cannot be stopped.
+        clock: Source of the times in the records, in seconds since the epoch.
 
     Raises:
         StoreError: the journal file cannot be written.
@@ -49,7 +49,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TrialSession:
-    """A trial that runs."""
+    """Session of a running trial."""
 
     job: Job
     trial_run: TrialRun
@@ -57,7 +57,7 @@ class _TrialSession:
     clock: Clock
 
     def run(self, journal: Journal) -> None:
-        """Run the trial; whatever is raised becomes its ending."""
+        """Run the session; an exception becomes the ending of the trial."""
         run, trial = self.trial_run, self.job.trial
         try:
             counter = trial.policy.counter
@@ -78,7 +78,7 @@ class _TrialSession:
             run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
 
     def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore) -> None:
-        """Write the workspace, run the session, and grade what it left."""
+        """Start the sandbox, run the session in it, and grade the workspace."""
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
@@ -92,7 +92,7 @@ class _TrialSession:
                 run.graded_checks = grade_workspace(task, sandbox)
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
-        """Open a sandbox, over the action cache where one is configured."""
+        """Create the sandbox, with an action cache if one is configured."""
         job, cache_settings = self.job, self.job.cache_settings
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run one trial at once
         name_container = BACKENDS[job.backend].format_container_name
@@ -108,7 +108,7 @@ class _TrialSession:
         return sandbox
 
     def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
-        """Run the session to its end."""
+        """Run the agent, and return how the session ended."""
         run, wiring = self.trial_run, self.job.wiring
         spec = build_session_spec(self.job.trial, task, wiring)
         resources = SessionResources(
@@ -131,7 +131,7 @@ class _TrialSession:
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
 
     def _end_log(self, log: Log) -> None:
-        """End the log of a session that broke off, so that it does not look as if it still ran."""
+        """Log the end of a session that an exception ended, so that the session does not seem to be running."""
         if self.trial_run.totals.event_count and self.trial_run.totals.end_event is None:
             end_event = SessionEnded(status="failed", reason="crashed", detail="the session broke off")
             if self.trial_run.ending.reason == "illegal_plan":

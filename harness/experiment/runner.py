@@ -1,7 +1,7 @@
-"""Runs jobs to their end: feeds the workers, takes results over one by one, and survives whatever a trial does.
+"""Runner of an experiment's jobs: gives jobs to the workers and stores each result, whatever happens to a trial.
 
-A trial that crashes, is killed or overruns costs that trial. Ctrl-C, SIGTERM or the stop event end the run between two
-results: workers are stopped, what is finished is kept, what was running leaves nothing behind and runs again next time.
+A trial that crashes, is killed or exceeds its time limit ends alone. Ctrl-C, SIGTERM or the stop event end the whole run: workers
+are stopped, finished trials are kept, and unfinished trials leave nothing behind and run again next time.
 """
 
 import signal
@@ -29,9 +29,10 @@ from harness.tasks import make_task
 
 POLL_SECONDS = 0.2
 SIGTERM_EXIT_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
-"""Exit codes of a worker that SIGTERM ended: at once, or when it had closed its sandbox."""
+"""Exit codes of a worker that SIGTERM ended, either at once or after closing its sandbox."""
 MAX_STARTS = 3
-"""A trial whose worker died so often before it had begun is given up, and if none ever began, the run is."""
+"""Maximum number of starts of a trial whose workers die before the trial begins. If no trial of the run has ever begun by then,
+the run ends with an error."""
 CANNOT_START_MESSAGE = (
     "worker processes cannot start here or die at once; a script must call run() under `if __name__ == '__main__':`, "
     "and memory may be short: try fewer workers"
@@ -40,7 +41,7 @@ CANNOT_START_MESSAGE = (
 
 @dataclass(slots=True, kw_only=True)
 class Runner:
-    """One run of some jobs into an output folder."""
+    """Execution of several jobs, with their results in one output folder."""
 
     output: OutputFolder
     open_workers: Callable[[], Workers]
@@ -49,15 +50,15 @@ class Runner:
     stop_event: threading.Event = field(default_factory=threading.Event)
     clock: Callable[[], float] = time.time
     _start_times: "dict[Future[FinishedTrial], float]" = field(default_factory=dict)
-    """When each that is under way was first seen at work."""
+    """Time at which each unfinished job was first seen running."""
     _has_started_any: bool = False
     _death_counts: dict[str, int] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> RunProgress:
-        """Run every job or, once `stop` is set, as many as were finished by then.
+        """Run all jobs, or, after the stop event, those that had finished by then.
 
         Raises:
-            HarnessError: worker processes cannot start here.
+            HarnessError: worker processes cannot be started here.
         """
         waiting, running = deque(jobs), dict[Future[FinishedTrial], Job]()
         workers = self.open_workers()
@@ -84,14 +85,14 @@ class Runner:
             self._retry_job(job, waiting)
 
     def _collect_ended(self, running: "dict[Future[FinishedTrial], Job]") -> None:
-        """Take over what ended while nobody looked: its journal says so, whatever became of its worker."""
+        """Store the trials whose own journal is complete although their worker has not reported them."""
         for future, job in list(running.items()):
             if finished := read_finished_trial(job.journal):
                 self._record_trial(finished)
                 del running[future]
 
     def _collect_finished(self, running: "dict[Future[FinishedTrial], Job]", waiting: deque[Job]) -> None:
-        """Take over what is finished, then wait a moment for more, so that a free worker has its next job meanwhile."""
+        """Store the results of finished trials, then wait shortly for more."""
         for future in running:
             if future.running() or (future.done() and not _has_died_unstarted(future)):
                 self._start_times.setdefault(future, self.clock())
@@ -109,7 +110,10 @@ class Runner:
         wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
 
     def _retry_job(self, job: Job, waiting: deque[Job]) -> None:
-        """The worker died before the trial had begun, which need not be the trial's fault: others first, then it again."""
+        """Queue a job again whose worker died before the trial began.
+
+        Other jobs run first, because the trial may not be the cause.
+        """
         remove_journal(job.journal)
         self._death_counts[job.trial_id] = self._death_counts.get(job.trial_id, 0) + 1
         if self._death_counts[job.trial_id] < MAX_STARTS:
@@ -121,7 +125,10 @@ class Runner:
             raise HarnessError(CANNOT_START_MESSAGE)
 
     def _was_stopped(self, future: "Future[FinishedTrial]") -> bool:
-        """Whether its worker ended by the signal that stops the run, which may go to a whole group of processes: there first."""
+        """Return whether a worker ended because a signal stopped the whole run.
+
+        The signal may reach the worker before it reaches this process.
+        """
         error = future.exception()
         if isinstance(error, ProcessExpired) and error.exitcode in SIGTERM_EXIT_CODES:
             self.stop_event.wait(POLL_SECONDS)
@@ -133,7 +140,7 @@ class Runner:
         self.display.show(self.progress)
 
     def _resolve_result(self, future: "Future[FinishedTrial]", job: Job) -> FinishedTrial:
-        """What the worker brought back, had recorded before it died, or else the record of a trial that did not come back."""
+        """Return the result of a worker, or the records in the trial's journal, or else the records of a crashed trial."""
         error, started_at = future.exception(), self._start_times.pop(future, self.clock())
         if error is None:
             return future.result()
@@ -144,7 +151,7 @@ class Runner:
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:
-        """The record of a killed trial, as far as its journal tells."""
+        """Return the records of a killed trial, with the data that its journal contains."""
         trial_run = TrialRun(started_at=started_at, ending=ending)
         if job.journal.exists():
             try:
@@ -157,7 +164,7 @@ class Runner:
         return trial_run.build_finished_trial(job, self.clock())
 
     def _load_from_journal(self, trial_run: TrialRun, journal: Journal) -> None:
-        """Take what a journal tells into an attempt, and end the log of its session if nobody did."""
+        """Add the data in a trial's journal to its run, and log the end of its session if that is missing."""
         for trial_run.session_id in journal.list_session_ids():
             for entry in journal.read_entries(trial_run.session_id):
                 trial_run.totals(entry)
@@ -168,7 +175,7 @@ class Runner:
 
 
 def _has_died_unstarted(future: "Future[FinishedTrial]") -> bool:
-    """Whether its worker died before the trial had begun."""
+    """Return whether a worker died before its trial began."""
     return future.done() and isinstance(future.exception(), BrokenProcessPool)
 
 
@@ -184,9 +191,9 @@ def _describe_error(error: BaseException) -> str:
 
 @contextmanager
 def handle_interrupts(stop_event: threading.Event) -> Iterator[threading.Event]:
-    """While open, the first SIGINT or SIGTERM sets `stop` in place of breaking in anywhere, a second one breaks in.
+    """Let the first SIGINT or SIGTERM set the stop event; a second signal raises `KeyboardInterrupt`.
 
-    Yields an event that says whether a signal came; it comes only to the main thread, so elsewhere nothing changes.
+    Yields an event that is set when a signal arrives. Has no effect outside of the main thread, which alone receives signals.
     """
     interrupted = threading.Event()
 

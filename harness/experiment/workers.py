@@ -1,8 +1,7 @@
-"""Who runs the jobs: worker processes that may die or overrun, or threads for models that mostly wait.
+"""Workers that run jobs: processes, which can be killed, or threads, for models that mostly wait.
 
-Both hand out `Future`s and have the same four methods. Processes are spawned rather than forked from a server: a spawned
-worker sees the environment and the code as they are now (a notebook may have set a key since), and its start costs little
-beside the trials that it runs.
+Processes are spawned rather than forked, so that a worker uses the current environment and code; a notebook may have set an API
+key in the meantime. Their start takes little time compared with a trial.
 """
 
 import multiprocessing
@@ -26,36 +25,37 @@ from harness.sandboxes.action_cache import SANDBOX_POOL
 from harness.signals import install_signal_handler
 
 TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
-"""Runs one job; a function of a module, so that a process can find it."""
+"""Function that runs one job; a function of a module, so that a worker process can import it."""
 
 JOBS_PER_WORKER = 100
-"""A worker process is replaced after so many jobs, which bounds what it can gather in memory."""
+"""Number of jobs after which a worker process is replaced, which limits its memory use."""
 
 
 class Workers(Protocol):
-    """A pool at work. One thread owns it; every pool is stopped or closed by its opener."""
+    """Pool of workers, owned by one thread. The code that opens a pool closes or stops it."""
 
     @property
     def count(self) -> int:
-        """Jobs that run at once."""
+        """Number of jobs that run at the same time."""
         ...
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Begin a job; the caller sees to it that no more than `count` are under way.
+        """Start a job. The caller never has more than `count` jobs running.
 
-        The future fails with `BrokenProcessPool` where a worker died before the job had begun, which may be given out again.
+        The future fails with `BrokenProcessPool` if a worker died before the job had begun, so that the job can be submitted
+        again.
 
         Raises:
-            BrokenProcessPool: the same, at once.
+            BrokenProcessPool: the worker died immediately.
         """
         ...
 
     def close(self) -> None:
-        """Let everything that was submitted finish."""
+        """Wait until all submitted jobs have finished."""
         ...
 
     def stop(self) -> None:
-        """End everything now; what was running is lost."""
+        """Stop all workers at once; running jobs are lost."""
         ...
 
 
@@ -71,21 +71,21 @@ def _make_pool() -> Any:
 
 @dataclass(slots=True)
 class _WorkerSlot:
-    """Where one worker process after the other works: a pool of one.
+    """Position of one worker process, which is a pool of its own and is replaced when the process dies.
 
-    Workers of one pool share a lock, and one that is killed while it holds it stops all others, and whoever comes after it.
+    The workers of a shared pool would share a lock, and a worker that is killed while it holds the lock would block all others.
     """
 
     pool: Any = field(default_factory=_make_pool)
     last_job: "Future[FinishedTrial] | None" = None
-    """The newest of its jobs."""
+    """Newest job of this slot."""
 
     @property
     def is_free(self) -> bool:
         return self.last_job is None or self.last_job.done()
 
     def schedule(self, pickled_job: bytes, timeout_seconds: float) -> "Future[FinishedTrial]":
-        """Schedule a packed job, in a new pool if a worker died here."""
+        """Schedule a pickled job, in a new process if the previous one died."""
         has_died = self.last_job is not None and isinstance(self.last_job.exception(), ProcessExpired)
         if has_died or not self.pool.active:
             self.end(at_once=True)
@@ -99,10 +99,16 @@ class _WorkerSlot:
 
 
 class ProcessWorkers:
-    """Processes: a killed one costs its job and is replaced, one that overruns is killed."""
+    """Pool of processes. A process that dies costs its job and is replaced; one that exceeds the time limit is killed."""
 
     def __init__(self, count: int, run_job: TrialRunner, timeout_seconds: float) -> None:
-        """Prepare the processes; each starts with its first job."""
+        """Prepare a pool; each process starts with its first job.
+
+        Args:
+            count: Number of processes.
+            run_job: Function that runs a job.
+            timeout_seconds: Maximum duration of a job in seconds.
+        """
         self.count, self._run_job, self._timeout_seconds = count, run_job, timeout_seconds
         self._slots = [_WorkerSlot() for _ in range(count)]
 
@@ -120,7 +126,7 @@ class ProcessWorkers:
         self._end(at_once=False)
 
     def stop(self) -> None:
-        """See `Workers`. A worker has three seconds to close its sandbox."""
+        """See `Workers`. Each worker has three seconds to close its sandbox."""
         self._end(at_once=True)
 
     def _end(self, *, at_once: bool) -> None:
@@ -129,10 +135,16 @@ class ProcessWorkers:
 
 
 class ThreadWorkers:
-    """Threads of this process: cheap and many. One that overruns is asked to stop between steps, but cannot be killed."""
+    """Pool of threads in this process. A job that exceeds the time limit is asked to stop, but cannot be killed."""
 
     def __init__(self, count: int, run_job: TrialRunner, timeout_seconds: float) -> None:
-        """Open a pool."""
+        """Open a pool.
+
+        Args:
+            count: Number of threads.
+            run_job: Function that runs a job.
+            timeout_seconds: Maximum duration of a job in seconds.
+        """
         self.count, self._run_job, self._timeout_seconds = count, run_job, timeout_seconds
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="harness-trial")
         self._running: set[Cancellation] = set()
@@ -148,7 +160,7 @@ class ThreadWorkers:
         SANDBOX_POOL.close()
 
     def stop(self) -> None:
-        """See `Workers`. Returns when every running session has noticed."""
+        """See `Workers`. Returns when all running sessions have stopped."""
         self._stop_event.set()
         for cancellation in tuple(self._running):
             cancellation.request()
@@ -175,13 +187,13 @@ class ThreadWorkers:
 
 
 class _WorkerTerminated(BaseException):
-    """The parent asked this worker to end."""
+    """Request of the parent process to end this worker."""
 
 
 def _run_pickled_job(pickled_job: bytes) -> FinishedTrial:
-    """Run a job in a worker: told to end, it unwinds, which closes its sandbox, and takes no other job.
+    """Run a job in a worker process. SIGTERM ends the job, which closes its sandbox, and then the process.
 
-    It comes packed, so that a job that cannot be read here is an error of its own and not the end of the worker.
+    The job is pickled by the parent itself, so that a job that cannot be unpickled fails alone instead of killing the worker.
     """
     try:
         with install_signal_handler(_raise_terminated, (signal.SIGTERM,)):
@@ -198,7 +210,7 @@ def _raise_terminated(*_: object) -> None:
 
 
 def _init_worker(parent_pid: int) -> None:
-    """Set a new worker up: it does not outlive its parent."""
+    """Make a new worker process end together with its parent."""
     threading.Thread(target=_watch_parent, args=(parent_pid,), name="harness-follows", daemon=True).start()
 
 

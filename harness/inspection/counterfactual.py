@@ -1,11 +1,11 @@
-"""A policy tried on a session that is over, step by step, without an agent, a tool or a model.
+"""Dry run of a policy on a finished session, step by step, without an agent, a tool or a model.
 
-The session's own messages are told again in their order, and before each step the policy is asked as a live session asks it:
-the same `plan`, the same guards, the same fold. Where it wants a summary a stand-in of a given length is put. What the agent
-would have done otherwise is not known: this shows what a policy takes out of a conversation, not what that costs.
+The messages of the session are added in their order, and before each step the policy plans as in a live session, with the same
+guards and the same fold of the log. A summary is replaced by a stand-in text of a given length. A dry run shows what a policy
+removes from a conversation, but not what the agent would have done otherwise, nor what the removal costs.
 
-The session is shown as if nobody had compacted it before: compactions of its own log are left out. Tool outputs stand as they
-were logged. Where a policy goes by the provider's report it is told the estimate.
+Compactions in the log of the session are ignored, and tool outputs are used as logged. Policies that use the provider's token
+counts get estimates instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,25 +30,28 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class TraceStep(NamedTuple):
-    """A step of a session, in messages told from its beginning."""
+    """Step of a session, located by numbers of messages from the beginning of the session."""
 
     end_event: StepFinished
     messages_at_turn: int | None
-    """Told when a turn of the user began before it; None = none did."""
+    """Number of messages before the step, if a turn of the user began there; else None."""
     messages_at_request: int
-    """Told when its model call was made."""
+    """Number of messages before the model call of the step."""
     messages_at_end: int
-    """Told when it was over."""
+    """Number of messages at the end of the step."""
 
 
 class SessionTrace:
-    """The messages of a session in order, and where its steps are. Counts are kept, so that it can be rehearsed often."""
+    """Messages and steps of a session, prepared for several dry runs."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         """Read a log.
 
+        Args:
+            entries: Log of the session.
+
         Raises:
-            UsageError: it has no step.
+            UsageError: the session has no finished step.
         """
         messages: list[Message] = []
         steps: list[TraceStep] = []
@@ -63,7 +66,7 @@ class SessionTrace:
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
-        """The same estimate, which knows the tokens of these messages."""
+        """Return a token counter that stores the counts of the session's messages."""
         if counter not in self._counts:
             self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
         return self._counts[counter]
@@ -85,7 +88,7 @@ def _make_step(event: StepFinished, previous_steps: list[TraceStep], messages: l
 class _CachedCounter:
     counter: Counter
     known_counts: Mapping[int, Estimated]
-    """By identity of the messages of a course, which lives as long as this."""
+    """Estimated tokens by identity of the message."""
 
     def count(self, message: Message) -> Estimated:
         known = self.known_counts.get(id(message))
@@ -94,7 +97,7 @@ class _CachedCounter:
 
 @dataclass(frozen=True, slots=True)
 class _StandInSummarizer:
-    """Writes summaries of a given length that say nothing."""
+    """Model that writes meaningless summaries of a given length."""
 
     tokens: int
     name: str = "stand-in"
@@ -110,53 +113,53 @@ class _StandInSummarizer:
 
 
 class StepState(NamedTuple):
-    """What is known right before a model call."""
+    """State of a dry run right before a model call."""
 
     step: TraceStep
     view: View
-    """What would be sent."""
+    """Messages that the model would see."""
     attempt_count: int
-    """Attempts at a compaction up to now."""
+    """Number of attempted compactions so far."""
 
 
 class MessageState(NamedTuple):
-    """What has become of one message up to a step."""
+    """State of one message at a step."""
 
     disposition: Disposition
     tokens_before: int
     tokens_after: int
-    """In view; 0 = it is not."""
+    """Tokens of the message in the view; 0 if the message is not in the view."""
     changed_at_step: int
-    """Step before which it met this fate; 0 = nothing has happened to it."""
+    """Step before which the message was changed or removed; 0 if it was not."""
     summarized_by: ItemId | None = None
-    """The summary in view that tells of it."""
+    """Id of the summary in the view that replaces the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRunSpec:
-    """Under which policy a session is rehearsed."""
+    """Policy and window of a dry run."""
 
     policy: Policy
     window_tokens: int
     nominal_window_tokens: int | None = None
-    """The window that the policy's constants were made for; None = they are not scaled."""
+    """Window in tokens that the policy's constants were chosen for; None keeps the constants unchanged."""
     summary_tokens: int = STAND_IN_TOKENS
-    """Length of a stand-in, unless the policy allows less."""
+    """Length of a stand-in summary in tokens, unless the policy's limit is lower."""
 
 
 class DryRun:
-    """A session under a policy, from its first step on."""
+    """Dry run of a policy on a session."""
 
     def __init__(self, session: RecordedSession, trace: SessionTrace, spec: DryRunSpec) -> None:
         """Prepare the first step.
 
         Args:
-            session: source of the oracle that a clairvoyant policy needs.
-            trace: messages and steps of that session.
-            spec: policy, window and length of the summaries.
+            session: Session whose oracle a clairvoyant policy uses.
+            trace: Messages and steps of that session.
+            spec: Policy, window, and length of the summaries.
 
         Raises:
-            UsageError: the policy does not work in this window, or must know a future that nobody knows.
+            UsageError: the policy does not work in this window, or needs an oracle and there is none.
         """
         summarizer = _StandInSummarizer(spec.summary_tokens)
         resources = SessionResources(
@@ -174,26 +177,26 @@ class DryRun:
         self.trace = trace
         self.budget: Budget = self._compactor.budget
         self.budget_rule = assembled.fitted_policy.describe_rule(self.budget.rule)
-        """How the window is divided, in words and numbers."""
+        """Rule by which the window is divided, with its numbers."""
         self.counter = trace.make_cached_counter(spec.policy.counter)
         self.scenes: list[StepState] = []
         self.attempts: list[Entry] = []
-        """Compactions, fruitless ones too, in order."""
+        """Attempted compactions in order, including those that were not applied."""
         self._items: list[ItemId] = []
-        """Of each message of the course."""
+        """Id of each message of the session that was added so far."""
         self._view, self._usage = View(), cast("Usage | None", None)
         self._seq = 1  # a log begins with its start; so ids are those of a live session, and draws from them too
 
     @property
     def is_done(self) -> bool:
-        """Whether the last step was rehearsed."""
+        """Whether all steps have been run."""
         return len(self.scenes) == len(self.trace.steps)
 
     def advance(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Rehearse steps until all are done, or it is enough; at least one if there is one.
+        """Run at least one step, then continue until all steps are done or `should_stop` returns True.
 
         Raises:
-            IllegalPlan: the policy broke a guard.
+            IllegalPlan: the policy broke a rule about legal plans.
         """
         while not self.is_done:
             self._run_step(self.trace.steps[len(self.scenes)])
@@ -216,12 +219,12 @@ class DryRun:
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
 
     def _add_messages(self, end: int) -> None:
-        """Tell the messages up to one."""
+        """Add the messages of the session up to a number of messages."""
         for message in self.trace.messages[len(self._items) : end]:
             self._items.append(ItemId(self._fold_event(MessageAdded(message=message, step=0)).seq))
 
     def _compact(self, step: TraceStep, hook: Hook) -> None:
-        """Let the policy fit the view."""
+        """Let the policy compact the view if it is due."""
         edits = self._view.edits
         event = self._compactor.compact(self._view, self._usage, step.end_event.step, hook, ignore)
         if event is not None:
@@ -230,17 +233,17 @@ class DryRun:
             self._usage = None  # it told of a view that is no more
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
-        """The view after one more event."""
+        """Add one event to the view, and return its log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._view = fold(self._view, entry, self.counter)
         return entry
 
     def list_message_states(self, index: int) -> list[MessageState]:
-        """What has become of each message that was told before a model call.
+        """Return the state of each message that was added before a model call.
 
         Args:
-            index: of the scene.
+            index: Index of the step, from 0.
         """
         state = self.scenes[index]
         visible_tokens = {item.item_id: item.tokens for item in state.view.items}
@@ -252,7 +255,7 @@ class DryRun:
         return [_build_message_state(item, tokens, visible_tokens, edited_ids, effects) for item, tokens in pairs]
 
     def look_up_item_id(self, message: int) -> ItemId:
-        """The id of a message of the course, by its number from 0."""
+        """Return the id of a message of the session by its index, from 0."""
         return self._items[message]
 
 
@@ -268,7 +271,7 @@ def _build_message_state(
 
 @dataclass(slots=True)
 class _CompactionEffects:
-    """What some compactions did, by message."""
+    """Effects of several compactions on each message."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
     summarized_by: dict[ItemId, ItemId] = field(default_factory=dict)
@@ -285,7 +288,10 @@ class _CompactionEffects:
         return effects
 
     def find_summary(self, item: ItemId, visible_tokens: Mapping[ItemId, int]) -> ItemId | None:
-        """The summary in view that tells of a message, through the summaries that took each other's place."""
+        """Return the id of the summary in the view that replaces a message, or None.
+
+        A summary that was summarized itself is followed to its successor.
+        """
         summary_id = self.summarized_by.get(item)
         while summary_id is not None and summary_id not in visible_tokens:
             summary_id = self.summarized_by.get(summary_id)
@@ -293,7 +299,7 @@ class _CompactionEffects:
 
 
 def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:
-    """Tokens of the whole conversation before each model call."""
+    """Yield the tokens of the whole conversation before each model call."""
     count = trace.make_cached_counter(counter or QuarterOfCharacters()).count
     total, counted_messages = 0, 0
     for step in trace.steps:

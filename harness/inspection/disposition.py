@@ -1,4 +1,4 @@
-"""What became of each message at a compaction: kept, masked, summarized or dropped; and what was put in."""
+"""Disposition of each message at a compaction: kept, masked, summarized, dropped, or a new summary."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -9,25 +9,28 @@ from harness.messages import Message
 from harness.view import Item
 
 Disposition: TypeAlias = Literal["kept", "masked", "summarized", "dropped", "summary"]
-"""It stays as it is; stays in other words (results cleared, arguments shortened); goes and a summary tells of it; goes without
-one; or it is new: the summary itself."""
+"""Result of a compaction for one message: `kept` unchanged; `masked`, i.e. kept with a shorter content; `summarized`, i.e.
+removed and covered by a summary; `dropped` without a summary; or `summary`, a new message."""
 
 
 class MessageDisposition(NamedTuple):
-    """A message and what became of it."""
+    """Message with its disposition."""
 
     item_id: ItemId
     disposition: Disposition
     message: Message
-    """As it was, or, of what is new, as it is."""
+    """Message before the compaction; for a summary, the new message."""
     tokens_before: int
-    """0 for what is new."""
+    """Tokens before the compaction; 0 for a new message."""
     tokens_after: int
-    """0 for what went."""
+    """Tokens after the compaction; 0 for a removed message."""
 
 
 def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
-    """The messages of the view before a compaction, in order, then what was put in."""
+    """Return what became of each message at a compaction.
+
+    The messages that were in the view before come first, in order, followed by the new messages.
+    """
     patch = change.event.patch
     forgotten, replaced = set(patch.forget), {one.item for one in patch.replace}
     summarized_ids = {item for insert in patch.insert for item in insert.stands_for}
@@ -51,7 +54,7 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
 
 
 def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
-    """The messages of the view after a compaction, in order."""
+    """Return the dispositions of the messages in the view after a compaction, in order."""
     by_id = {one.item_id: one for one in classify_messages(change)}
     return tuple(by_id[item.item_id] for item in change.after.items)
 
@@ -60,9 +63,9 @@ def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, 
     """Return dispositions at equal distances in tokens from the beginning of a view to its end.
 
     Args:
-        dispositions: messages of the view, in order.
-        cells: number of dispositions to return, at least 1.
-        after: measure distances in tokens after the compaction instead of before.
+        dispositions: Messages of the view, in order.
+        cells: Number of dispositions to return, at least 1.
+        after: Measure distances in tokens after the compaction instead of before.
     """
     sizes = [one.tokens_after if after else one.tokens_before for one in dispositions]
     total, sampled_values, index, end = sum(sizes), [], -1, 0.0

@@ -1,4 +1,4 @@
-"""Sessions between journals and files of JSONL: the same events, at the same times (S2.6)."""
+"""Import and export of sessions between journals and JSONL files, with the same events at the same times."""
 
 import os
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ from harness.store.sessions.lookup import SessionLocation
 
 
 class ImportedSession(NamedTuple):
-    """A session that was read from a file into a journal."""
+    """Result of importing a session from a file into a journal."""
 
     session_id: str
     event_count: int
     format_name: str
-    """As `harness.replay.formats.FORMATS` names it."""
+    """Name of the file's format in `harness.replay.formats.FORMATS`."""
     caveats: tuple[str, ...]
-    """What was dropped or repaired while reading."""
+    """Notes about data that was dropped or repaired while reading."""
 
 
 def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
-    """The log of a session with the time of every event.
+    """Return the log of a session with the time of each event.
 
     Raises:
         StoreError: the journal cannot be read.
@@ -39,10 +39,14 @@ def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
 
 
 def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> int:
-    """Write a session as JSONL, whole or not at all; returns its events.
+    """Write a session to a JSONL file, and return the number of its events. After an error, no file is left.
+
+    Args:
+        location: Journal and name of the session.
+        file: File to create.
 
     Raises:
-        UsageError: the file is there already.
+        UsageError: the file exists.
         StoreError: the journal cannot be read, or the file cannot be written.
     """
     file = Path(file)
@@ -58,14 +62,13 @@ def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> i
 
 
 def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
-    """The log in a file of any known format, with the name of the format and what was repaired.
+    """Return the log in a file, the name of the file's format, and notes about repairs.
 
-    Of our own format it is the log that was exported. Of other agents' it shows the session as if nobody had compacted, and no
-    event has a time (0).
+    In a recording of another agent, the session is read as if it had not been compacted, and the time of every event is 0.
 
     Raises:
-        MalformedRecording: the file is of no known format, or breaks its format.
-        UsageError: it cannot be read, or holds more than one session.
+        MalformedRecording: the format of the file is unknown, or the file breaks its format.
+        UsageError: the file cannot be read, or contains several sessions.
     """
     document = open_document(Path(file))
     format_name = detect_format(document)
@@ -79,17 +82,16 @@ def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], 
 
 
 def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str], session_id: str = "") -> ImportedSession:
-    """Log a session from a file into a journal, which is made if it is not there.
+    """Import a session from a file into a journal, which is created if necessary.
 
     Args:
-        file: of any known format.
-        journal: to write to.
-        session_id: its name in the journal; empty = the name that it has in the file.
+        file: File of any known format.
+        journal: Journal to write to.
+        session_id: Name of the session in the journal; empty keeps the name in the file.
 
     Raises:
-        MalformedRecording: the file is of no known format, or breaks its format.
-        UsageError: it cannot be read, has no name or none that can be shown, or the journal has a session of that name; nothing
-            was written.
+        MalformedRecording: the format of the file is unknown, or the file breaks its format.
+        UsageError: the file cannot be read, the name is missing, unprintable or used in the journal already; nothing was written.
         StoreError: the journal cannot be written.
     """
     log, format_name, caveats = read_session(file)
@@ -112,7 +114,7 @@ def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
 
 
 def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
-    """Append events of one time together, as they were."""
+    """Append the events of a log to a journal; events with the same time are appended together, as in the original."""
     times = _iter_times(log)
     session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
     for _, group in groupby(log, key=lambda one: one.at_ms):
@@ -125,5 +127,5 @@ def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
 
 
 def load_entries(file: Path) -> tuple[Entry, ...]:
-    """The log in a file of any known format; errors as for `read_session`."""
+    """Return the log in a file of any known format. Raises the same errors as `read_session`."""
     return tuple(one.entry for one in read_session(file)[0])

@@ -1,7 +1,4 @@
-"""A session that is over, wherever it is kept: a journal, an experiment's folder, another agent's recording, or none yet.
-
-What is opened is the log and nothing else; whoever shows or rehearses it does so for all of these alike.
-"""
+"""Finished session from a journal, the folder of an experiment, a recording of another agent, or a scripted task."""
 
 import os
 from dataclasses import dataclass, replace
@@ -27,44 +24,45 @@ from harness.tasks import SUITE, make_task
 from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
-"""Name of the session that policies are shown on: made up, of one request, one and a half times 200,000 tokens long."""
+"""Name of the sample session: an artificial session of one request, one and a half times as long as a window of 200,000
+tokens."""
 MAX_STEPS = 10_000
 MAX_NAMES_SHOWN = 5
-"""Sessions that are named to who has to choose one."""
+"""Maximum number of sessions listed in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """A log with a name."""
+    """Log of a finished session, with a name."""
 
     name: str
-    """For people; hostile text, since it may come from a file."""
+    """Name of the session for people; may be hostile text from a file."""
     entries: tuple[Entry, ...]
     journal: Path | None = None
-    """The file that holds it, and its workspaces if they were kept; None = it is in no journal."""
+    """Journal file that contains the session; None if the session is not in a journal."""
     oracle: Oracle | None = None
-    """What a clairvoyant policy can be told of it; None = nothing is known."""
+    """Oracle for clairvoyant policies; None if nothing is known about the session's needs."""
 
     @property
     def start_event(self) -> SessionStarted | None:
-        """How it began; None where the log does not tell."""
+        """First `SessionStarted` event of the log; None if the log has none."""
         return next((entry.event for entry in self.entries if isinstance(entry.event, SessionStarted)), None)
 
 
 def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_id: str | None = None) -> RecordedSession:
-    """A session to look at.
+    """Open a finished session.
 
     Args:
-        source: a journal file, the folder of an experiment or of its output, a recorded session of another agent
-            (`harness.replay.formats.FORMATS`), the name of a task, whose scripted session is then run in a sandbox without
-            any compaction, or `sample`.
-        session_id: which session of a file or folder that holds several; its beginning is enough.
+        source: Journal file, folder of an experiment or of its output, recording of another agent (see
+            `harness.replay.formats.FORMATS`), name of a task, whose scripted session is then run in a sandbox without compaction,
+            or `sample`.
+        session_id: Name of the session, or a unique prefix of the name, if the source contains several sessions.
 
     Raises:
-        UnknownName: it is none of these, or no such session is in it.
-        UsageError: it holds several sessions and none was named, or it cannot be read.
-        StoreError: a folder holds no journal, or it is broken.
-        SandboxError: a task's session cannot be run here.
+        UnknownName: there is no such source, or the source does not contain the session.
+        UsageError: the source contains several sessions and `session_id` is missing, or the source cannot be read.
+        StoreError: a folder contains no journal, or the journal is damaged.
+        SandboxError: the session of a task cannot be run here.
     """
     path = Path(source)
     if path.is_dir() or (path.is_file() and is_database(path)):
@@ -87,7 +85,7 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
 
 
 def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
-    """The one name that is wanted."""
+    """Return the only session name that begins with a prefix."""
     matching_names = names if prefix is None else tuple(name for name in names if name.startswith(prefix))
     if len(matching_names) == 1:
         return matching_names[0]
@@ -99,7 +97,7 @@ def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
 
 
 def _open_named(name: str) -> RecordedSession:
-    """The session of a name: the sample, or a task's."""
+    """Return the sample session, or run the session of a task."""
     if name == SAMPLE_NAME:
         return RecordedSession(name="sample session", entries=build_sample_log(), oracle=SampleOracle())
     if ":" not in name and name not in SUITE:
@@ -109,7 +107,7 @@ def _open_named(name: str) -> RecordedSession:
 
 
 def _run_scripted(task: Task) -> tuple[Entry, ...]:
-    """The log of a task's scripted session in a window that holds all of it."""
+    """Run the scripted session of a task without compaction, and return its log."""
     entries_log: list[Entry] = []
     session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
     session = replace(session, limits=replace(session.limits, max_steps=MAX_STEPS))

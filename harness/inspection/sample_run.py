@@ -1,7 +1,11 @@
-"""A policy tried on the sample session, in the real agent loop: what it did, when, and to which messages.
+"""Dry run of a policy on the sample session, in the real agent loop.
 
-The agent is a puppet that goes on with its next step whatever it sees, so all policies meet the same session. Its window is
-full when the policy's own estimate says so.
+The sample session is artificial: an agent reads, changes and tests files of a small library, without end. Each step is derived
+from its number, so the session is the same everywhere. Sizes of tool outputs follow a typical distribution: most are short, some
+are long, and a few exceed the output limit. The agent continues with its next step whatever is in the view, so all policies meet
+the same session. The context window is full when the policy's own estimate says so.
+
+The sample shows how a policy works; the cost of a policy is measured on tasks instead.
 """
 
 import json
@@ -45,24 +49,24 @@ NOUNS = (
 VERBS = ("adds", "books", "checks", "converts", "copies", "finds", "joins", "keeps", "reads", "settles", "splits", "writes")
 OUTPUT_SIZES = (400, 900, 1_500, 2_500, 4_500, 9_000, 16_000)
 SIZE_WEIGHTS = (6, 6, 5, 4, 3, 2, 1)
-"""How often each of these sizes is drawn."""
+"""Relative frequency of each output size."""
 REWRITE_AFTER_STEPS = 7
-"""A file that is read in a step is written again so many steps later."""
+"""Number of steps after which a file that was read is written again."""
 CALL_ID_PATTERN = re.compile(r"step-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class SampleStep:
-    """One step of the session."""
+    """One step of the sample session."""
 
     answer: Message
     output: str
-    """Of its one call, before any cut."""
+    """Output of the step's tool call, not yet truncated."""
 
 
 @lru_cache(maxsize=2_000)
 def make_sample_step(number: int) -> SampleStep:
-    """The step of a number, from 1."""
+    """Return the step with a number, from 1."""
     rng = random.Random(f"sample/{number}")
     (size,) = rng.choices(OUTPUT_SIZES, SIZE_WEIGHTS)
     kind_number = number % 3
@@ -118,7 +122,10 @@ def _write_report(rng: random.Random, characters: int) -> str:
 
 
 class SampleOracle:
-    """What the rest of the session needs: the request, always; a file that was read, until it is written again. Pure."""
+    """Oracle of the sample session. Pure.
+
+    The request is always needed, and a file that was read is needed until it is written again.
+    """
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """See `harness.protocols.Oracle`."""
@@ -143,17 +150,17 @@ class SampleOracle:
 
 SYSTEM_PROMPT = "You are a coding agent. You work in a sandbox, with tools to run commands and to read and write files. " * 12
 WINDOW_TOKENS = 200_000
-"""In which the constants of most published policies are at home."""
+"""Default window in tokens, for which the constants of most published policies were chosen."""
 DEFAULT_SUMMARIZER = "scripted/extractive"
 LENGTH_IN_WINDOWS = 1.5
-"""The session ends when all that was said fills the window so many times; without a policy it never gets there."""
+"""Length of the session without compaction, as a multiple of the window."""
 TOOL_NAMES = ("execute_command", "read_file", "write_file")
 DEFAULT_COUNTER = QuarterOfCharacters()
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionAttempt:
-    """An attempt at a compaction with the view before it and after it."""
+    """Attempted compaction, with the view before and after it."""
 
     event: Compaction
     before: View
@@ -162,41 +169,41 @@ class CompactionAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRun:
-    """What a policy did to the sample session."""
+    """Result of a policy on the sample session."""
 
     policy: Policy
     budget: Budget
     attempts: tuple[CompactionAttempt, ...]
-    """Every attempt, fruitless ones too."""
+    """All attempted compactions, including those that were not applied."""
     activity: Activity
     steps: int
     has_overflowed: bool
-    """The window was full and the policy made no room."""
+    """Whether the session ended because the window was full and the policy made no room."""
     was_stopped_early: bool = False
-    """It had compacted as often as was wanted."""
+    """Whether the session ended after the requested number of compactions."""
     entries: tuple[Entry, ...] = ()
-    """The whole log."""
+    """Complete log of the session."""
 
     @property
     def applied_attempts(self) -> tuple[CompactionAttempt, ...]:
-        """The attempts that changed the view."""
+        """Compactions that changed the view."""
         return tuple(change for change in self.attempts if change.event.status == "applied")
 
 
 def run_on_sample(
     policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model | None = None, max_compactions: int | None = None
 ) -> SampleRun:
-    """Try a policy on the sample session.
+    """Run a policy on the sample session.
 
     Args:
-        policy: one that must know the future is told that of the sample.
-        window_tokens: of the puppet.
-        summarizer: writes the summaries; None = `scripted/extractive`.
-        max_compactions: break the session off once so many were applied; None = never.
+        policy: Policy to run. A clairvoyant policy gets the oracle of the sample.
+        window_tokens: Context window in tokens.
+        summarizer: Model that writes the summaries; None uses `scripted/extractive`.
+        max_compactions: Number of applied compactions after which the session is ended; None for no limit.
 
     Raises:
         UsageError: the policy does not work in this window.
-        IllegalPlan: it broke a guard.
+        IllegalPlan: the policy broke a rule about legal plans.
     """
     recorder = _CompactionRecorder(policy.counter, SessionTotals())
     model = _SampleModel(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
@@ -216,7 +223,7 @@ def run_on_sample(
 
 
 def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)) -> tuple[Entry, ...]:
-    """The log of the sample session where nothing is ever compacted, until so many tokens were said."""
+    """Return the log of the sample session without compaction, up to a length in tokens."""
     model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER)
     model.should_stop = lambda: model.emitted_tokens >= length_tokens
     session = _assemble_sample(NoCompaction(), model)
@@ -247,10 +254,10 @@ def _run_sample(session: AssembledSession) -> Outcome:
 
 
 def open_sample_summarizer(name: str) -> Model:
-    """The scripted summarizer of a name, which reads whatever it is given.
+    """Return a scripted summarizer for the sample session, by its name.
 
     Raises:
-        UnknownName: no such summarizer.
+        UnknownName: there is no summarizer of that name.
     """
     agent = _SampleModel(window=Window(tokens=WINDOW_TOKENS, source="configuration"), counter=DEFAULT_COUNTER)
     # the window of the summarizer limits no summary: a policy is shown as it is meant
@@ -259,7 +266,7 @@ def open_sample_summarizer(name: str) -> Model:
 
 @dataclass(slots=True)
 class _CompactionRecorder:
-    """Listens to the session and keeps its views where a compaction stands between two."""
+    """Listener that records the view before and after each compaction."""
 
     counter: Counter
     totals: SessionTotals
@@ -277,17 +284,17 @@ class _CompactionRecorder:
 
 @dataclass(slots=True)
 class _SampleModel:
-    """Goes through the sample, step after step, until it has said enough; refuses what does not fit its window."""
+    """Model that answers with the next step of the sample session, and refuses requests that exceed its window."""
 
     window: Window
     counter: Counter
     name: str = "puppet"
     should_stop: Callable[[], bool] = lambda: False
-    """Whether to end before all is said."""
+    """Function that returns whether the session has to end early."""
     emitted_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
     _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)
-    """By identity, with the message so that it stays the same; a session would else be counted anew at every step."""
+    """Tokens of each message by identity; the message is stored too, so that its identity is not reused."""
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
         """See `harness.protocols.Model`."""
@@ -310,7 +317,7 @@ class _SampleModel:
 
 @dataclass(frozen=True, slots=True)
 class _SampleTool:
-    """A tool whose results stand in the sample; they are cut as those of any tool."""
+    """Tool whose results are taken from the sample session and truncated like those of other tools."""
 
     name: str
     truncation: Truncation

@@ -1,6 +1,6 @@
-"""What a session came to, read off its log: totals, what compactions took away, where the tokens are, step by step (S3.18).
+"""Numbers, timeline and requests of a session, computed from its log.
 
-Every estimate is by the counter of the session's policy, so the numbers are those that its triggers looked at.
+Token estimates use the counter of the session's policy, so they are the numbers on which the policy's triggers act.
 """
 
 import json
@@ -20,7 +20,7 @@ from harness.tokens import QuarterOfCharacters
 from harness.view import View, drop_rolled_back, fold, fold_all, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
-"""Of a message: by its role, or what a compaction put in: a summary, or what stands beside one."""
+"""Kind of a message: its role, or for messages inserted by a compaction `summaries` and, for other insertions, `markers`."""
 
 MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool results", "summaries", "markers")
 _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
@@ -29,52 +29,52 @@ _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "as
 UNKNOWN_START = SessionStarted(
     session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
 )
-"""Stand-in for the first event of a log that does not begin at its beginning."""
+"""Replacement for the first event of a log that is incomplete at its beginning."""
 
 
 class KindShare(NamedTuple):
-    """Where tokens are: the messages of one kind."""
+    """Number and tokens of the messages of one kind."""
 
     kind: MessageKind
     view_messages: int
-    """In the view at the end of the log."""
+    """Number of messages in the view at the end of the log."""
     view_tokens: int
-    """Of those, estimated."""
+    """Estimated tokens of those messages."""
     logged_messages: int
-    """Ever in view."""
+    """Number of messages that were ever in the view."""
     logged_tokens: int
-    """Of those as they came in, estimated."""
+    """Estimated tokens of those messages when they were added."""
 
 
 class StepPoint(NamedTuple):
-    """One step of the timeline."""
+    """One step on the timeline."""
 
     step: int
     view_tokens: int
-    """The view that was sent, estimated by the policy's counter."""
+    """Estimated tokens of the request, by the policy's counter."""
     view_messages: int
     prompt_tokens: int
-    """Measured by the provider."""
+    """Tokens of the request, as measured by the provider."""
     output_tokens: int
     cache_read_tokens: int
     rounds: int
-    """Compactions applied before it."""
+    """Number of compactions applied before the step."""
     calls: int
     call_errors: int
     cost_usd: float | None
-    """None = the price is not known."""
+    """Cost of the step in US dollars; None if the price is unknown."""
     seconds: float
-    """Of the model (a scripted one on its virtual clock) and the tools together."""
+    """Duration in seconds of the model call (for a scripted model, on its virtual clock) and the tool calls."""
 
 
 class CompactionPoint(NamedTuple):
-    """One attempt at a compaction on the timeline."""
+    """One attempted compaction on the timeline."""
 
     event: int
-    """Number of its event in the log."""
+    """Number of the compaction's event in the log."""
     round: int
     step: int
-    """The step before which it took place."""
+    """Number of the step before which the compaction took place."""
     hook: str
     status: str
     reason: str
@@ -87,43 +87,50 @@ class CompactionPoint(NamedTuple):
     inserted: int
     summary_characters: int
     cost_usd: float | None
-    """Of the summarizer; None = nobody was asked, or the price is not known."""
+    """Cost of the summarizer in US dollars; None if no summarizer was called or the price is unknown."""
     wall_seconds: float
 
     @property
     def outcome(self) -> str:
-        """A word for it: `summary`, `pruning`, or what came of a fruitless attempt."""
+        """Outcome in one word: `summary`, `pruning`, or the status of an attempt that was not applied."""
         return self.status if self.status != "applied" else "summary" if self.inserted else "pruning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """All numbers of one session.
+    """Numbers of one session, computed from its log by `inspect_session`.
 
     Attributes:
-        session_id: Empty = the log does not begin at its beginning. Required.
-        task: Required.
-        model: Required.
+        session_id: Name of the session; empty if the log is incomplete at its beginning. Required.
+        task: Request of the user. Required.
+        model: Name of the agent's model. Required.
         policy: Kind of the policy. Required.
-        window_tokens: 0 = not known. Required.
-        threshold_tokens: None = the view is never compacted for its size. Required.
-        budget_rule: Required.
-        status: `active` while the log has no end. Required.
-        reason: Required.
-        detail: Required.
-        events: How many events of each kind, by kind. Required.
-        turns: Messages of the user. Required.
-        messages: Of all roles that joined the conversation. Required.
-        parts: Of those messages. Required.
-        compacted_parts: Of those parts, no longer in view as they were logged. Required.
-        clipped_outputs: Tool outputs that were cut before they were logged. Required.
-        clipped_characters: Required.
-        view_messages: Required.
-        view_tokens: At the end of the log, estimated. Required.
-        shares: Of the kinds that there are. Required.
-        timeline: Required.
-        compactions: Every attempt, in order. Required.
-        totals: Steps, tokens, costs and compactions; the steps of sub-agents are those of sessions of their own. Required.
+        window_tokens: Context window in tokens; 0 if unknown. Required.
+        threshold_tokens: Threshold of the policy in tokens; None if the policy has no threshold. Required.
+        budget_rule: Rule by which the threshold was computed, as text. Required.
+        status: `completed` or `failed`; `active` if the log has no end. Required.
+        reason: Stop reason of the session, e.g. `replied`. Required.
+        detail: Explanation of the stop reason. Required.
+        events: Number of events of each kind, by kind. Required.
+        turns: Number of user messages. Required.
+        messages: Number of messages of all roles that were logged. Required.
+        parts: Number of parts of those messages. Required.
+        compacted_parts: Number of those parts that are no longer in view in their original form. Required.
+        clipped_outputs: Number of tool outputs that were truncated before they were logged. Required.
+        clipped_characters: Number of characters removed from those outputs. Required.
+        view_messages: Number of messages in the view at the end of the log. Required.
+        view_tokens: Estimated tokens of the view at the end of the log. Required.
+        shares: Number and tokens of the messages of each kind. Required.
+        timeline: Numbers of each step, in order. Required.
+        compactions: All attempted compactions, in order. Required.
+        totals: Steps, tokens, costs and compactions; sub-agents are sessions of their own and not included in the steps.
+            Required.
+
+    Example::
+
+        location = harness.find_session("3f2a", ["experiments/thresholds"])
+        inspection = harness.inspect_session(location.read_entries())
+        print(inspection.view_tokens, inspection.summaries, inspection.prunings)
     """
 
     session_id: str
@@ -152,20 +159,25 @@ class Inspection:
 
     @property
     def summaries(self) -> int:
-        """Number of applied compactions that inserted something."""
+        """Number of applied compactions that inserted messages."""
         return sum(one.outcome == "summary" for one in self.compactions)
 
     @property
     def prunings(self) -> int:
-        """Number of applied compactions that inserted nothing."""
+        """Number of applied compactions that inserted no messages."""
         return sum(one.outcome == "pruning" for one in self.compactions)
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
-    """The numbers of a session.
+    """Return the numbers of a session.
 
     Args:
-        entries: its log, whole or from its beginning to anywhere. What was rolled back stands in `events` alone.
+        entries: Log of the session, from its beginning to any point. Events that were rolled back only count in `events`.
+
+    Example::
+
+        location = harness.find_session("3f2a", ["experiments/thresholds"])
+        print(harness.inspect_session(location.read_entries()).totals.describe())
     """
     log = tuple(entries)
     reader = _LogReader(find_counter(log), Counter(entry.event.kind for entry in log))
@@ -175,7 +187,7 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
 
 
 def find_counter(entries: Sequence[Entry]) -> TokenCounter:
-    """How a session's policy estimates tokens; of a policy that is not known here, a quarter of the characters."""
+    """Return the token counter of a session's policy; for an unknown policy, a quarter of the characters."""
     start_event = next((entry.event for entry in entries if isinstance(entry.event, SessionStarted)), None)
     if start_event is None:
         return QuarterOfCharacters()
@@ -186,7 +198,7 @@ def find_counter(entries: Sequence[Entry]) -> TokenCounter:
 
 
 def _parse_policy(policy_json: str) -> Mapping[str, object]:
-    """The table of a policy; empty where it is none."""
+    """Return the stored policy as a table; empty if the text is invalid."""
     try:
         plain = json.loads(policy_json)
     except ValueError:
@@ -196,7 +208,7 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
 
 @dataclass(slots=True)
 class _LogReader:
-    """Folds a log and keeps what the view forgets."""
+    """Reader of a log, which folds the view and records what the view does not contain."""
 
     counter: TokenCounter
     events: Counter[str]
@@ -211,7 +223,7 @@ class _LogReader:
     compactions: list[CompactionPoint] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
-        """Take in one event that counts."""
+        """Add one log entry."""
         before, event = self.view, entry.event
         self.view = fold(before, entry, self.counter)
         self.totals(entry)
@@ -258,7 +270,7 @@ class _LogReader:
         )
 
     def build_inspection(self) -> Inspection:
-        """What was read."""
+        """Return the numbers of all entries so far."""
         start_event, end_event = self.totals.start_event or UNKNOWN_START, self.totals.end_event
         clipped_lengths = [result.clipped_characters for message in self.added_messages.values() for result in message.results]
         return Inspection(
@@ -304,39 +316,45 @@ def _make_compaction_point(seq: int, event: Compaction) -> CompactionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRequest:
-    """One step."""
+    """Request that was sent to the model in one step, with its answer."""
 
     step: int
     view: View
-    """The view that was sent."""
+    """View that was sent."""
     messages: tuple[Message, ...]
-    """As they were sent: the view, with what a provider's rules ask for."""
+    """Messages as sent: the view, with additions that the provider's rules require."""
     digest: str
-    """SHA-256 chain over `messages`, computed anew (hex)."""
+    """SHA-256 chain over `messages`, computed from the log, in hexadecimal digits."""
     logged_digest: str
-    """As it was logged when they were sent; another one means that the log is not what was sent."""
+    """Digest that was logged when the request was sent; a different digest means that the log is damaged."""
     compactions: tuple[Compaction, ...]
-    """Attempts right before it, fruitless ones included."""
+    """Compactions attempted right before the request, including those that were not applied."""
     answer: Message
     results: tuple[Message, ...]
-    """Of the calls of the answer, in call order."""
+    """Results of the tool calls in the answer, in the order of the calls."""
     end_event: StepFinished
 
     @property
     def matches_log(self) -> bool:
-        """Whether the messages are those that were sent."""
+        """Whether the reconstructed request is the request that was sent."""
         return self.digest == self.logged_digest
 
 
 def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
-    """What was sent at a step.
+    """Reconstruct the request of a step from the log, together with its answer.
 
     Args:
-        entries: the log of the session; what was rolled back is not looked at.
-        step: from 1.
+        entries: Log of the session. Events that were rolled back are ignored.
+        step: Number of the step, from 1.
 
     Raises:
-        UsageError: no such step was finished, or the log does not hold its answer.
+        UsageError: the step is not finished, or the log does not contain its answer.
+
+    Example::
+
+        location = harness.find_session("3f2a", ["experiments/thresholds"])
+        sent = harness.reconstruct_request(location.read_entries(), step=12)
+        print(len(sent.messages), sent.answer.text)
     """
     entries = drop_rolled_back(entries)
     ends = {event.step: (place, event) for place, (_, event) in enumerate(entries) if isinstance(event, StepFinished)}

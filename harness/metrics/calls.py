@@ -1,8 +1,7 @@
-"""Answered calls in one form, so that two can be told alike: signature, observation, what they are about, what they may change.
+"""Answered tool calls in a canonical form, so that equal calls can be recognized.
 
-The signature is tool and arguments: keys sorted, paths in one form, volatile fields (time limits, request ids) left out. The
-observation is status and output without addresses, times of day and fractions of seconds, which differ from run to run.
-Source: RESEARCH 2.4.
+The signature is the tool with its arguments: keys are sorted, paths normalized, and volatile fields such as time limits and
+request ids left out. The observation is the status and output without addresses, times and durations, which differ between runs.
 """
 
 import json
@@ -21,7 +20,8 @@ from harness.task import CallTemplate
 
 Signature: TypeAlias = str
 Effect: TypeAlias = Literal["retrieval", "write", "execution"]
-"""A retrieval changes nothing; a write is known to change its paths; an execution may change anything."""
+"""Effect of a call on the workspace: a retrieval changes nothing, a write changes the paths that it names, and an execution may
+change anything."""
 
 READ_TOOLS = frozenset({"read_file", "list_directory"})
 WRITE_TOOLS = frozenset({"write_file"})
@@ -38,38 +38,40 @@ _NUMBER_PATTERN = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredCall:
-    """A call and its answer."""
+    """Tool call with its answer."""
 
     step: int
     signature: Signature
     observation: str
     """Digest of the canonical observation."""
     failure_digest: str
-    """The same without any number, of what ended badly: tries that are counted in what they print fail alike; else empty."""
+    """Digest of the observation of a failed call without its numbers, so that failures that only differ in a counter are equal;
+    empty if the call succeeded."""
     succeeded: bool
-    """It ended neither in an error nor with an exit code other than 0."""
+    """Whether the call ended without an error and, for a command, with exit code 0."""
     effect: Effect
     target: str
-    """What a retrieval brings: a file's path if it shows the whole of it, else the signature. Of a write its path."""
+    """Target of the call: the path of a file that the call shows completely or writes, else the signature."""
     paths: frozenset[str]
-    """Paths that it names; empty = it may be about the whole workspace."""
+    """Paths that the call names; empty if the call may concern the whole workspace."""
     content_digest: str
-    """Digest of what it brings into view: of a retrieval the output, of a write the text that is written; else empty."""
+    """Digest of the content that the call brings into view: the output of a retrieval or the text of a write; empty for an
+    execution."""
     call_item: ItemId
-    """The message that holds the call."""
+    """Id of the message that contains the call."""
     result_item: ItemId
-    """The message that holds the result."""
+    """Id of the message that contains the result."""
 
 
 def iter_answered_calls(
     entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: frozenset[Signature]
 ) -> Iterator[AnsweredCall]:
-    """The calls that this entry answers.
+    """Yield the calls that a log entry answers.
 
     Args:
-        entry: any; only messages have calls or answers.
-        pending: calls without an answer so far, by call id; changed in place.
-        retrievals: signatures of commands that are known to look something up, whatever they look like.
+        entry: Log entry of any kind.
+        pending: Calls without an answer so far, by call id; changed in place.
+        retrievals: Signatures of commands that are known to be retrievals.
     """
     event = entry.event
     if not isinstance(event, MessageAdded):
@@ -104,7 +106,7 @@ def _build_answered_call(
 
 
 def compute_signature(call: ToolCall) -> Signature:
-    """The canonical form of a call, as a digest."""
+    """Return the digest of a call in canonical form."""
     arguments = transcript.parse_arguments(call)
     if not arguments:
         return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")
@@ -113,7 +115,7 @@ def compute_signature(call: ToolCall) -> Signature:
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:
-    """The signature of the call that a template without placeholders makes."""
+    """Return the signature of the call that a template without placeholders describes."""
     return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
 
 
@@ -124,7 +126,7 @@ def _normalize_argument(name: str, value: object) -> object:
 
 
 def compute_observation(result: ToolResult) -> str:
-    """The canonical form of a result, as a digest."""
+    """Return the digest of a result in canonical form."""
     return _compute_digest(_normalize_result(result))
 
 
@@ -133,7 +135,7 @@ def _normalize_result(result: ToolResult) -> str:
 
 
 def has_succeeded(result: ToolResult) -> bool:
-    """Neither an error nor an exit code other than 0."""
+    """Return whether a result is neither an error nor has an exit code other than 0."""
     return result.status == "completed" and transcript.read_outcome(result) in {"ok", "exit code 0"}
 
 
@@ -155,7 +157,7 @@ def _read_text(arguments: Mapping[str, object], name: str) -> str:
 
 
 def _find_whole_file(call: ToolCall) -> str | None:
-    """The file whose whole text the call shows or writes."""
+    """Return the path of the file that a call shows completely or writes; None for other calls."""
     arguments = transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
         return shell.find_shown_file(_read_command(call))
@@ -185,10 +187,10 @@ NEVER_TOUCHED = -1
 
 
 class WriteHistory:
-    """The last touch of everything, by the number of the call.
+    """Number of the last call that touched each path.
 
-    A write touches its path. An execution touches the paths that it names, and it may have touched the workspace at large,
-    of which other executions tell; that it changed a file without naming it is not assumed.
+    A write touches its path. An execution touches the paths that it names; it may have changed other files too, which counts for
+    other executions only.
     """
 
     def __init__(self) -> None:
@@ -197,7 +199,7 @@ class WriteHistory:
         self._last_write = NEVER_TOUCHED
 
     def add_call(self, number: int, call: AnsweredCall) -> None:
-        """Take note of a call; retrievals touch nothing."""
+        """Record a call; retrievals touch nothing."""
         if call.effect == "retrieval":
             return
         self._last_write = number
@@ -206,13 +208,13 @@ class WriteHistory:
             self._inside.update((folder, number) for folder in _iter_folders(path))
 
     def find_last_touch(self, call: AnsweredCall) -> int:
-        """Number of the last call that touched what this one is about; `NEVER` if none did."""
+        """Return the number of the last call that touched what a call is about; `NEVER_TOUCHED` if there is none."""
         if call.effect == "execution" or not call.paths:
             return self._last_write
         return self.find_last_named_touch(call)
 
     def find_last_named_touch(self, call: AnsweredCall) -> int:
-        """Number of the last call that touched a path which this one names; `NEVER` if none did."""
+        """Return the number of the last call that touched a path that a call names; `NEVER_TOUCHED` if there is none."""
         return max(map(self._find_path_touch, call.paths), default=NEVER_TOUCHED)
 
     def _find_path_touch(self, path: str) -> int:
@@ -221,7 +223,7 @@ class WriteHistory:
 
 
 def _iter_folders(path: str) -> Iterable[str]:
-    """The folders in which a path lies, `.` last; the top lies in none but is given too."""
+    """Yield the folders that contain a path, from the innermost to `.`; the workspace itself yields `.` as well."""
     while path := dirname(path):
         if path == "/":
             break

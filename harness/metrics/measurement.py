@@ -1,4 +1,14 @@
-"""How a session behaved and what became of its facts, from its log: the door of this room."""
+"""Measurement of a session from its log: behaviour of the agent, and probes of the task's facts.
+
+A probe records for one fact whether its value was in view before and after an applied compaction. The value of a fact is the
+newest one that was stated so far by the user, by a tool or, for facts of the agent's own, by the agent. A tool does not state a
+value that the agent wrote itself or that was replaced before. A fact is in view if the task's patterns find its value in a
+message, which is how a scripted agent reads it. A real summary may use other words, so values of at least
+`MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole tokens. Facts that are out of view before and after a
+compaction have no probe.
+
+A use of a fact is stale if the value was valid earlier and has been replaced since.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,46 +28,46 @@ from harness.tokens import Counter
 from harness.view import Item, View, fold
 
 MIN_DISTINCTIVE_CHARACTERS = 4
-"""A shorter value may stand in a text for another reason."""
+"""Minimum length of a value that is searched as a token; a shorter value occurs in texts for other reasons."""
 
 
 @dataclass(slots=True)
 class _FactState:
-    """What the history has told of a fact."""
+    """History of one fact in a session."""
 
     fact: Fact
     key_value: str | None
-    """Its value by the answer key."""
+    """Value of the fact in the answer key."""
     told_values: list[str] = field(default_factory=list)
-    """Every value in the order of telling."""
+    """Stated values, in order."""
     former_values: set[str] = field(default_factory=set)
-    """Older values that other words told, see `harness.task.Fact`."""
+    """Older values that were stated in other words, see `harness.task.Fact`."""
     written_values: set[str] = field(default_factory=set)
-    """Values that the agent wrote before anybody told them."""
+    """Values that the agent wrote before anyone had stated them."""
     waiting_probes: list[int] = field(default_factory=list)
-    """Numbers of the probes that wait for the next use."""
+    """Indexes of the probes that wait for the next use of the fact."""
 
     @property
     def current_value(self) -> str | None:
-        """The newest; before the first telling that of the key."""
+        """Newest stated value; before the first statement, the value in the answer key."""
         return self.told_values[-1] if self.told_values else self.key_value
 
     def add_value(self, value: str, role: str) -> None:
-        """Take note of a value that a message tells."""
+        """Record a value that a message states."""
         if role == "assistant" and not (self.fact.said_in == "own" and value == self.key_value):
             self.written_values.add(value)
         elif self.told_values[-1:] != [value] and (role != "tool" or value not in {*self.told_values, *self.written_values}):
             self.told_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
-        """Take note of older values that a message tells in other words."""
+        """Record older values that a message states in other words."""
         if role == "assistant":
             self.written_values |= values - self.former_values
         else:
             self.former_values |= values - self.written_values
 
     def classify_use(self, value: str) -> FactUse:
-        """What using a value now is."""
+        """Return whether using a value now is right, stale or wrong."""
         if value == self.current_value:
             return "right"
         is_replaced = value in self.told_values or (bool(self.told_values) and value in self.former_values)
@@ -65,7 +75,7 @@ class _FactState:
 
 
 class FactProber:
-    """Hears the entries of a log in order, each with the view before and after it."""
+    """Collector of probes, which receives the log entries in order, each with the view before and after it."""
 
     def __init__(self, task: Task) -> None:
         self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
@@ -79,7 +89,7 @@ class FactProber:
         self._used: list[tuple[Fact, FactUse]] = []
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Take note of the next entry."""
+        """Add the next log entry."""
         event = entry.event
         if isinstance(event, MessageAdded):
             self._add_uses(event.message, event.step)
@@ -92,14 +102,14 @@ class FactProber:
             self._add_compaction(entry.seq, before, after)
 
     def build_probes(self) -> Probes:
-        """All probes, and the facts that they are about."""
+        """Return all probes, and the facts that they are about."""
         probed_numbers = {row.fact for row in self._rows}
         facts = {number: self._facts[name].fact for name, number in self._numbers.items() if number in probed_numbers}
         records = tuple([FactRecord(number=number, **copy_fields(fact, FactRecord)) for number, fact in facts.items()])
         return Probes(facts=records, rows=tuple(self._rows))
 
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
-        """The conduct with the uses of facts; as it is if no call could be recognised."""
+        """Return the metrics with the numbers of uses of facts; unchanged if no use was recognized."""
         if not self._used:
             return metrics
         wrong_uses = [(fact, use) for fact, use in self._used if use != "right"]
@@ -160,14 +170,14 @@ class FactProber:
         self._readings = {item_id: reading for item_id, reading in self._readings.items() if item_id in remaining_ids}
 
     def _find_visible_facts(self, view: View) -> set[str]:
-        """Facts whose newest told value stands in the view."""
+        """Return the names of the facts whose newest stated value is in the view."""
         newest = {name: state.told_values[-1] for name, state in self._facts.items() if state.told_values}
         readings = (self._readings.get(item.item_id, {}).items() for item in view.items)
         return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
 
 
 def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:
-    """Whether a value is read from a text or stands in it as a whole token; None = nobody could tell."""
+    """Return whether a value was read from a text or occurs in it as a whole token; None if the value is too short to tell."""
     if len(value) < MIN_DISTINCTIVE_CHARACTERS:
         return None
     position = -1
@@ -179,24 +189,24 @@ def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None
 
 
 def _is_same_token(left: str, right: str) -> bool:
-    """Whether two neighbours are parts of one token."""
+    """Return whether two adjacent characters belong to the same token."""
     return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 
 
 class Measurement(NamedTuple):
-    """What is kept of a session beside its log."""
+    """Results of the measurement of a session."""
 
     metrics: SessionMetrics
     probes: Probes
 
 
 def measure_session(entries: Iterable[Entry], task: Task, counter: Counter) -> Measurement:
-    """Look at a session from beginning to end; pure.
+    """Measure a session from its log. Pure.
 
     Args:
-        entries: its log.
-        task: what it worked on, with the answer key.
-        counter: the policy's.
+        entries: Log of the session.
+        task: Task of the session, with its answer key.
+        counter: Token counter of the policy.
     """
     retrievals = frozenset(compute_template_signature(fact.recover) for fact in task.facts if fact.recover)
     pathologies, prober, view = PathologyDetector(counter, retrievals), FactProber(task), View()

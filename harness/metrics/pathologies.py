@@ -1,7 +1,11 @@
-"""The pathologies of a session: repeats, redundant calls, reacquisitions, thrash, doom loops, repeated dead ends.
+"""Pathologies of a session: repeated calls, redundant calls, reacquisitions, thrashing, doom loops and repeated dead ends.
 
-Needs nothing but the log, so it holds for real models as for scripted ones. The log is gone through once; what is kept grows
-with the number of different calls, not with their texts. Source of all definitions: RESEARCH 2.4.
+All of them are computed from the log alone, so they apply to real and to scripted models. The log is read once, in memory
+proportional to the number of different calls.
+
+A target, i.e. a file or the result of a retrieval, is in view as long as a message that shows all of it is in view: the result of
+a retrieval, or the call that wrote it. Summaries do not count. A reacquisition is the first retrieval of an unchanged target
+after a compaction has removed it from view.
 """
 
 from bisect import bisect_right
@@ -18,13 +22,13 @@ from harness.view import View
 
 
 class Reacquisition(NamedTuple):
-    """What had been seen before was fetched again."""
+    """Retrieval of a target that was in view before."""
 
     step: int
     steps_since: int
-    """1 = in the first step after the compaction that took it away."""
+    """Number of steps since the compaction that removed the target; 1 is the first step after it."""
     tokens: int
-    """Of the result, estimated by the policy's counter."""
+    """Estimated tokens of the result, by the policy's counter."""
 
 
 @dataclass(slots=True)
@@ -32,29 +36,29 @@ class _Target:
     carriers: set[ItemId] = field(default_factory=set)
     content: str = ""
     seen_call: int = 0
-    """Number of the call that brought it last."""
+    """Number of the call that showed the target last."""
     eviction_step: int | None = None
-    """Step of the compaction that took it away; None = in view."""
+    """Step of the compaction that removed the target; None while the target is in view."""
     is_reacquired: bool = False
 
 
 class ReacquisitionTracker:
-    """Targets in view and out of it, kept as calls and compactions go by."""
+    """Record of the targets that are in view or were removed, updated with each call and compaction."""
 
     def __init__(self) -> None:
         self.repeated_evictions = 0
-        """Targets that were taken away, fetched again and taken away again; each time counts."""
+        """Number of times that a target was removed, fetched again and removed again."""
         self._targets: dict[str, _Target] = {}
         self._carried: dict[ItemId, set[str]] = {}
 
     def add_call(self, number: int, call: AnsweredCall, write_history: WriteHistory, tokens: int) -> Reacquisition | None:
-        """Take note of a call; what it fetched again, if it did.
+        """Record a call, and return the reacquisition if the call is one.
 
         Args:
-            number: of the call.
-            call: the call.
-            write_history: all calls before this one.
-            tokens: of the message with its result.
+            number: Number of the call.
+            call: Call with its answer.
+            write_history: Record of all calls before this one.
+            tokens: Tokens of the message with the result.
         """
         if call.effect == "execution" or not call.succeeded:
             return None
@@ -75,13 +79,13 @@ class ReacquisitionTracker:
         return reacquisition
 
     def _drop_carriers(self, target: _Target, name: str) -> None:
-        """What showed an older text of the target shows it no more."""
+        """Forget the messages that show an older content of a target."""
         for item in target.carriers:
             self._carried[item].discard(name)
         target.carriers.clear()
 
     def add_compaction(self, event: Compaction) -> None:
-        """Take note of an applied compaction."""
+        """Record an applied compaction."""
         removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
         for item in removed_items:
             for name in self._carried.pop(item, ()):
@@ -102,14 +106,17 @@ MONOLOGUE_LIMIT = 3
 
 
 class Loop(NamedTuple):
-    """A loop: its rule, and the step of its first call or message."""
+    """Doom loop, with the rule that found it and the step of its first call or message."""
 
     rule: LoopRule
     onset_step: int
 
 
 class DoomLoopDetector:
-    """Hears calls and messages in order and keeps the first loop."""
+    """Detector of the first doom loop in a sequence of calls and messages.
+
+    Source: rules and limits of the stuck detector of OpenHands 1.x.
+    """
 
     def __init__(self) -> None:
         self.first_loop: Loop | None = None
@@ -117,19 +124,19 @@ class DoomLoopDetector:
         self._replies: list[int] = []
 
     def add_user_message(self) -> None:
-        """A user spoke: what came before is no loop with what follows."""
+        """Record a user message. Calls before it form no loop with calls after it."""
         self._acts.clear()
         self._replies.clear()
 
     def add_reply(self, step: int) -> None:
-        """The agent spoke without calling a tool."""
+        """Record a message of the agent without tool calls."""
         self._acts.clear()
         self._replies.append(step)
         if len(self._replies) >= MONOLOGUE_LIMIT:
             self._record_loop("monologue", self._replies[-MONOLOGUE_LIMIT])
 
     def add_call(self, call: AnsweredCall) -> None:
-        """A call was answered."""
+        """Record a call with its answer."""
         self._replies.clear()
         self._acts.append(call)
         calls = list(self._acts)
@@ -150,15 +157,19 @@ class DoomLoopDetector:
 
 @dataclass(slots=True)
 class _PlacedText:
-    """A text that stands in a file."""
+    """Content that the agent wrote into a file."""
 
     signature: Signature
     is_blamed: bool = False
-    """Something failed while it was in place."""
+    """Whether a call failed while the file had this content."""
 
 
 class DeadEndDetector:
-    """Hears calls in order and counts."""
+    """Counter of repeated dead ends.
+
+    A repeated dead end is a failed call that the agent makes again, or a rejected content that it writes again, after a
+    compaction.
+    """
 
     def __init__(self) -> None:
         self.repeated_count = 0
@@ -168,12 +179,12 @@ class DeadEndDetector:
         self._given_up: dict[Signature, int] = {}
 
     def add_call(self, number: int, call: AnsweredCall, rounds: int) -> None:
-        """Take note of a call.
+        """Record a call.
 
         Args:
-            number: of the call.
-            call: the call.
-            rounds: compactions applied so far.
+            number: Number of the call.
+            call: Call with its answer.
+            rounds: Number of compactions applied so far.
         """
         if not call.succeeded:
             self._add_failure(number, call, rounds)
@@ -189,12 +200,12 @@ class DeadEndDetector:
             placed.is_blamed = True
 
     def _find_last_change(self, call: AnsweredCall) -> int:
-        """Number of the last call that changed what a call rests on."""
+        """Return the number of the last call that changed something on which a call depends."""
         written_paths = call.paths & self._placed.keys()
         return self._write_history.find_last_named_touch(call) if written_paths else self._write_history.find_last_touch(call)
 
     def _add_write(self, call: AnsweredCall, rounds: int) -> bool:
-        """Take note of a text that is written; whether it differs from what the agent wrote there last."""
+        """Record the content that a call writes, and return whether it differs from the agent's last content of the file."""
         previous_text = self._placed.get(call.target)
         if previous_text is not None and previous_text.signature == call.signature:
             return False
@@ -206,13 +217,13 @@ class DeadEndDetector:
 
 
 MIN_STEPS_BETWEEN_COMPACTIONS = 3
-"""Fewer steps than this between two compactions are thrash."""
+"""Number of steps between two compactions below which the session is thrashing."""
 NO_PROGRESS_SHARE = 0.9
-"""A compaction that leaves this share of the threshold or more in view made no progress."""
+"""Share of the threshold, 0 to 1, at or above which the tokens left by a compaction count as no progress."""
 
 
 class PathologyDetector:
-    """Hears the entries of a log in order, each with the view before and after it."""
+    """Detector of all pathologies, which receives the log entries in order, each with the view before and after it."""
 
     def __init__(self, counter: Counter, retrievals: frozenset[Signature] = frozenset()) -> None:
         self._counter, self._retrievals = counter, retrievals
@@ -227,7 +238,7 @@ class PathologyDetector:
         self._evicted_tokens = self._close_compactions = self._full_compactions = 0
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Take note of the next entry."""
+        """Add the next log entry."""
         event = entry.event
         match event:
             case SessionStarted():
@@ -241,7 +252,7 @@ class PathologyDetector:
                 self._add_compaction(event, before, after)
 
     def build_metrics(self) -> SessionMetrics:
-        """The sum over all entries so far."""
+        """Return the metrics of all entries so far."""
         loop = self._doom_loops.first_loop
         return SessionMetrics(
             evicted_tokens=self._evicted_tokens,

@@ -1,6 +1,6 @@
-"""What can be said of a shell command by looking at it: whether it only reads, and which paths it names.
+"""Properties of a shell command that can be read off its text: whether it only reads, and which paths it names.
 
-A rule of thumb that errs on one side: what is not known to read alone counts as something that may write anywhere.
+The rules are heuristic and cautious: a command that is not known to be read-only counts as a command that may write anything.
 """
 
 import re
@@ -19,7 +19,7 @@ READ_ONLY_PROGRAMS = frozenset(
         *("test", "tr", "true", "type", "uniq", "wc", "which"),
     )
 )
-"""Programs that change nothing, but for the words of `_WRITE_OPTIONS`."""
+"""Programs that change nothing, unless they have one of the `_WRITE_OPTIONS`."""
 _WRITE_OPTIONS = {
     "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)$"),
     "sed": re.compile(r"(-[a-zA-Z]*i|--in-place)"),
@@ -34,7 +34,10 @@ _EXTENSION_PATTERN = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
 
 
 def normalize_path(text: str) -> str:
-    """A path of the workspace in its one form: `docs/a.md` for ` ./docs//a.md` and `/workspace/docs/a.md`; `.` is the top."""
+    """Return a path in the workspace in normal form, e.g. `docs/a.md` for `/workspace/docs//a.md`.
+
+    The path of the workspace itself is `.`.
+    """
     clean = normpath(text.strip() or ".")
     if clean == WORKSPACE or clean.startswith(f"{WORKSPACE}/"):
         clean = clean[len(WORKSPACE) + 1 :] or "."
@@ -43,7 +46,7 @@ def normalize_path(text: str) -> str:
 
 @lru_cache(maxsize=1_000)
 def is_read_only(command: str) -> bool:
-    """Whether every program of the command is known to change nothing, and nothing is redirected into a file."""
+    """Return whether a command only runs programs that change nothing, and does not redirect output to a file."""
     text = command.strip()
     if "\n" in text or "$(" in text or "`" in text:
         return False
@@ -86,7 +89,7 @@ def _is_read_only_command(words: list[str]) -> bool:
 
 
 def _has_redirect(words: Sequence[str]) -> bool:
-    """Whether output goes into a file other than the null device."""
+    """Return whether output is redirected to a file other than the null device."""
     for index, word in enumerate(words):
         if set(word) <= set("<>&|") and ">" in word:
             into = words[index + 1] if index + 1 < len(words) else ""
@@ -97,14 +100,14 @@ def _has_redirect(words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1_000)
 def find_paths(command: str) -> frozenset[str]:
-    """What looks like a path in the command: words with a slash or an extension. Not every such word is one."""
+    """Return the words of a command that look like paths, i.e. contain a slash or a file extension."""
     path_words = (word for word in _PATH_PATTERN.findall(command) if "/" in word or _EXTENSION_PATTERN.search(word))
     return frozenset(normalize_path(word) for word in path_words if word.strip("./-"))
 
 
 @lru_cache(maxsize=1_000)
 def find_shown_file(command: str) -> str | None:
-    """The path of `cat PATH`; None of every other command."""
+    """Return the path of a command `cat PATH`; None for any other command."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Which values a call was written with: its text is laid over the templates of the task's script.
+"""Recognition of the facts that a tool call was written with, by matching its text with the templates of the task's script.
 
-A call is recognised if it has a template's tool and all of its fixed text. What stands in the place of a placeholder is read
-as it is, on one line; of values that are known the longest that fits is taken, so that `1.30.` is not read as `1`. Where
-several templates fit, only what they agree on is told. A call that none fits tells nothing; nothing is guessed.
+A call matches a template if it has the template's tool and all of its fixed text. The text at a placeholder, up to the end of the
+line, is the value of the fact; of several known values that fit, the longest is taken, so that `1.30.` is not read as `1`. If
+several templates match, only the values on which they agree are returned.
 """
 
 import re
@@ -14,13 +14,13 @@ from harness.messages import ToolCall
 from harness.task import Script
 
 CandidateLookup: TypeAlias = Callable[[str], Iterable[str]]
-"""Values that a fact may have been written with."""
+"""Function that returns the known values of a fact, by name of the fact."""
 
 _PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
 
 class _TemplatePiece(NamedTuple):
-    """A fixed text and the placeholder behind it (empty = the text ends here)."""
+    """Fixed text and the name of the placeholder behind it; an empty name is the end of the template."""
 
     fixed_text: str
     fact_name: str
@@ -28,14 +28,14 @@ class _TemplatePiece(NamedTuple):
 
 _ArgumentPieces: TypeAlias = tuple[tuple[_TemplatePiece, ...], ...]
 _CallShape: TypeAlias = tuple[str, tuple[str, ...]]
-"""Tool and sorted names of the arguments."""
+"""Name of the tool and sorted names of the arguments."""
 
 
 class TemplateMatcher:
-    """The calls of a script, ready to be recognised."""
+    """Templates of a script, prepared for matching."""
 
     def __init__(self, script: Script) -> None:
-        """Take the templates apart."""
+        """Prepare the templates of a script."""
         self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[_ArgumentPieces]]]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
@@ -46,7 +46,7 @@ class TemplateMatcher:
             by_lengths.setdefault(prefixes, []).append(arguments)
 
     def match_call(self, call: ToolCall, list_candidates: CandidateLookup) -> Mapping[str, str]:
-        """The facts that a call was written with, by name; empty if no template fits."""
+        """Return the values of the facts that a call was written with, by name of the fact; empty if no template matches."""
         arguments = sorted(transcript.parse_arguments(call).items())
         texts = [value for _, value in arguments if isinstance(value, str)]
         matches: list[dict[str, str]] = []
@@ -61,7 +61,10 @@ class TemplateMatcher:
         return {name: value for name, value in matches[0].items() if all(other.get(name) == value for other in matches)}
 
     def _find_templates(self, shape: _CallShape, texts: Sequence[str]) -> Iterator[_ArgumentPieces]:
-        """Templates whose texts begin as these do; looked up, since a script may have thousands."""
+        """Yield the templates whose first fixed texts match the arguments.
+
+        The lookup is fast for scripts with thousands of templates.
+        """
         for lengths, by_begins in self._by_shape.get(shape, {}).items():
             yield from by_begins.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
 
@@ -82,7 +85,7 @@ def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
 def _matches_pieces(
     text: str, pieces: Sequence[_TemplatePiece], values: dict[str, str], list_candidates: CandidateLookup
 ) -> bool:
-    """Whether a text is what the pieces make with some values; these are added to `values`."""
+    """Return whether a text matches the pieces of a template, and add the values at its placeholders to `values`."""
     position = 0
     for piece, following in zip(pieces, (*pieces[1:], None), strict=True):
         if not text.startswith(piece.fixed_text, position):
@@ -101,7 +104,7 @@ def _matches_pieces(
 def _match_placeholder(
     text: str, position: int, fact: str, following: _TemplatePiece, values: Mapping[str, str], list_candidates: CandidateLookup
 ) -> str | None:
-    """What stands in the place of a placeholder."""
+    """Return the text at a placeholder; None if nothing fits."""
     if fact in values:
         return values[fact] if text.startswith(values[fact], position) else None
     ends = position + len(following.fixed_text)

@@ -258,14 +258,16 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
 def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter) -> DroppedFacts:
     """Return the facts whose newest value was in the view before a compaction and is not in the view after it.
 
-    The result contains the original lines that stated the facts rather than the values alone, so that a session that is forked
-    right after the compaction and reminded of these lines differs from an unreminded fork in these lines only.
+    The result contains the original lines that stated the facts rather than the values alone. A session that is forked right
+    after the compaction and reminded of these lines then differs from an unreminded fork in these lines only.
 
     Args:
         entries: Log of the session, at least up to the compaction.
         task: Task of the session.
         compaction_seq: Number of the event of the compaction.
         counter: Token counter of the policy.
+
+    Source: restoration of dropped facts as in arXiv 2608.16370.
     """
     live_entries = [entry for entry in drop_rolled_back(entries) if entry.seq <= compaction_seq]
     probes = measure_session(live_entries, task, counter).probes

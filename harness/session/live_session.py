@@ -65,6 +65,13 @@ class LiveSession:
 
     Close the session after use: its sandbox otherwise stays until the process ends.
 
+    Args:
+        spec: Configuration of the session. With an empty request, the first message that is sent is the request.
+        session_id: Name of the session in its journal and of its sandbox. None generates a name. Default: `None`.
+        on_event: Listener for every log entry and every signal, called in order in the session's thread; must return quickly.
+            Default: no listener.
+        clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
+
     Example::
 
         spec = harness.SessionSpec(request="Fix the failing test", policy="keep-last", model="openai/gpt-5")
@@ -78,14 +85,7 @@ class LiveSession:
     def __init__(
         self, spec: SessionSpec, *, session_id: str | None = None, on_event: EventListener = ignore, clock: Clock = time.time
     ) -> None:
-        """Create a session; nothing runs before `start`.
-
-        Args:
-            spec: Configuration of the session. With an empty request, the first message that is sent is the request.
-            session_id: Name of the session in its journal and of its sandbox. None generates a name.
-            on_event: Listener for every log entry and every signal, called in order in the session's thread; must return quickly.
-            clock: Source of the time of each event, in seconds since the epoch.
-        """
+        """Create a session; nothing runs before `start`."""
         self.spec = spec
         self.session_id = session_id or secrets.token_hex(6)
         self._clock = clock
