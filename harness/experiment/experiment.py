@@ -165,11 +165,11 @@ class Experiment:
         folder = self.output if output is None else Path(output)
         count = (os.cpu_count() or 1) if workers is None else workers
         if type(count) is not int or count < 1:
-            raise UsageError(f"workers: a whole number of trials at a time is needed, at least 1 (got {workers!r})")
+            raise UsageError(f"workers: must be a whole number, at least 1 (got {workers!r})")
         run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local)
         self.check()
         run.run(folder, retry_failed=retry_failed)
-        from harness.store.results import load  # noqa: PLC0415  (pandas; see _Run.run)
+        from harness.store.results import load  # noqa: PLC0415  (imports pandas, which workers do not need)
 
         return load(folder)
 
@@ -185,7 +185,7 @@ class _ExperimentRun:
     unsafe_local: bool
 
     def run(self, folder: Path, *, retry_failed: bool) -> None:
-        from harness.store.tables import export  # noqa: PLC0415  (pyarrow: slow, and of no use to workers that load a script)
+        from harness.store.tables import export  # noqa: PLC0415  (imports pyarrow, which workers do not need)
 
         cells = self.experiment.grid
         backends = choose_backends((cell.trial for cell in cells), unsafe_local=self.unsafe_local)

@@ -136,7 +136,7 @@ class Grid(Sequence[Cell]):
 def _normalize_values(path: str, raw_values: object) -> list[object]:
     """Return the values of an axis as plain data, also for policies and numpy numbers from a notebook."""
     if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
-        raise UsageError(f"axes.{path}: a list of values is needed (got {raw_values!r:.80}); write [...] around a single one")
+        raise UsageError(f"axes.{path}: must be a list of values (got {raw_values!r:.80}); write a single value as [value]")
     return [_normalize_value(value) for value in raw_values]
 
 
@@ -163,7 +163,7 @@ def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
             yield cell
         elif first_cell.quantiles != cell.quantiles:
             values = " and ".join(_format_quantiles(one) or "a number" for one in (first_cell, cell))
-            raise UsageError(f"{values} are the same trial of {cell.trial.problem}; leave one out")
+            raise UsageError(f"{values} give the same trial of {cell.trial.problem}; remove one of them")
 
 
 def _format_quantiles(cell: Cell) -> str:
@@ -232,7 +232,7 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
         if _extract_configuration(first) != _extract_configuration(cell):
             one, other = flatten(_drop_block_axes(first)), flatten(_drop_block_axes(cell))
             differing = ", ".join(path for path in {**one, **other} if one.get(path) != other.get(path))
-            raise UsageError(f"arms: {cell.arm!r} names two configurations, which differ in {differing}; give one another name")
+            raise UsageError(f"arms: {cell.arm!r} names two configurations that differ in {differing}; rename one of them")
 
 
 def _extract_configuration(cell: Cell) -> object:
@@ -252,8 +252,8 @@ def _refuse_invalid_axes(axes: Mapping[str, list[object]], arms: Sequence[Arm]) 
         for place, value in enumerate(values):
             if expanded_values[place] in expanded_values[:place]:
                 text = f"{_format_short(value):.80}"
-                raise UsageError(f"axes.{path}: {text} stands there twice; `replicate` is the axis that runs it again")
+                raise UsageError(f"axes.{path}: {text} is listed twice; to repeat a configuration, use the axis `replicate`")
     names = [arm.name for arm in arms]
     for name in names:
         if not name.strip() or names.count(name) > 1:
-            raise UsageError(f"arms: every arm needs a name of its own (got {name!r})")
+            raise UsageError(f"arms: each arm needs a unique name that is not empty (got {name!r})")

@@ -184,7 +184,7 @@ class TrialRun:
     container: str | None = None
     """Name of the sandbox's container; None if the backend uses no containers."""
     graded_checks: tuple[GradedCheck, ...] = ()
-    ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
+    ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="the trial never began"))
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
         """Return the records of the trial in its present state."""

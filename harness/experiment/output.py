@@ -101,8 +101,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
         StoreError: the folder cannot be written.
         UsageError: another run uses the folder.
     """
-    busy = f"another run is at work in {str(folder)!r}; wait for it or name another output folder"
-    with acquire_lock(folder / "run.lock", busy, "name another output folder"):
+    busy = f"another run is using {str(folder)!r}; wait until it has ended, or choose another output folder"
+    with acquire_lock(folder / "run.lock", busy, "choose another output folder"):
         yield
 
 

@@ -95,11 +95,10 @@ def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> No
         for place, (one, other) in enumerate(zip(raw_value, parsed_value, strict=False)):
             refuse_coerced(one, other, f"{location}[{place}]")
     elif isinstance(raw_value, float) and not math.isfinite(raw_value):
-        raise UsageError(f"{location}: a finite number is needed (got {raw_value!r})")
+        raise UsageError(f"{location}: must be a finite number (got {raw_value!r})")
     elif _describe_type(raw_value) != _describe_type(parsed_value):
-        raise UsageError(
-            f"{location}: {_describe_type(parsed_value)} is needed (got {raw_value!r:.80}, which is {_describe_type(raw_value)})"
-        )
+        needed, actual = _describe_type(parsed_value), _describe_type(raw_value)
+        raise UsageError(f"{location}: must be {needed} (got {raw_value!r:.80}, which is {actual})")
 
 
 def _describe_type(value: object) -> str:

@@ -100,7 +100,7 @@ def read_plan(path: Path) -> PlanFile:
     trial = _read_table(tables, "trial")
     for field_path, text in find_quantile_texts(trial).items():
         raise UsageError(
-            f"trial.{field_path}: a quantile such as {text!r} stands in axes or arms; write {field_path} = "
+            f"trial.{field_path}: a quantile such as {text!r} is allowed in axes and arms only; write {field_path} = "
             f"[{text!r}] under [axes]"
         )
     return PlanFile(
@@ -116,17 +116,17 @@ def _load_tables(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"no plan at {str(file)!r}; name a folder that holds a {PLAN_FILE_NAME}") from None
+        raise UsageError(f"there is no plan {str(file)!r}; pass a folder that contains a {PLAN_FILE_NAME}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {str(file)!r}: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{str(file)!r} is no TOML: {error}") from None
+        raise UsageError(f"{str(file)!r} is not valid TOML: {error}") from None
 
 
 def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
     table = tables.get(name, {})
     if not isinstance(table, dict):
-        raise UsageError(f"{name}: a table is needed (got {table!r:.80})")
+        raise UsageError(f"{name}: must be a table (got {table!r:.80})")
     return table
 
 
@@ -146,13 +146,13 @@ def _parse_axes(table: Mapping[str, Any]) -> dict[str, list[object]]:
     axes = flatten(table)
     for path, values in axes.items():
         if not isinstance(values, list):
-            raise UsageError(f"axes.{path}: a list of values is needed (got {values!r:.80})")
+            raise UsageError(f"axes.{path}: must be a list of values (got {values!r:.80})")
     return axes  # type: ignore[return-value]
 
 
 def _parse_arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise UsageError("arms: write each arm under its own [[arms]]")
+        raise UsageError("arms: write each arm as a table of its own, under [[arms]]")
     for place, table in enumerate(tables):
         refuse_unknown_paths(table, ("name", "trial"), f"arms[{place}]")
     return tuple([codec.from_plain(Arm, table, f"arms[{place}]") for place, table in enumerate(tables)])

@@ -212,6 +212,6 @@ def _find_notebook_display() -> Callable[..., Any] | None:
     shell = ipython.get_ipython() if ipython else None
     if type(shell).__name__ != "ZMQInteractiveShell":
         return None
-    from IPython.display import display  # noqa: PLC0415  (only inside of a notebook)
+    from IPython.display import display  # noqa: PLC0415  (only in a notebook)
 
     return display

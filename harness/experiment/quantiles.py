@@ -78,7 +78,7 @@ class RequestPool(NamedTuple):
         match = _QUANTILE_PATTERN.fullmatch(text)
         share = Fraction(match[1]) if match else Fraction(0)
         if share <= 0:
-            raise UsageError(f"{location}: a quantile is written q0.5 or q0.95, above 0 and below 1 (got {text!r})")
+            raise UsageError(f"{location}: a quantile must be above 0 and below 1, e.g. q0.5 or q0.95 (got {text!r})")
         tokens = self.tokens[ceil(share * len(self.tokens)) - 1]
         return Quantile(text, tokens, len(self.tokens), self.sessions, self.cut_short)
 
@@ -108,7 +108,7 @@ class UncompressedRun:
         with Journal.open(self._journal, read_only=True) as journal:
             trials = [trial for trial in journal.list_trials() if _is_usable(trial)]
         if not trials:
-            raise UsageError(f"{_format_setting(folder)}: its results have no trial of policy 'none'; run one, e.g. as an arm")
+            raise UsageError(f"{_format_setting(folder)}: it contains no trial with policy 'none'; add one, e.g. as an arm")
         self._trials_by_problem: dict[str, list[TrialRecord]] = {}
         for trial in trials:
             self._trials_by_problem.setdefault(_describe_problem(json.loads(trial.config_json)), []).append(trial)
@@ -136,7 +136,7 @@ class UncompressedRun:
         if not any(contexts):
             known = ", ".join(sorted(self._trials_by_problem))
             setting = _format_setting(self._folder)
-            raise UsageError(f"{setting}: no uncompressed session of {problem}, only of {known:.400}; run one there")
+            raise UsageError(f"{setting}: no uncompacted session of {problem}, only of {known:.400}; run one there")
         cut_short = sum(trial.reason in CUT_SHORT_REASONS for trial in trials)
         return RequestPool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
 
@@ -169,13 +169,11 @@ def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun
     path, text = next(iter(texts.items()))
     if uncompressed is None:
         raise UsageError(
-            f"{location}.{path}: {text!r} is a quantile of an uncompressed run; name that run's folder as `uncompressed` "
-            "under [experiment]"
+            f"{location}.{path}: {text!r} is a quantile of an uncompacted run; set `uncompressed` under [experiment] to "
+            "the folder of that run"
         )
     if plain.get("nominal_window_tokens") is not None:
-        raise UsageError(
-            f"{location}.{path}: {text!r} would be scaled by nominal_window_tokens, but is of real sessions; unset one"
-        )
+        raise UsageError(f"{location}.{path}: quantile {text!r} cannot be scaled; remove it or nominal_window_tokens")
     # The counter is known only once the policy is made, so the numbers are first looked up with the default counter.
     resolved = _fill_quantiles(plain, texts, uncompressed.load_pool(plain, DEFAULT_COUNTER), location)
     counter = resolved.trial.policy.counter
@@ -214,13 +212,13 @@ def _is_usable(trial: TrialRecord) -> bool:
 
 def _find_journal(folder: Path) -> Path:
     if not folder.is_dir():
-        raise UsageError(f"{_format_setting(folder)}: there is no such folder")
+        raise UsageError(f"{_format_setting(folder)}: the folder does not exist")
     journals = list_journals(folder)
     if not journals:
-        raise UsageError(f"{_format_setting(folder)}: nothing was run there yet; run it with `harness run {folder}`")
+        raise UsageError(f"{_format_setting(folder)}: the folder contains no results; run `harness run {folder}` first")
     if any(path.parent.name == JOURNALS_FOLDER for path in journals):
         raise UsageError(
-            f"{_format_setting(folder)}: a run is at work there or broke off; its numbers would still change, so let it end"
+            f"{_format_setting(folder)}: its run has not finished, so its numbers may still change; finish the run first"
         )
     return journals[0]
 

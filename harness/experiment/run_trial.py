@@ -62,7 +62,7 @@ class _TrialSession:
         try:
             counter = trial.policy.counter
             task = make_task(trial.task, trial.seed, trial.world)
-            run.graded_checks = fail_all_checks(task, "not run: the session broke off")
+            run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
             log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
             with closing(log):
@@ -73,7 +73,7 @@ class _TrialSession:
             run.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
         except StoreError as error:
             run.ending = Ending(status="failed", reason="store_error", error=str(error))
-        except Exception as error:  # noqa: BLE001  (the one place: a trial that breaks costs that trial, never the grid)
+        except Exception as error:  # noqa: BLE001  (the only place: an error in a trial must not end the grid)
             error_text = f"{type(error).__name__}: {error}"
             run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
 
@@ -94,7 +94,7 @@ class _TrialSession:
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
         """Create the sandbox, with an action cache if one is configured."""
         job, cache_settings = self.job, self.job.cache_settings
-        sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run one trial at once
+        sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run this trial at once
         name_container = BACKENDS[job.backend].format_container_name
         self.trial_run.container = name_container(sandbox_name) if name_container else None
         choice = replace(job.trial.sandbox, backend=job.backend)
@@ -125,7 +125,7 @@ class _TrialSession:
         run.fitted_policy = session.fitted_policy
         try:
             outcome = session.agent.run(session.start_event, spec.system_prompt)
-        except IllegalPlan as broken:  # the arm's own failure: what the agent left by then is judged
+        except IllegalPlan as broken:  # a failure of the arm: the workspace is graded as it is
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
@@ -133,7 +133,7 @@ class _TrialSession:
     def _end_log(self, log: Log) -> None:
         """Log the end of a session that an exception ended, so that the session does not seem to be running."""
         if self.trial_run.totals.event_count and self.trial_run.totals.end_event is None:
-            end_event = SessionEnded(status="failed", reason="crashed", detail="the session broke off")
+            end_event = SessionEnded(status="failed", reason="crashed", detail="the session ended early")
             if self.trial_run.ending.reason == "illegal_plan":
                 end_event = replace(end_event, reason="illegal_plan", detail=self.trial_run.ending.error)
             log.append((end_event,))

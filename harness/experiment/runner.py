@@ -34,8 +34,8 @@ MAX_STARTS = 3
 """Maximum number of starts of a trial whose workers die before the trial begins. If no trial of the run has ever begun by then,
 the run ends with an error."""
 CANNOT_START_MESSAGE = (
-    "worker processes cannot start here or die at once; a script must call run() under `if __name__ == '__main__':`, "
-    "and memory may be short: try fewer workers"
+    "worker processes cannot start or die at once; a script must call run() under `if __name__ == '__main__':`; "
+    "if memory is short, use fewer workers"
 )
 
 
@@ -119,7 +119,7 @@ class Runner:
         if self._death_counts[job.trial_id] < MAX_STARTS:
             waiting.append(job)
         elif self._has_started_any:
-            ending = Ending(status="crashed", reason="crashed", error="the worker process died each time before it had begun")
+            ending = Ending(status="crashed", reason="crashed", error="the worker process died each time before the trial began")
             self._record_trial(self._build_killed_trial(job, self.clock(), ending))
         else:
             raise HarnessError(CANNOT_START_MESSAGE)
@@ -182,9 +182,9 @@ def _has_died_unstarted(future: "Future[FinishedTrial]") -> bool:
 def _describe_error(error: BaseException) -> str:
     match error:
         case TimeoutError():
-            return "killed: it ran longer than trial_timeout_seconds"
+            return "killed: the trial ran longer than trial_timeout_seconds"
         case ProcessExpired():
-            return f"the worker process died (exit code {error.exitcode}); out of memory, or killed by someone"
+            return f"the worker process died (exit code {error.exitcode}): out of memory, or killed from outside"
         case _:
             return f"{type(error).__name__}: {error}"
 

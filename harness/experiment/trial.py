@@ -73,7 +73,7 @@ class Trial(codec.StrictFields):
     def __post_init__(self) -> None:
         """Resolve the policy's name, and refuse values with which no session could run."""
         if (name := getattr(self.task, "name", None)) or callable(self.task):
-            raise UsageError(f"task: a task goes by its name here, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
+            raise UsageError(f"task: must be the name of a task, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
         object.__setattr__(self, "policy", resolve_policy(self.policy))
         codec.refuse_mistyped_fields(self)
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
@@ -168,7 +168,7 @@ def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
     refuse_unknown_paths(plain, _FIELD_NAMES, location)
     for name in ("task", "policy"):
         if name not in plain:
-            raise UsageError(f"{location}.{name}: every trial needs one")
+            raise UsageError(f"{location}.{name}: missing; every trial needs a {name}")
     values = {name: _parse_field(name, value, f"{location}.{name}") for name, value in plain.items()}
     try:
         return Trial(**values)
@@ -180,7 +180,7 @@ def _parse_field(name: str, value: object, location: str) -> Any:
     if name == "policy":
         value = expand_shorthand(value)
         if not isinstance(value, Mapping):
-            raise UsageError(f"{location}: a kind, a number of messages or a table with a kind is needed (got {value!r:.80})")
+            raise UsageError(f"{location}: must be a name, a number of messages or a table with a kind (got {value!r:.80})")
         policy = policy_from_plain(value, location)
         refuse_coerced(value, codec.to_plain(policy), location)
         return policy

@@ -197,7 +197,7 @@ def _run_pickled_job(pickled_job: bytes) -> FinishedTrial:
     """
     try:
         with install_signal_handler(_raise_terminated, (signal.SIGTERM,)):
-            work, job = pickle.loads(pickled_job)  # noqa: S301  (written by our own parent)
+            work, job = pickle.loads(pickled_job)  # noqa: S301  (written by the parent process)
             finished: FinishedTrial = work(job, None)
     except _WorkerTerminated:
         os._exit(143)

@@ -61,7 +61,7 @@ class SessionTrace:
             elif isinstance(entry.event, StepFinished):
                 steps.append(_make_step(entry.event, steps, messages))
         if not steps:
-            raise UsageError("this session has no step, so there is nothing to show")
+            raise UsageError("the session has no finished step, so there is nothing to show")
         self.messages, self.steps = tuple(messages), tuple(steps)
         self._counts: dict[Counter, _CachedCounter] = {}
 
@@ -185,7 +185,7 @@ class DryRun:
         self._items: list[ItemId] = []
         """Id of each message of the session that was added so far."""
         self._view, self._usage = View(), cast("Usage | None", None)
-        self._seq = 1  # a log begins with its start; so ids are those of a live session, and draws from them too
+        self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
 
     @property
     def is_done(self) -> bool:
@@ -230,7 +230,7 @@ class DryRun:
         if event is not None:
             self.attempts.append(self._fold_event(event))
         if self._view.edits != edits:
-            self._usage = None  # it told of a view that is no more
+            self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
         """Add one event to the view, and return its log entry."""

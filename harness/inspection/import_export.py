@@ -51,13 +51,13 @@ def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> i
     """
     file = Path(file)
     if file.exists():
-        raise UsageError(f"{str(file)!r} is there already; name another file")
+        raise UsageError(f"{str(file)!r} exists; choose another file")
     log = read_timed_log(location)
     try:
         with replace_file(file) as unfinished, unfinished.open("w", encoding="utf-8") as opened:
             opened.writelines(encode_lines(log))
     except OSError as error:
-        raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; name another file") from None
+        raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; choose another file") from None
     return len(log)
 
 
@@ -76,7 +76,7 @@ def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], 
         return read_log(document), format_name, tuple(caveat.text for caveat in document.caveats)
     recordings = read_document(document, format_name)
     if len(recordings) > 1:
-        raise UsageError(f"{file}: {len(recordings)} sessions in one file; only a file of one session can be taken")
+        raise UsageError(f"{file}: the file contains {len(recordings)} sessions; pass a file with a single session")
     log = tuple([TimedEntry(entry, 0) for entry in build_entries(recordings[0])])
     return log, format_name, tuple(caveat.text for caveat in recordings[0].caveats)
 
@@ -97,13 +97,13 @@ def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str]
     log, format_name, caveats = read_session(file)
     name = session_id or _find_session_name(log)
     if not name:
-        raise UsageError(f"{str(file)!r} holds no name for its session; give it one with --as")
+        raise UsageError(f"{str(file)!r} contains no name for its session; name it with --as")
     if "/" in name or not name.isprintable():
-        origin, fault = "--as gives" if session_id else f"{str(file)!r} has", "/" if "/" in name else "control characters"
-        raise UsageError(f"{origin} the session the name {name!r}, and a name holds no {fault}; give it another one with --as")
+        origin, fault = "--as" if session_id else repr(str(file)), "a slash" if "/" in name else "control characters"
+        raise UsageError(f"the session's name {name!r} from {origin} contains {fault}; choose another name with --as")
     with Journal.open(journal) as opened:
         if name in opened.list_session_ids():
-            raise UsageError(f"journal {str(journal)!r} has a session {name!r} already; name this one with --as")
+            raise UsageError(f"journal {str(journal)!r} already contains a session {name!r}; choose another name with --as")
         _write_log(opened, name, log)
     return ImportedSession(name, len(log), format_name, caveats)
 
@@ -123,7 +123,7 @@ def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None
 
 def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
     for at_ms, _ in groupby(log, key=lambda one: one.at_ms):
-        yield (at_ms + 0.5) / 1000  # a log cuts to whole milliseconds, and halves are far from either neighbour
+        yield (at_ms + 0.5) / 1000  # the log truncates to milliseconds; half a millisecond avoids rounding errors
 
 
 def load_entries(file: Path) -> tuple[Entry, ...]:

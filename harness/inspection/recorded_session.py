@@ -71,7 +71,7 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
     if path.is_file():
         return _open_file(path, session_id)
     if session_id is not None:
-        raise UsageError(f"there is no journal or folder {str(source)!r} in which a session {session_id!r} could be")
+        raise UsageError(f"there is no journal or folder {str(source)!r} to look for session {session_id!r}")
     return _open_named(str(source))
 
 
@@ -93,7 +93,7 @@ def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
         raise UnknownName(f"session in {str(path)!r}:", str(prefix), names)
     more = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
     listed = ", ".join(matching_names[:MAX_NAMES_SHOWN])
-    raise UsageError(f"{str(path)!r} holds {len(matching_names)} sessions; name one: {listed}{more}")
+    raise UsageError(f"{str(path)!r} contains {len(matching_names)} sessions; choose one of {listed}{more}")
 
 
 def _open_named(name: str) -> RecordedSession:

@@ -260,7 +260,7 @@ def open_sample_summarizer(name: str) -> Model:
         UnknownName: there is no summarizer of that name.
     """
     agent = _SampleModel(window=Window(tokens=WINDOW_TOKENS, source="configuration"), counter=DEFAULT_COUNTER)
-    # the window of the summarizer limits no summary: a policy is shown as it is meant
+    # unlimited, so that the window of the summarizer shortens no summary
     return open_summarizer(name, agent=agent, task=None, seed=0, window_tokens=UNLIMITED_WINDOW.tokens)
 
 

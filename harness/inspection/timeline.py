@@ -359,13 +359,13 @@ def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
     entries = drop_rolled_back(entries)
     ends = {event.step: (place, event) for place, (_, event) in enumerate(entries) if isinstance(event, StepFinished)}
     if step not in ends:
-        known = f"it has steps 1 to {len(ends)}" if ends else "it finished none"
-        raise UsageError(f"this session has no finished step {step}; {known}")
+        known = f"it has steps 1 to {len(ends)}" if ends else "no step has finished"
+        raise UsageError(f"the session has no finished step {step}; {known}")
     end, end_event = ends[step]
     added = {place: event.message for place, (_, event) in enumerate(entries[:end]) if isinstance(event, MessageAdded)}
     answer_place = max((place for place, message in added.items() if message.role == "assistant"), default=None)
     if answer_place is None:
-        raise UsageError(f"step {step} of this session has no answer of a model; its log is not whole")
+        raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
     before = entries[:answer_place]
     view = fold_all(before, find_counter(entries))
     messages = render_messages(view.messages)

@@ -29,7 +29,7 @@ COMMAND_TOOLS = frozenset({"execute_command"})
 
 VOLATILE_FIELDS = frozenset({"timeout", "timeout_seconds", "timeout_ms", "request_id", "call_id", "timestamp"})
 _PATH_FIELDS = frozenset({"path", "file", "filename", "directory", "folder", "cwd"})
-_VOLATILE_PATTERN = re.compile(  # begins with a digit and not with \b: so the search skips all else at once
+_VOLATILE_PATTERN = re.compile(  # the leading digit instead of \b makes the search much faster
     r"\d(?<=\b\d)(?:(?<=0)x[0-9a-fA-F]{6,}\b|\d{3}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?"
     r"|\d:\d\d:\d\d(?:\.\d+)?\b|\d*\.\d+ ?(?:ms|s|sec|seconds)\b)"
 )
