@@ -108,10 +108,10 @@ def _describe_type(value: object) -> str:
         case int() | float():
             return "a number"
         case str():
-            return "a text"
+            return "a string"
         case list() | tuple():
             return "a list"
         case None:
-            return "nothing"
+            return "null"
         case _:
             return "a table"

@@ -42,7 +42,7 @@ def test_a_mistyped_command_is_refused():
 def test_what_cannot_be_is_one_line_and_exit_code_two(tmp_path):
     refused = harness("run", tmp_path / "nothing")
     assert refused.returncode == 2
-    assert refused.stderr.startswith("error: no plan at")
+    assert refused.stderr.startswith("error: there is no plan")
     assert refused.stderr.count("\n") == 1
     assert refused.stdout == ""
 

@@ -165,7 +165,7 @@ def test_nothing_is_put_away_while_a_run_is_at_work(journal):
         for command in (("archive", "--older-than", "1d"), ("clean",)):
             refused = within("sessions", *command, "--in", journal)
             assert refused.exit_code == 2
-            assert "another run is at work" in refused.stderr
+            assert "another run is using" in refused.stderr
     assert names(journal) == {"old", "new", "tried"}
 
 

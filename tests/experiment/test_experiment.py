@@ -225,7 +225,7 @@ def test_an_output_folder_that_cannot_be_is_a_store_error(tmp_path):
 
 
 def test_two_runs_never_write_to_one_folder(tmp_path):
-    with open_output(tmp_path), pytest.raises(UsageError, match="another run is at work"), open_output(tmp_path):
+    with open_output(tmp_path), pytest.raises(UsageError, match="another run is using"), open_output(tmp_path):
         pass
 
 

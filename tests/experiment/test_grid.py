@@ -55,7 +55,7 @@ def test_index_iteration_and_length_agree_and_ids_are_unique(axes):
     [("seed", [0, 0]), ("seed", [1, 2, 1.0]), ("policy", ["none", {"kind": "none"}]), ("policy", [KeepLast(), KeepLast()])],
 )
 def test_a_value_that_stands_twice_on_an_axis_is_refused_and_not_run_once(path, values):
-    with pytest.raises(UsageError, match=f"axes.{path}: .* stands there twice; `replicate`"):
+    with pytest.raises(UsageError, match=f"axes.{path}: .* is listed twice; .* axis `replicate`"):
         Grid(BASE, {path: values})
 
 
@@ -111,7 +111,7 @@ def test_axes_of_a_notebook_may_hold_policies_and_numbers_of_numpy():
 
 @pytest.mark.parametrize("values", [3, "0.5", {"a": 1}])
 def test_an_axis_that_is_no_list_is_refused(values):
-    with pytest.raises(UsageError, match=r"axes.seed: a list of values is needed .*; write \[...\] around a single one"):
+    with pytest.raises(UsageError, match=r"axes.seed: must be a list of values .*; write a single value as \[value\]"):
         Grid(BASE, axes={"seed": values})
 
 
@@ -136,7 +136,7 @@ def test_numbers_that_are_nearly_equal_have_names_of_their_own():
 @pytest.mark.parametrize("changes", [{"policy.keep_last": 3}, {"replicate": 1, "policy.threshold": 0.5}])
 def test_an_arm_named_like_another_configuration_is_refused(changes):
     axes: dict[str, list[object]] = {"policy.threshold": [0.5, 0.9], "seed": [0, 1]}
-    with pytest.raises(UsageError, match=r"'threshold=0\.5' names two configurations, which differ in .*(keep_last|replicate)"):
+    with pytest.raises(UsageError, match=r"'threshold=0\.5' names two configurations that differ in .*(keep_last|replicate)"):
         Grid(BASE, axes, [Arm(name="threshold=0.5", trial=changes)])
 
 
@@ -163,7 +163,7 @@ def test_without_axes_there_is_the_base_alone():
         ({"policy.threshold": ["high"]}, UsageError, r"axes\.policy\.threshold: .*'high'"),
         ({"policy.threshold": [0.5, 2]}, UsageError, "threshold=2.* at most 1"),
         ({"seed": []}, UsageError, "axes.seed: at least one value"),
-        ({"seed": ["0"]}, UsageError, "axes.seed: a number is needed"),
+        ({"seed": ["0"]}, UsageError, "axes.seed: must be a number"),
     ],
 )
 def test_axes_that_cannot_be_are_refused(axes, kind, words):
@@ -175,8 +175,8 @@ def test_axes_that_cannot_be_are_refused(axes, kind, words):
     ("arms", "words"),
     [
         ([Arm(name="a", trial={"polcy": {"kind": "none"}})], "path in arms.a: 'polcy'; did you mean 'policy'"),
-        ([Arm(name="a"), Arm(name="a")], "name of its own"),
-        ([Arm(name=" ")], "name of its own"),
+        ([Arm(name="a"), Arm(name="a")], "needs a unique name"),
+        ([Arm(name=" ")], "needs a unique name"),
     ],
 )
 def test_arms_that_cannot_be_are_refused(arms, words):

@@ -52,13 +52,13 @@ def test_a_table_with_a_kind_is_one_change_and_other_tables_are_many():
 @pytest.mark.parametrize(
     ("given_value", "got", "words"),
     [
-        ("0.5", 0.5, "p: a number is needed .got '0.5', which is a text"),
-        (True, 1, "p: a number is needed"),
-        (1, True, "p: true or false is needed"),
-        ({"a": "3"}, {"a": 3}, r"p\.a: a number"),
-        ([1, "2"], [1, 2], r"p\[1\]: a number"),
-        (float("nan"), float("nan"), "p: a finite number"),
-        (float("inf"), float("inf"), "p: a finite number"),
+        ("0.5", 0.5, "p: must be a number .got '0.5', which is a string"),
+        (True, 1, "p: must be a number"),
+        (1, True, "p: must be true or false"),
+        ({"a": "3"}, {"a": 3}, r"p\.a: must be a number"),
+        ([1, "2"], [1, 2], r"p\[1\]: must be a number"),
+        (float("nan"), float("nan"), "p: must be a finite number"),
+        (float("inf"), float("inf"), "p: must be a finite number"),
     ],
 )
 def test_a_value_that_was_bent_into_shape_is_refused(given_value, got, words):

@@ -45,24 +45,24 @@ def test_axes_may_be_nested_tables_or_quoted_paths(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[trial\n", r"plan\.toml' is no TOML: .*line 1"),
+        ("[trial\n", r"plan\.toml' is not valid TOML: .*line 1"),
         (
             '[trial]\ntask = "t"\npolicy = { kind = "keep-last", trigger_tokens = "q0.5" }',
-            r"trial\.policy\.trigger_tokens: a quantile such as 'q0\.5' stands in axes or arms",
+            r"trial\.policy\.trigger_tokens: a quantile such as 'q0\.5' is allowed in axes and arms only",
         ),
         (TRIAL + "[trail]\n", r"unknown table in plan\.toml: 'trail'; did you mean 'trial'"),
-        ("", r"trial\.task: every trial needs one"),
-        ("trial = 3", r"trial: a table is needed \(got 3"),
-        (TRIAL + "[axes]\nseed = 3", r"axes\.seed: a list of values is needed \(got 3"),
+        ("", r"trial\.task: missing; every trial needs a task"),
+        ("trial = 3", r"trial: must be a table \(got 3"),
+        (TRIAL + "[axes]\nseed = 3", r"axes\.seed: must be a list of values \(got 3"),
         (TRIAL + "[experiment]\ntitel = 'x'", r"path in experiment: 'titel'; did you mean 'title'"),
         (TRIAL + "[experiment]\ntitle = 3", r"experiment\.title"),
         (TRIAL + "[experiment]\ntrial_timeout_seconds = 0", "must be above 0"),
         (TRIAL + "[experiment]\nstall_seconds = -1", r"experiment\.stall_seconds: must be above 0 \(got -1"),
         (TRIAL + "[experiment]\nexecutor = 'cluster'", r"experiment\.executor: .*'processes' or 'threads'"),
-        (TRIAL + "[arms]\nname = 'x'", r"arms: write each arm under its own \[\[arms\]\]"),
+        (TRIAL + "[arms]\nname = 'x'", r"arms: write each arm as a table of its own, under \[\[arms\]\]"),
         (TRIAL + "[[arms]]\nnam = 'x'", r"path in arms\[0\]: 'nam'; did you mean 'name'"),
         (TRIAL + "[[arms]]\ntrial = { seed = 1 }", r"arms\[0\]\.name"),
-        ("arms = [3]\n" + TRIAL, r"arms: write each arm under its own \[\[arms\]\]"),
+        ("arms = [3]\n" + TRIAL, r"arms: write each arm as a table of its own, under \[\[arms\]\]"),
         ("seed = 2026-01-01\n" + TRIAL, "table"),
         ("[trial]\ntask = 2026-01-01\npolicy = { kind = 'none' }", r"trial\.task"),
     ],
@@ -73,9 +73,9 @@ def test_a_plan_that_cannot_be_is_refused_with_the_place(tmp_path, text, words):
 
 
 def test_a_folder_without_a_plan_says_what_is_missing(tmp_path):
-    with pytest.raises(UsageError, match=r"no plan at .*plan\.toml"):
+    with pytest.raises(UsageError, match=r"there is no plan .*plan\.toml"):
         read_plan(tmp_path)
-    with pytest.raises(UsageError, match="no plan at"):
+    with pytest.raises(UsageError, match="there is no plan"):
         read_plan(tmp_path / "nothing" / "there")
 
 

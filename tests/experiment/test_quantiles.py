@@ -73,7 +73,7 @@ def test_a_quantile_is_the_least_number_that_the_share_stayed_within(tokens, per
 @pytest.mark.parametrize("text", ["q0", "q0.0", "q1", "q1.5", "q90", "q-0.5", "q.5", "q", "quite", "q0.5 "])
 def test_what_is_no_quantile_is_refused_where_it_stands(text):
     with pytest.raises(
-        UsageError, match=r"axes\.policy\.trigger_tokens: a quantile is written q0\.5 or q0\.95, above 0 and below 1"
+        UsageError, match=r"axes\.policy\.trigger_tokens: a quantile must be above 0 and below 1, e\.g\. q0\.5 or q0\.95"
     ):
         RequestPool((1, 2, 3), 1, 0).find_quantile(text, f"axes.{PATH}")
 
@@ -168,15 +168,19 @@ def ids(experiment):
 @pytest.mark.parametrize(
     ("base", "axes", "words"),
     [
-        ({"model": "scripted:typical"}, {PATH: ["q0.5"]}, r"no uncompressed session of .*:tiny with scripted:typical, only of "),
+        ({"model": "scripted:typical"}, {PATH: ["q0.5"]}, r"no uncompacted session of .*:tiny with scripted:typical, only of "),
         (
             {},
             {PATH: ["q0.5"], "task": ["flashcards"]},
-            r"no uncompressed session of flashcards with scripted, only of .*:tiny with",
+            r"no uncompacted session of flashcards with scripted, only of .*:tiny with",
         ),
-        ({"nominal_window_tokens": 128_000}, {PATH: ["q0.5"]}, r"axes\.policy\.trigger_tokens: 'q0\.5' would be scaled"),
-        ({}, {PATH: ["q0.5", "q0.50"]}, r"trigger_tokens=q0\.5 \(.*\) and .*=q0\.50 \(.*\) are the same trial of"),
-        ({}, {PATH: ["q2"]}, r"axes\.policy\.trigger_tokens: a quantile is written"),
+        (
+            {"nominal_window_tokens": 128_000},
+            {PATH: ["q0.5"]},
+            r"axes\.policy\.trigger_tokens: quantile 'q0\.5' cannot be scaled",
+        ),
+        ({}, {PATH: ["q0.5", "q0.50"]}, r"trigger_tokens=q0\.5 \(.*\) and .*=q0\.50 \(.*\) give the same trial of"),
+        ({}, {PATH: ["q2"]}, r"axes\.policy\.trigger_tokens: a quantile must be"),
         ({}, {PATH: ["half"]}, r"axes\.policy\.trigger_tokens: must be a whole number \(got 'half'\)"),
     ],
 )
@@ -192,19 +196,19 @@ def test_a_run_that_is_not_over_has_no_quantiles_yet(folder, tmp_path):
     UncompressedRun(tmp_path / "output")
     with Journal.open(tmp_path / "output" / "journals" / "t.sqlite"):
         pass
-    with pytest.raises(UsageError, match="a run is at work there or broke off"):
+    with pytest.raises(UsageError, match="its run has not finished"):
         UncompressedRun(tmp_path)
 
 
 def test_a_folder_without_a_run_is_told(tmp_path):
-    with pytest.raises(UsageError, match=r"uncompressed = '.*nowhere': there is no such folder"):
+    with pytest.raises(UsageError, match=r"uncompressed = '.*nowhere': the folder does not exist"):
         UncompressedRun(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="nothing was run there yet; run it with `harness run"):
+    with pytest.raises(UsageError, match="the folder contains no results; run `harness run"):
         UncompressedRun(tmp_path)
 
 
 def test_without_a_run_to_look_in_a_quantile_is_refused():
-    with pytest.raises(UsageError, match=r"name that run's folder as `uncompressed` under \[experiment\]"):
+    with pytest.raises(UsageError, match=r"set `uncompressed` under \[experiment\]"):
         Grid(BASE, {PATH: ["q0.5"]})
 
 
@@ -216,7 +220,7 @@ def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_t
     assert (pool.sessions, pool.cut_short) == (4, 3)
     only = Experiment(name="only", base=BASE, folder=tmp_path / "only")
     only.run(progress="off")
-    with pytest.raises(UsageError, match="its results have no trial of policy 'none'"):
+    with pytest.raises(UsageError, match="it contains no trial with policy 'none'"):
         UncompressedRun(tmp_path / "only")
 
 

@@ -158,14 +158,14 @@ def test_the_whole_conversation_is_counted_at_each_step():
 
 
 def test_a_log_without_a_step_is_refused():
-    with pytest.raises(UsageError, match="no step"):
+    with pytest.raises(UsageError, match="no finished step"):
         SessionTrace(small_log())
 
 
 def test_a_policy_that_must_know_the_future_is_refused_where_nobody_knows_it():
     _, course = sample()
     session = RecordedSession(name="other", entries=())
-    with pytest.raises(UsageError, match="'oracle' must know"):
+    with pytest.raises(UsageError, match="'oracle' needs to know"):
         DryRun(session, course, DryRunSpec(policy=PRESETS["oracle"](), window_tokens=WINDOW_TOKENS))
 
 

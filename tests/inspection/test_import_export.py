@@ -60,13 +60,13 @@ def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
 def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(found, tmp_path):
     file = tmp_path / "s.jsonl"
     export_session(found, file)
-    with pytest.raises(UsageError, match="has a session 's' already; name this one with --as"):
+    with pytest.raises(UsageError, match="already contains a session 's'; choose another name with --as"):
         import_session(file, found.journal)
-    with pytest.raises(UsageError, match="--as gives the session the name 'a/b', and a name holds no /"):
+    with pytest.raises(UsageError, match="name 'a/b' from --as contains a slash"):
         import_session(file, found.journal, "a/b")
-    with pytest.raises(UsageError, match=r"the name '\\x1b\]0;x', and a name holds no control characters"):
+    with pytest.raises(UsageError, match=r"name '\\x1b\]0;x' from .* contains control characters"):
         import_session(file, found.journal, "\x1b]0;x")
-    with pytest.raises(UsageError, match="holds no name for its session; give it one with --as"):
+    with pytest.raises(UsageError, match="contains no name for its session; name it with --as"):
         import_session(FIXTURES / "openhands.json", found.journal)
     assert import_session(file, found.journal, "again").session_id == "again"
     with Journal.open(found.journal) as journal:
@@ -75,7 +75,7 @@ def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(fou
 
 def test_a_file_that_is_there_or_cannot_be_written_is_refused(found, tmp_path):
     (tmp_path / "there.jsonl").write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists; choose another file"):
         export_session(found, tmp_path / "there.jsonl")
     with pytest.raises(StoreError, match="cannot write"):
         export_session(found, tmp_path / "no" / "such" / "folder.jsonl")

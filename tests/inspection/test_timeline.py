@@ -145,10 +145,10 @@ def test_a_step_that_was_not_finished_is_refused_by_what_there_is(asked):
     log = [Entry(seq, event) for seq, event in enumerate([*opening(), *step(1), *step(2)], 1)]
     with pytest.raises(UsageError, match="it has steps 1 to 2"):
         reconstruct_request(log, asked)
-    with pytest.raises(UsageError, match="it finished none"):
+    with pytest.raises(UsageError, match="no step has finished"):
         reconstruct_request(log[:3], 1)
 
 
 def test_a_step_without_an_answer_is_a_log_that_is_not_whole():
-    with pytest.raises(UsageError, match="no answer of a model"):
+    with pytest.raises(UsageError, match="no answer of the model"):
         reconstruct_request([Entry(1, finished(1))], 1)

@@ -233,7 +233,7 @@ def test_a_folder_in_which_another_run_is_at_work_is_said_to_be(tmp_path):
     with open_output(tmp_path / "output"):
         widget.start()
         assert widget.wait(60) == "failed"
-    assert "another run is at work" in widget.failure
+    assert "another run is using" in widget.failure
 
 
 def test_a_run_is_not_started_twice(tmp_path):
