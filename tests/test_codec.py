@@ -1,4 +1,4 @@
-"""Values survive JSON, equal values have equal bytes, and what is wrong is named by its path."""
+"""Values survive conversion to JSON, equal values have equal bytes, and errors give the path of the invalid field."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A tally that went on tells what one from the beginning would, whatever was asked in between and wherever a list branched."""
+"""A continued tally equals a tally from the first item, whatever was read in between and wherever a list branched."""
 
 import pickle
 from copy import deepcopy
@@ -11,14 +11,14 @@ from harness.tally_cache import TallyCache
 
 
 class Thing:
-    """Equal to others, and no other than itself."""
+    """Item that is equal to other items but identical only to itself."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 class Numbers:
-    """What it was fed."""
+    """Tally that records the items it was given."""
 
     def __init__(self) -> None:
         self.fed: list[int] = []

@@ -1,4 +1,4 @@
-"""Receipts say what was done; the transcript says everything, once."""
+"""Receipts state each call and its outcome; the transcript contains every text once."""
 
 from hypothesis import given
 

@@ -1,7 +1,7 @@
-"""What goes wrong around a session is said with what to do about it, by the panel of a notebook and by the command line alike.
+"""The notebook widget and the command line report faults around a session together with advice.
 
-A key that is missing, a model that nobody knows, an endpoint that is dead, a sandbox that dies, a disk that is full. What is
-refused before anything starts at the command line stands in tests/cli/test_agent.py.
+The faults are a missing key, an unknown model, a dead endpoint, a dying sandbox and a full disk. Input that the command line
+refuses before anything starts is tested in tests/cli/test_agent.py.
 """
 
 import os
@@ -31,7 +31,7 @@ FREE = "free some space"
 
 
 class Panel:
-    """A panel, and what a page that shows it knows."""
+    """Agent widget with the state of a page that displays it."""
 
     def __init__(self, widget):
         self.widget, self.state, self.rows = widget, {}, {}
@@ -77,7 +77,7 @@ def panel(tmp_path):
 
 @pytest.fixture
 def dead(monkeypatch):
-    """The environment of an endpoint at which nobody is any more."""
+    """Return environment variables of an endpoint that no longer runs."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     named = {"HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{port}/v1", "HOSTED_VLLM_API_KEY": "planted-0123456789"}
@@ -87,7 +87,7 @@ def dead(monkeypatch):
 
 
 def children(number):
-    """The processes that a process has started and that are still there."""
+    """Return the running child processes of a process."""
     return {int(one) for file in Path(f"/proc/{number}/task").glob("*/children") for one in file.read_text().split()}
 
 
@@ -161,7 +161,7 @@ def at_work(process):
 
 
 def fill(process, journal):
-    """Let no file of a process grow any more, as on a full disk."""
+    """Prevent all files of a process from growing, as on a full disk."""
     most = journal.with_name(f"{journal.name}-wal").stat().st_size
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
 

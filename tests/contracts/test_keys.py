@@ -1,6 +1,6 @@
-"""A key in the environment stays there: nothing that a session leaves or shows holds it, whether it worked or failed.
+"""An API key in the environment appears in nothing that a session stores or displays, whether the session succeeds or fails.
 
-The provider is one that repeats the key in its refusals, as real ones do.
+The provider in these tests repeats the key in its error messages, as real providers do.
 """
 
 import json
@@ -69,7 +69,7 @@ def planted(monkeypatch):
 
 
 def left_in(folder: Path) -> str:
-    """All that stands in the files of a folder, and in journals what is compressed too."""
+    """Return the content of all files of a folder; texts in journals are decompressed."""
     texts = []
     for path in folder.rglob("*"):
         if path.is_file():
@@ -100,7 +100,7 @@ def test_a_session_leaves_and_shows_no_key(answers, code, tmp_path, monkeypatch,
 
 
 class Watched(AgentWidget):
-    """A panel that keeps all that it sends to its pages."""
+    """Agent widget that records all messages to its pages."""
 
     sent: ClassVar[list[object]] = []
 

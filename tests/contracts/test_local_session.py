@@ -1,6 +1,6 @@
-"""A small real model at work: several steps in a sandbox with its own calls, native and in text, and a summary of its own.
+"""Session with a small real model: several steps in a sandbox with native and textual tool calls, and a summary.
 
-Not for its success, which proves nothing, but for wire, tool calls, loop and compaction with a model that nobody scripted.
+The success of the model is not tested, but the requests, tool calls, loop and compaction with an unscripted model.
 """
 
 import pytest
@@ -34,14 +34,14 @@ POLICY = KeepLast(
     output_reserve_tokens=300,
     safety_reserve_tokens=100,
 )
-"""The long output of the first step is the middle before the third; the threshold lies between the second and the third."""
+"""Policy that compacts before the third step, when the long output of the first step can be evicted."""
 
 
 IN_TEXT = """Run the command `python3 -c "print(6 * 7)"` with the tool execute_command. When you have its result you are done."""
 
 
 def told(entry):
-    """An event in one line, for the one who runs it."""
+    """Return an event as one line of text, which the test prints."""
     match entry.event:
         case MessageAdded(message=message) if message.calls or message.results or message.role == "assistant":
             calls = [f"{call.name} {call.arguments_json}" for call in message.calls]
@@ -56,7 +56,7 @@ def told(entry):
 
 
 def held(session):
-    """Its outcome and its events, which are told as they come."""
+    """Run the session, print each event, and return the outcome with all events."""
     entries = []
 
     def listen(heard):

@@ -1,4 +1,4 @@
-"""The suite for models over all sorts that there are, and over models that break each of its laws."""
+"""Contract suite for models, run over every kind of model and over models that violate each of its rules."""
 
 import threading
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def scripted():
 
 
 def begun():
-    """The first request of a task, and the one behind its answer."""
+    """Return the first request of a task and the request after its answer."""
     first = Request(messages=(system("s"), user(TASK.prompt)))
     said = scripted().reply(first).message
     results = [tool(ToolResult(call_id=call.call_id, name=call.name, output="done\n")) for call in said.calls]
@@ -47,7 +47,7 @@ class TestScripted(ModelContract):
 
 
 class TestServed(ModelContract):
-    """Through litellm and over a real socket."""
+    """Contract suite for a model behind litellm and a real socket."""
 
     requests: ClassVar = begun()
 
@@ -95,7 +95,7 @@ def local():
 
 @pytest.mark.local_llm
 class TestLocal(ModelContract):
-    """The smallest real one."""
+    """Contract suite for the smallest local model."""
 
     requests: ClassVar = tuple(
         Request(messages=(system("You answer in few words."), user(asked)), max_output_tokens=12)
@@ -110,7 +110,7 @@ class TestLocal(ModelContract):
 
 @dataclass
 class Honest:
-    """Says what it was asked, and calls two tools; each child breaks one law."""
+    """Model that repeats the request and calls two tools; each subclass violates one rule of the suite."""
 
     name: str = "honest"
     window: Window = field(default_factory=lambda: Window(tokens=500, source="configuration"))
@@ -160,7 +160,7 @@ class Mumbling(Honest):
 
 
 class Doubling(Honest):
-    """Is heard twice, and does not say that it began anew."""
+    """Model that streams its answer twice without reporting the restart."""
 
     def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
         listen(TextDelta(text=text))
@@ -184,7 +184,7 @@ class Remembering(Honest):
 
 @dataclass
 class Sharing(Honest):
-    """Keeps what it is asked where the next one finds it."""
+    """Model that shares its requests with other instances."""
 
     text: str = ""
 
@@ -196,7 +196,7 @@ class Sharing(Honest):
 
 class Boundless(Honest):
     def refuse(self) -> None:
-        """Not at all."""
+        """Accept every request."""
 
 
 class Rude(Honest):
@@ -213,7 +213,7 @@ class Stubborn(Honest):
 
 
 class Persistent(Honest):
-    """Takes what its listener raises for a fault of the provider, and asks again."""
+    """Model that mistakes an exception of its listener for a fault of the provider and retries."""
 
     def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
         try:

@@ -1,4 +1,4 @@
-"""Policies of another package (S3.21), installed for real: a wheel, put in place by the usual installer, named in a plan."""
+"""Policies of another package (S3.21): a wheel is installed by the usual installer, and a plan uses its policies."""
 
 import base64
 import hashlib
@@ -81,7 +81,7 @@ trial = {{ policy = {{ kind = "lawless" }} }}
 
 
 def wheel(folder: Path) -> Path:
-    """A package with two policies, as a build tool would write it."""
+    """Return a wheel with two policies, as a build tool would write it."""
     about = "thin_policies-1.0.dist-info"
     files = {
         "thin_policies.py": CODE,
@@ -100,7 +100,7 @@ def wheel(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Environment variables under which the package is there."""
+    """Return environment variables with which the installed package can be imported."""
     folder = tmp_path_factory.mktemp("elsewhere")
     uv = Path(sys.executable).with_name("uv")
     installer = [uv, "pip"] if uv.exists() else [sys.executable, "-m", "pip"]

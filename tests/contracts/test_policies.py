@@ -1,4 +1,4 @@
-"""The suite for policies over one of each sort, and over policies that break each of its laws."""
+"""Contract suite for policies, run over one policy of each kind and over policies that violate each of its rules."""
 
 from dataclasses import dataclass, replace
 from itertools import count
@@ -39,7 +39,7 @@ class TestTrimming(PolicyContract):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odd(NoCompaction):
-    """Forgets what it likes, whenever it is asked."""
+    """Policy that evicts random messages at every call."""
 
     kind: Literal["none"] = "none"
 
@@ -56,7 +56,7 @@ class Beheading(Odd):
 
 
 class TearingApart(Odd):
-    """Leaves the results of calls that it forgets."""
+    """Policy that evicts tool calls but retains their results."""
 
     def forgets(self, view: View) -> tuple[Any, ...]:
         return tuple(item for item in view.items if item.message.calls)[:1]
@@ -76,7 +76,7 @@ class Idle(Odd):
 
 
 class Nibbling(Odd):
-    """Takes a word from a result, and at the next look another one."""
+    """Policy that removes one word of a tool result at every call."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
         results = [item for item in view.items if item.message.role == "tool"]
@@ -86,7 +86,7 @@ class Nibbling(Odd):
 
 
 class Nameless(Odd):
-    """Its equals are others."""
+    """Policy that is equal only to itself, although policies with equal fields must be equal."""
 
     __hash__ = object.__hash__
 

@@ -1,4 +1,4 @@
-"""What holds for every preset on every conversation."""
+"""Properties of every preset on every generated conversation."""
 
 from collections.abc import Sequence
 
@@ -46,7 +46,7 @@ WINDOW = Window(tokens=16_000, source="configuration")
 
 
 class EvenMessages:
-    """A future in which every second message is needed, the later the sooner, and every fourth is lost for good."""
+    """Oracle in which every second message is needed, later messages sooner, and every fourth is never needed again."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         return [Need(len(messages) - at, at % 4 == 0) if at % 2 == 0 else None for at in range(len(messages))]
@@ -124,11 +124,11 @@ KEEPING_THE_REQUEST = {
     *("inspect-summary", "inspect-trim", "langchain-clear-tool-uses", "message-window", "opencode-prune", "openhands-v0"),
     *("pydantic-clear", "pydantic-window", "roo-sliding", "swe-agent"),
 }
-"""Presets that leave the first message of the user in view, word for word, whatever they do."""
+"""Presets that always retain the first user message verbatim."""
 
 
 def rules_of(policy: Policy) -> tuple[Rule, ...]:
-    """Of a policy that is made of them."""
+    """Return the rules of a policy that is composed of rules."""
     made = getattr(policy, "pipeline", None)
     return made.rules if made else ()
 
@@ -147,14 +147,14 @@ def compacted(policy: Policy, view: View, summary: str, moment: Hook) -> Compact
 
 
 BETWEEN_TURNS: list[Policy] = [Goose(threshold=0.02), OpenCodePrune(protect_tokens=40, least_saved_tokens=20, keep_turns=1)]
-"""Policies that act within no turn of their own accord, so in a session of one request not before an overflow."""
+"""Policies that compact only between turns, so in a session with one request only after an overflow."""
 MOMENTS: list[tuple[Policy, Hook]] = [
     (policy, moment)
     for moment in ("step", "manual", "turn", "overflow")
     for policy in (*POLICIES, *BETWEEN_TURNS)
     if moment in {"step", "manual"} or any(rule.moment == moment for rule in rules_of(policy))
 ]
-"""Every policy before a step and when somebody wishes it, and at the other moments those that have a rule for them."""
+"""Every policy at the hooks `step` and `manual`, and at other hooks the policies that have a rule for them."""
 summaries = st.text(min_size=1, max_size=900).filter(str.strip)
 
 
@@ -205,12 +205,12 @@ def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it
 
 
 def beginning(text: str, characters: int | None = 100) -> str:
-    """Of a text, whose spaces may be others in a transcript of it, as much as every cap leaves."""
+    """Return the beginning of a text that every length limit leaves; white space in a transcript may differ."""
     return " ".join(text.split())[:characters]
 
 
 def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
-    """What an event must leave of a view."""
+    """Check the view after a compaction event."""
     after = fold(view, Entry(seq, event), policy.counter)
     if policy.kind in KEEPING_THE_REQUEST:  # type: ignore[attr-defined]
         assert view.task in after.messages
@@ -251,7 +251,7 @@ OF_NO_TOKENS = (
     Entry(1, MessageAdded(message=system("0"), step=0)),
     Entry(2, MessageAdded(message=user("0"), step=0)),
 )
-"""Each text is too short to be a token, and no growth by a tenth of nothing is to be seen."""
+"""Log of messages whose texts are shorter than one token, so growth by a tenth cannot be measured."""
 
 
 @given(log=logs(), summary=summaries)

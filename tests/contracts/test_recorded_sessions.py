@@ -1,4 +1,4 @@
-"""Sessions with real models' ways of speaking: recorded and replayed, and with calls in text."""
+"""Sessions with the answer styles of real models: recorded and replayed, and with tool calls in text."""
 
 import os
 

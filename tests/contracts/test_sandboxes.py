@@ -1,4 +1,4 @@
-"""The suites of `harness.testing` over every backend; what one cannot do stands here with its reason."""
+"""Contract suites of `harness.testing` for sandboxes, run over every backend; each exception is listed here with its reason."""
 
 import os
 import tempfile
@@ -16,7 +16,7 @@ from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxContract
 
 
 def possible_groups():
-    """Whether control groups can limit memory here, and whether they can count processes too."""
+    """Return whether control groups can limit memory on this machine, and whether they can also count processes."""
     group = ControlGroup.make(SandboxLimits(), pids=True)
     if group is None:
         return False, False
@@ -27,7 +27,7 @@ def possible_groups():
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 GROUPS, COUNTS = possible_groups()
 FOLDERS: dict[str, Path] = {}
-"""Of the cache of each law, filled when it was cold."""
+"""Folder of the action cache of each test, filled by its first run."""
 NO_ISOLATION = "it is no sandbox"
 
 
@@ -42,7 +42,7 @@ class TestBubblewrap(SandboxContract, SandboxAttacks):
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is exempt from the limits of a user")
 class TestBubblewrapOfRoot(ProcessAttacks):
-    """Its programs lie where nobody else can come, so that root stays root."""
+    """Contract suite for bubblewrap as root: other users cannot reach its programs, so commands run as root."""
 
     sandbox_options: ClassVar = {"backend": "bubblewrap"}
     missing_abilities: ClassVar = {} if COUNTS else {"pids": "without control groups nothing counts the processes of root"}
@@ -54,7 +54,7 @@ class TestBubblewrapOfRoot(ProcessAttacks):
 
 @pytest.mark.bubblewrap
 class TestCached(SandboxContract):
-    """Every law twice: the second time all that can be answered from the cache is."""
+    """Contract suite with the action cache: every test runs twice, the second time with answers from the cache."""
 
     sandbox_options: ClassVar = {"backend": "bubblewrap"}
 

@@ -1,8 +1,7 @@
-"""What becomes of a session when its summarizer fails, for every preset that has one.
+"""Effect of a failing summarizer on a session, for every preset with a summarizer.
 
-Each preset's rule stands in one table. A summarizer's words are not judged: nobody can tell for sure whether a text is a
-summary, a refusal or an answer to the conversation, so all of them are taken as what was asked for. They stand in the event,
-and what they do not say is lost.
+The table `RULES` gives the documented rule of each preset. The text of a summarizer is never judged, because no program can tell
+for sure whether it is a summary, a refusal or an answer to the conversation. Any text is used as the summary.
 """
 
 import inspect
@@ -31,18 +30,18 @@ WINDOW_TOKENS = 16_000
 COUNTER = QuarterOfCharacters()
 
 Left = Literal["stays", "goes", "stand-in"]
-"""What was to be summarized stays in view, and the attempt is recorded as failed; or it goes without a summary; or it goes,
-and a text of the policy's own stands for it."""
+"""Fate of the messages to be summarized. `stays`: they stay in view, and the attempt fails. `goes`: they are evicted without a
+summary. `stand-in`: they are evicted, and a fixed text of the policy replaces them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documented:
-    """What a preset says that it does."""
+    """Documented behaviour of a preset when its summarizer fails."""
 
     failed: Left = "stays"
-    """When no answer comes: an error, a time-out, a prompt too long for the summarizer."""
+    """Effect if there is no answer: an error, a time-out, or a prompt that is too long for the summarizer."""
     empty: Left = "stays"
-    """When an answer comes without text."""
+    """Effect if the answer has no text."""
 
 
 RULES: dict[str, Documented] = {
@@ -72,7 +71,7 @@ RULES: dict[str, Documented] = {
     "seed-opencode": Documented(),
     "three-tiers": Documented(),
 }
-"""By kind, every preset that can ask for a summary."""
+"""Documented rules of every preset with a summarizer, by the kind of the preset."""
 
 WORDS: dict[str, Left] = {
     "changes nothing": "stays",
@@ -82,7 +81,7 @@ WORDS: dict[str, Left] = {
     "is taken": "stand-in",
     "takes its place": "stand-in",
 }
-"""How the description of a preset tells what is left; the first of them in a sentence counts."""
+"""Phrases by which the description of a preset states the effect; the first phrase in a sentence counts."""
 
 
 def kind(policy: Policy) -> str:
@@ -90,16 +89,16 @@ def kind(policy: Policy) -> str:
 
 
 ROOMIER = (Letta(threshold=0.15), RooCode(max_output_tokens=12_400))
-"""In place of those of their kind that the properties try: these are due when there is enough to be summarized or dropped."""
+"""Presets that replace those of the same kind in the property tests, so that there is enough to summarize when they compact."""
 ASKING = [
     policy for policy in POLICIES if inspect_abilities(policy).can_summarize and kind(policy) not in set(map(kind, ROOMIER))
 ]
-ASKING = [policy for policy in ASKING if not getattr(policy, "pins", ())]  # they would fill the window of these sessions
+ASKING = [policy for policy in ASKING if not getattr(policy, "pins", ())]  # their pins would fill the window of these sessions
 ASKING += ROOMIER
 
 
 class Faulty:
-    """A summarizer with a fault."""
+    """Summarizer with a given fault."""
 
     name = "faulty"
     window = Window(tokens=128_000, source="configuration")
@@ -142,7 +141,7 @@ NO_SUMMARY = {
 
 
 def attempts(tried: SampleRun) -> list[Compaction]:
-    """Those for which the summarizer was asked."""
+    """Return the compaction attempts that called the summarizer."""
     return [change.event for change in tried.attempts if change.event.summarizer or change.event.failure]
 
 
@@ -152,7 +151,7 @@ def test_every_preset_that_summarizes_has_its_rule() -> None:
 
 
 def described(kind: str, beginning: str) -> Left | None:
-    """What the one sentence of a preset's description that begins so tells; None = the same as if no answer came."""
+    """Return the effect in the sentence with this beginning of a preset's description; None if it is that of no answer."""
     told = " ".join((inspect.getdoc(PRESETS[kind]) or "").split())
     (sentence,) = [one for one in re.split(r"(?<=\.) (?=[A-Z])", told) if one.startswith(beginning)]
     if "has failed too" in sentence:
@@ -200,7 +199,7 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
 
 
 def assert_patient(tried: SampleRun) -> None:
-    """After some fruitless attempts in a row nobody is asked before the view has grown."""
+    """Check that after several fruitless attempts in a row the summarizer is not called before the view has grown."""
     fruitless: list[int] = []
     for change in tried.attempts:
         fruitless = [] if change.event.status == "applied" else [*fruitless, change.event.tokens_before]
@@ -234,7 +233,7 @@ def test_a_text_that_is_no_summary_is_taken_for_one_and_can_be_read_in_the_event
 
 
 class ShortSighted(Faulty):
-    """A summarizer that reads little."""
+    """Summarizer with a small context window."""
 
     def __init__(self, max_input_tokens: int | None) -> None:
         super().__init__(saying("so far, so good"))

@@ -1,6 +1,6 @@
-"""Results of version 0.1 are still good: its journals open, its finished grid has nothing left to run, its ids are the same.
+"""Results of version 0.1 remain usable: its journals open, its finished grid has nothing left to run, and its ids are the same.
 
-`tests/golden/version_0_1` holds what that version wrote: a grid of three trials, a live session that was rolled back and
+The folder `tests/golden/version_0_1` holds data of that version: a grid of three trials, a live session that was rolled back and
 resumed, and the ids of trials with every policy, every task and every field.
 """
 
@@ -53,7 +53,7 @@ def unpack(name: str, target: Path) -> Path:
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
-    """Folder of the grid as version 0.1 left it, without the tables, which are made from the journal."""
+    """Return a copy of the folder of the grid from version 0.1, without the tables, which are made from the journal."""
     unpack("grid/journal.sqlite.zst", tmp_path / "grid" / "output" / "journal.sqlite")
     shutil.copy(RECORDED / "grid" / "plan.toml", tmp_path / "grid")
     return tmp_path / "grid"

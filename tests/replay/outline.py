@@ -1,4 +1,4 @@
-"""A recording in a few lines that a person can check: what the tests of every format compare."""
+"""Short outline of a recording, which the tests of every format compare with the expected lines."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def fixture(name: str) -> Recording:
-    """The one session of a fixture."""
+    """Return the only session of a fixture."""
     (recording,) = read_recordings(FIXTURES / name)
     return recording
 
 
 def outline(recording: Recording) -> list[str]:
-    """Step, role and parts of every message, with usage as uncached+read+written>output; several parts on lines of their own."""
+    """Return step, role and parts of every message, with usage as uncached+read+written>output; each part has a line."""
     return [line for recorded in recording.messages for line in _lines(recorded)]
 
 
@@ -45,7 +45,7 @@ def _part(part: Part) -> str:
 
 
 def squeezes(recording: Recording) -> list[tuple[object, ...]]:
-    """Kind, position, trigger, tokens before and summary of every native compaction."""
+    """Return kind, position, trigger, tokens before and summary of every native compaction."""
     return [_squeeze(event) for event in recording.compactions]
 
 
@@ -54,5 +54,5 @@ def _squeeze(event: NativeCompaction) -> tuple[object, ...]:
 
 
 def told(recording: Recording) -> str:
-    """All caveats as one text."""
+    """Return all caveats as one text."""
     return "\n".join(f"{caveat.place}: {caveat.text}" for caveat in recording.caveats)

@@ -1,4 +1,4 @@
-"""claude code: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+"""Importer of Claude Code: every value of the made-up fixture, and each pitfall of the format."""
 
 import json
 

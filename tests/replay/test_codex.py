@@ -1,4 +1,4 @@
-"""codex: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+"""Importer of Codex CLI: every value of the made-up fixture, and each pitfall of the format."""
 
 from tests.replay.outline import fixture, outline, squeezes
 

@@ -1,4 +1,4 @@
-"""debug gym: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+"""Importer of debug-gym: every value of the made-up fixture, and each pitfall of the format."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Reading any format: it is found by content, and whatever is cut, damaged or hostile ends in a recording or an error of ours."""
+"""Reading of any format: the format is detected by content, and truncated, damaged or hostile files never crash the reader."""
 
 import copy
 import gzip
@@ -64,7 +64,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def read_safely(data, name="recording"):
-    """The sessions of some bytes, each of which folds into a legal view; or nothing, where an error of ours was raised."""
+    """Return the sessions in some bytes, after checking that each folds into a legal view; empty after an expected error."""
     try:
         document = parse_document(data, name)
         recordings = read_document(document, detect_format(document))
@@ -132,7 +132,7 @@ def test_a_file_with_damaged_bytes_is_read_or_refused(name, data):
 
 
 def places(value, path=()):
-    """The path of every value inside a JSON value."""
+    """Yield the path of every value inside a JSON value."""
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
@@ -140,7 +140,7 @@ def places(value, path=()):
 
 
 def put(value, path, new):
-    """A copy of a JSON value with another one at a path."""
+    """Return a copy of a JSON value with another value at a path."""
     if not path:
         return new
     value = copy.copy(value)

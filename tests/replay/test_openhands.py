@@ -1,4 +1,4 @@
-"""openhands: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+"""Importer of OpenHands: every value of the made-up fixture, and each pitfall of the format."""
 
 import pytest
 

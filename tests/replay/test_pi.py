@@ -1,4 +1,4 @@
-"""pi: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+"""Importer of pi: every value of the made-up fixture, and each pitfall of the format."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""Recordings of real sessions, where they lie beside the checkout: their counts are those of the table that came with them.
+"""Recordings of real sessions, if a folder with them is given: their counts agree with the table in that folder.
 
-Nothing of their text is shown: they hold the names of people and their folders.
+Their text is never printed, because it contains names of people and folders.
 """
 
 import csv
@@ -19,11 +19,11 @@ TABLE = PLACE / "PROVENANCE.tsv"
 pytestmark = pytest.mark.skipif(not TABLE.is_file(), reason="no recorded sessions: set HARNESS_TRAJECTORIES to their folder")
 
 STEPS_MORE = {"pi_pi-mono/root-session.jsonl": 5}
-"""Four answers of thoughts alone and one on a line of two rows, which the table leaves out."""
+"""Answers that the table leaves out: four with reasoning only, and one on a line with two rows."""
 MESSAGES_LESS = {"gemini-cli/trajectory.json": 1}
-"""The result that has lost its call."""
+"""Result without a call, which the reader drops."""
 JOINED_ROWS = {"pi_pi-mono/root-compact.jsonl"}
-"""One line holds an answer and a compaction; the table counts neither as it counts them elsewhere."""
+"""File with an answer and a compaction on one line, which the table counts in another way."""
 
 
 def table():

@@ -1,4 +1,4 @@
-"""Our own sessions as JSONL (S2.6): what is exported comes back event for event, and folds to the same view."""
+"""Sessions of this package as JSONL (S2.6): every exported event is read back, and the log folds to the same view."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ PLAIN = (
     KeepLast(threshold=0.05, keep_last=5),
     ReserveRecent(reserve_tokens=15_000, keep_recent_tokens=90),
 )
-"""Policies whose compactions a row can say by `first_kept_entry_id` alone."""
+"""Policies whose compactions a row can describe by `first_kept_entry_id` alone."""
 OTHERS = (
     NoCompaction(),
     SweAgent(keep_results=1),
@@ -73,7 +73,7 @@ def test_the_first_kept_entry_says_all_of_a_compaction_that_keeps_the_last(log):
 @settings(max_examples=30)
 @given(st.sampled_from(PLAIN).flatmap(sessions))
 def test_what_a_reader_builds_from_the_entries_alone_is_what_was_sent_next(log):
-    """As the format is described: the system message, the summary, and the messages from the first kept entry on."""
+    """The view is the system message, the summary, and the messages from the first kept entry on."""
     told = rows(logged(log))
     squeezed = [number for number, row in enumerate(told) if row["type"] == "compaction"]
     for number in squeezed:
@@ -111,7 +111,7 @@ def test_whatever_the_types_allow_comes_back_with_its_time(batches, at_ms):
 @settings(max_examples=30)
 @given(st.sampled_from(OTHERS[1:]).flatmap(sessions))
 def test_without_the_patches_a_reader_sees_at_least_what_was_in_view(log):
-    """The documented loss: what was masked or dropped out of the middle is whole or there again."""
+    """Masked messages are whole again, and messages evicted from the middle are present again."""
     told = rows(logged(log))
     if not all(row.get("summary") for row in told if row["type"] == "compaction"):
         return

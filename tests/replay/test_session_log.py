@@ -1,4 +1,4 @@
-"""A recording as a log: it folds into a legal view, steps carry what was recorded, and requests extend each other."""
+"""Log of a recording: it folds into a legal view, steps have the recorded usage, and each request extends the previous one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""specstory: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+"""Importer of SpecStory: every value of the made-up fixture, and each pitfall of the format."""
 
 from harness.replay.formats import read_recording
 from tests.replay.outline import fixture, outline, squeezes

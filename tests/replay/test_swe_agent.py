@@ -1,4 +1,4 @@
-"""swe agent: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+"""Importer of SWE-agent: every value of the made-up fixture, and each pitfall of the format."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""Kill writers of a journal with SIGKILL at random times and look at what they left; run as a program by `test_database`.
+"""Kill writers of a journal with SIGKILL at random times and check the files that they left; `test_database` runs this program.
 
-It prints one line of JSON: what was found over all kills. Writers are forked from this small single-threaded process, so that
+It prints one line of JSON with the findings of all kills. Writers are forked from this small single-threaded process, so that
 hundreds of them take seconds.
 """
 
@@ -23,7 +23,7 @@ EVENTS_A_STEP = 3
 
 
 def write_until_killed(path: Path, told: int) -> None:
-    """Append steps (every seventh with a compaction) and tell the length of the log after each."""
+    """Append steps (every seventh with a compaction) and write the length of the log to the pipe after each."""
     with Journal.open(path) as journal:
         log = begun(journal)
         entries = list(log.entries())
@@ -41,7 +41,7 @@ def write_until_killed(path: Path, told: int) -> None:
 
 
 def last_told(reading: int, data: bytes) -> int:
-    """The newest length that the dead writer told; -1: none."""
+    """Return the last log length that the killed writer reported; -1 if it reported none."""
     while block := os.read(reading, 65536):
         data += block
     whole = len(data) // 8 * 8
@@ -49,7 +49,7 @@ def last_told(reading: int, data: bytes) -> int:
 
 
 def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
-    """Start a writer and kill it, counting from its start or from its first step."""
+    """Start a writer and kill it some time after its start or its first step."""
     reading, told = os.pipe()
     child = os.fork()
     if child == 0:
@@ -67,7 +67,7 @@ def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
 
 
 def found(path: Path, told: int, before: int) -> tuple[str, int]:
-    """What is wrong with the file after a kill (empty: nothing), and the length of the log."""
+    """Return the fault of the file after a kill (empty if there is none) and the length of the log."""
     if not path.exists():
         return "", 0
     connection = sqlite3.connect(path)
@@ -81,7 +81,7 @@ def found(path: Path, told: int, before: int) -> tuple[str, int]:
 
 
 def wrong_with(journal: Journal, told: int, before: int) -> tuple[str, int]:
-    """As `found`, of what the tables hold."""
+    """Return the fault in the tables of the file, or an empty string."""
     entries = list(begun(journal).entries())
     (messages,) = journal.query("SELECT count(*) FROM messages WHERE NOT is_compacted")[0]
     (typed,) = journal.query("SELECT count(*) FROM step")[0]
@@ -100,7 +100,7 @@ def wrong_with(journal: Journal, told: int, before: int) -> tuple[str, int]:
 
 
 def main(folder: Path, kills: int) -> None:
-    """Kill and look."""
+    """Kill writers and print the findings."""
     random.seed(1)
     wrong: list[str] = []
     lengths: dict[Path, int] = {}

@@ -203,11 +203,11 @@ PROBES = Probes(
         ProbeRecord(event=10, fact=3, version=1, seen_before=True, seen_after=True, stands_after=True),
     ),
 )
-"""Of a session in which event 10 is an applied compaction."""
+"""Probes of a session whose event 10 is an applied compaction."""
 
 
 def plain(path: Path, sql: str) -> list[tuple[object, ...]]:
-    """What any SQLite program sees in the file."""
+    """Return the rows of a query as any SQLite program sees them."""
     connection = sqlite3.connect(path)
     try:
         return connection.execute(sql).fetchall()
@@ -332,7 +332,7 @@ _OF_TURNS: st.SearchStrategy[Event] = st.one_of(
 
 @st.composite
 def events(draw: st.DrawFn) -> list[list[Event]]:
-    """Anything that the types allow, also patches of what is not there; in the batches in which it is to be appended."""
+    """Generate batches of any events that the types allow, including patches of missing items."""
     seq = 0
     batches: list[list[Event]] = []
     for size in draw(st.lists(st.integers(1, 4), max_size=6)):

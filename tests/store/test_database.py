@@ -45,7 +45,7 @@ def test_four_processes_write_one_journal_while_others_read(tmp_path: Path, chec
 
 
 def read(path: Path) -> int:
-    """Events that a reader sees now; 0 while the file is being made."""
+    """Return the number of events that a reader sees; 0 while the file is being created."""
     try:
         with Journal.open(path, read_only=True) as journal:
             return int(journal.query("SELECT count(*) FROM event")[0][0])

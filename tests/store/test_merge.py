@@ -25,7 +25,7 @@ def small(path: Path, session_id: str, events: list[Event], created_at_ms: int =
 
 
 def content_of(path: Path) -> list[list[tuple[object, ...]]]:
-    """Everything but the keys, which depend on the order of coming in."""
+    """Return the contents of a journal without keys, which depend on the order of insertion."""
     tables = ("event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe")
     return [
         plain(path, "SELECT * FROM sessions ORDER BY id"),

@@ -1,4 +1,4 @@
-"""The seeds' tables as views of the log: sessions, messages, compactions (S0.7), parts and their states (S3.6, S3.7)."""
+"""SQL views over a journal: sessions, messages, compactions (S0.7), parts and their states (S3.6, S3.7)."""
 
 import hashlib
 import re
@@ -35,7 +35,7 @@ def journal(tmp_path: Path):
         yield journal
 
 
-# --- the eight key operations of the first seed, seen by any SQLite program ------------------------------------------
+# --- the eight key operations (S0.7), seen by any SQLite program -----------------------------------------------------
 
 
 def test_a_new_session_is_active_with_its_time(journal: Journal) -> None:
@@ -107,7 +107,7 @@ def test_an_ended_session_has_its_status_and_its_reason_apart(journal: Journal) 
     ]
 
 
-# --- what goes beyond -------------------------------------------------------------------------------------------------
+# --- further columns and views ----------------------------------------------------------------------------------------
 
 
 def test_an_attempt_that_came_to_nothing_is_no_compaction_event(journal: Journal) -> None:
@@ -240,7 +240,7 @@ def test_a_file_of_every_older_form_is_brought_to_the_newest(form: int) -> None:
 
 
 def test_the_migrations_of_the_first_release_never_change() -> None:
-    """Columns that a declaration adds are part of them; views, comments and white space may change."""
+    """Columns that a declaration adds are included. Views, comments and white space may change."""
     tables = [re.sub(r"--.*", "", sql).split() for name, sql in list_schema(MIGRATIONS[:12]) if sql.startswith("CREATE TABLE")]
     statements = [" ".join(words).replace("( ", "(").replace(" )", ")") for words in tables]
     digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()

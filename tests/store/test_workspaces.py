@@ -1,4 +1,4 @@
-"""Workspaces in a journal: they come back whole, in another process's connection, and are stored once."""
+"""Workspaces in a journal: another connection reads them unchanged, and equal contents are stored once."""
 
 import hashlib
 import os

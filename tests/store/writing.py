@@ -1,4 +1,4 @@
-"""Write one session into a journal that others write too; run as a program by `test_database`."""
+"""Write one session to a journal while other processes write to it; `test_database` runs this program."""
 
 import sys
 from pathlib import Path

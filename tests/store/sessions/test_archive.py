@@ -1,4 +1,4 @@
-"""Sessions that are put away and brought back: nothing is lost, nothing of others is touched, whatever breaks."""
+"""Archiving and restoring of sessions: no data is lost and no other session changes, also after failures."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def cleaned(journal, quiet_before_ms=10**13):
 
 @pytest.fixture
 def journal(tmp_path):
-    """Three sessions, one of a trial; `b` has a long text of its own."""
+    """Return a journal with three sessions, one of them of a trial; session `b` has a long text that no other session has."""
     with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
         for name, more in (("a", ()), ("b", (OWN,)), ("of-trial", ())):
             write(journal, name, *more)
@@ -54,7 +54,7 @@ def journal(tmp_path):
 
 
 def held(journal):
-    """All that a journal says of its sessions, keys aside."""
+    """Return the contents of a journal without keys."""
     told: dict[Any, Any] = {}
     for key, name in journal.query("SELECT key, id FROM session"):
         for table in TABLES:

@@ -1,4 +1,4 @@
-"""What nobody needs goes, and only that."""
+"""Clean-up removes unneeded data and nothing else."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""One at a time runs a session, in whatever process; what it leaves when it dies keeps nobody out."""
+"""Only one process at a time runs a session, and the lock of a dead process blocks nobody."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The questions of S0.7 and S3.13: each gives what the view of the log says."""
+"""Queries over a journal (S0.7, S3.13) agree with the view that is folded from the log."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +33,7 @@ def journal(tmp_path):
 
 
 def shown(message):
-    """What SQLite shows of a message: it ends a text at a NUL."""
+    """Return the text of a message as SQLite shows it, which ends at a NUL."""
     return "\n".join(extract_part_text(part).partition("\0")[0] for part in message.parts)
 
 
