@@ -74,12 +74,14 @@ RULES: dict[str, Documented] = {
 """Documented rules of every preset with a summarizer, by the kind of the preset."""
 
 WORDS: dict[str, Left] = {
-    "changes nothing": "stays",
-    "go without one": "goes",
-    "goes on as it is": "stays",
+    "stays unchanged": "stays",
+    "leaves the view unchanged": "stays",
+    "only the clearing takes effect": "stays",
+    "replaces the messages": "goes",
+    "are evicted without": "goes",
     "is replaced": "stand-in",
-    "is taken": "stand-in",
-    "takes its place": "stand-in",
+    "replaces it": "stand-in",
+    "is accepted": "stand-in",
 }
 """Phrases by which the description of a preset states the effect; the first phrase in a sentence counts."""
 
@@ -150,20 +152,23 @@ def test_every_preset_that_summarizes_has_its_rule() -> None:
     assert set(RULES) == {name for name, made in PRESETS.items() if "summarizer" in made.__dataclass_fields__}
 
 
-def described(kind: str, beginning: str) -> Left | None:
-    """Return the effect in the sentence with this beginning of a preset's description; None if it is that of no answer."""
+def described(kind: str, *beginnings: str) -> Left | None:
+    """Return the effect in the sentence of a preset's description that has one of these beginnings; None if there is none."""
     told = " ".join((inspect.getdoc(PRESETS[kind]) or "").split())
-    (sentence,) = [one for one in re.split(r"(?<=\.) (?=[A-Z])", told) if one.startswith(beginning)]
-    if "has failed too" in sentence:
+    sentences = [one for one in re.split(r"(?<=\.) (?=[A-Z])|; ", told) if one.lower().startswith(beginnings)]
+    if not sentences or "counts as failed" in sentences[0]:
         return None
+    (sentence,) = sentences
+    if "everything is summarized instead" in sentence:
+        sentence = told[told.index(sentence) :]
     return WORDS[min((words for words in WORDS if words in sentence), key=sentence.index)]
 
 
 @pytest.mark.parametrize("kind", RULES)
 def test_a_preset_describes_what_is_left_when_the_summary_fails_and_when_it_is_empty(kind: str) -> None:
     rule = RULES[kind]
-    assert described(kind, "When the summary fails") == rule.failed
-    assert (described(kind, "An empty summary") or rule.failed) == rule.empty
+    assert described(kind, "if the summary fails", "if a summary fails") == rule.failed
+    assert (described(kind, "an empty summary") or rule.failed) == rule.empty
 
 
 def test_every_preset_that_summarizes_is_made_to_ask() -> None:
