@@ -52,10 +52,11 @@ class Comparison:
         excluded_trials: Number of trials of either arm excluded from all other numbers because of infrastructure failures.
             Required.
 
-    Example:
-        >>> comparison = compare(results, {"threshold": 0.5}, {"threshold": 0.8})  # doctest: +SKIP
-        >>> print(comparison)  # doctest: +SKIP
-        >>> comparison.difference, comparison.interval, comparison.p_value  # doctest: +SKIP
+    Example::
+
+        comparison = harness.compare(results, {"threshold": 0.5}, {"threshold": 0.8})
+        print(comparison)
+        comparison.difference, comparison.interval, comparison.p_value
     """
 
     a: str
@@ -184,8 +185,9 @@ def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str
             dotted path into a trial, or by the last part of the path if it is unambiguous. Required.
         b: arm to compare with, selected like `a`. Required.
 
-    Example:
-        >>> compare(results, {"threshold": 0.5, "keep_last": 10}, {"threshold": 0.8, "keep_last": 10})  # doctest: +SKIP
+    Example::
+
+        harness.compare(results, {"threshold": 0.5, "keep_last": 10}, {"threshold": 0.8, "keep_last": 10})
 
     Raises:
         UnknownName: an arm or a path does not exist; the message suggests similar names.

@@ -44,9 +44,10 @@ class Report:
         sections: Sections in order, each with heading, table and notes. Required.
         results: Results from which the charts are drawn. Required.
 
-    Example:
-        >>> document = harness.report(results)  # doctest: +SKIP
-        >>> document.write("report/")  # doctest: +SKIP
+    Example::
+
+        document = harness.report(results)
+        document.write("report/")
     """
 
     title: str
@@ -116,8 +117,9 @@ def report(results: Tables, against: str | None = None) -> Report:
         against: name of the arm that all other arms are compared with; None compares with each arm without compaction and each
             repeated arm, or else with the first arm. Default: `None`.
 
-    Example:
-        >>> print(harness.report(results).render_text())  # doctest: +SKIP
+    Example::
+
+        print(harness.report(results).render_text())
 
     Raises:
         UsageError: no trial has finished yet.

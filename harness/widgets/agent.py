@@ -51,13 +51,26 @@ ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 class AgentWidget(SnapshotWidget):
     """Widget for a live session: transcript, context, compactions, and buttons to control the session.
 
+    Args:
+        request: text of the request, or a task, whose workspace is copied and whose own request is sent. Required.
+        model: model name as in a plan file; `scripted` needs a task. Default: `scripted`.
+        policy: compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
+        window_tokens: size of the context window in tokens; None is the window of the model. Default: `None`.
+        journal: file to log the session to; None creates a file in the folder `sessions`. Default: `None`.
+        pace_seconds: pause after each line of the model and before each compaction, in seconds, to slow a scripted session
+            down for watching. Default: `0.0`.
+
     Attributes:
         session: the running `LiveSession`; its methods may be called from other cells.
 
-    Example:
-        >>> task = harness.load_task("flashcards")(0)  # doctest: +SKIP
-        >>> widget = harness.AgentWidget(task, policy="codex", window_tokens=32_768)  # doctest: +SKIP
-        >>> widget.session.start()  # doctest: +SKIP
+    Example::
+
+        task = harness.load_task("flashcards")(0)
+        widget = harness.AgentWidget(task, policy="codex", window_tokens=32_768)
+        widget.session.start()
+
+    Raises:
+        UsageError: an argument is invalid, or the model or policy does not exist.
     """
 
     _esm: ClassVar[str] = load_script("agent")
@@ -73,20 +86,7 @@ class AgentWidget(SnapshotWidget):
         journal: str | os.PathLike[str] | None = None,
         pace_seconds: float = 0.0,
     ) -> None:
-        """Prepare a session, which starts with the button or with `session.start()`.
-
-        Args:
-            request: text of the request, or a task, whose workspace is copied and whose own request is sent. Required.
-            model: model name as in a plan file; `scripted` needs a task. Default: `scripted`.
-            policy: compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
-            window_tokens: size of the context window in tokens; None is the window of the model. Default: `None`.
-            journal: file to log the session to; None creates a file in the folder `sessions`. Default: `None`.
-            pace_seconds: pause after each line of the model and before each compaction, in seconds, to slow a scripted session
-                down for watching. Default: `0.0`.
-
-        Raises:
-            UsageError: an argument is invalid, or the model or policy does not exist.
-        """
+        """Prepare a session, which starts with the button or with `session.start()`."""
         task = request if isinstance(request, Task) else None
         name = secrets.token_hex(6)
         spec = SessionSpec(

@@ -32,16 +32,24 @@ RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "
 class GridWidget(SnapshotWidget):
     """Widget that runs an experiment and shows success by arm, progress and trials without success.
 
+    Args:
+        experiment: experiment to run. Required.
+        output: folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
+        workers: number of trials that run at the same time; None is the number of processors. Default: `None`.
+
     Attributes:
         output: folder of the journal and the tables.
         state: state of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`.
         failure: error message of a failed run, or an empty string.
 
-    Example:
-        >>> widget = harness.GridWidget(experiment, workers=4)  # doctest: +SKIP
-        >>> widget.start()  # doctest: +SKIP
-        >>> widget.wait()  # doctest: +SKIP
-        'done'
+    Example::
+
+        widget = harness.GridWidget(experiment, workers=4)
+        widget.start()
+        widget.wait()  # returns "done"
+
+    Raises:
+        StoreError: the journal in the folder cannot be read.
     """
 
     _esm: ClassVar[str] = load_script("grid")
@@ -50,16 +58,7 @@ class GridWidget(SnapshotWidget):
     def __init__(
         self, experiment: Experiment, output: str | os.PathLike[str] | None = None, *, workers: int | None = None
     ) -> None:
-        """Prepare a run, which starts with the button or with `start()`; trials finished earlier are shown at once.
-
-        Args:
-            experiment: experiment to run. Required.
-            output: folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
-            workers: number of trials that run at the same time; None is the number of processors. Default: `None`.
-
-        Raises:
-            StoreError: the journal in the folder cannot be read.
-        """
+        """Prepare a run, which starts with the button or with `start()`; trials finished earlier are shown at once."""
         super().__init__()
         self.output = experiment.output if output is None else Path(output)
         self.state: RunState = "new"

@@ -28,9 +28,21 @@ MAX_REASON_CHARACTERS = 300
 class SessionInspector(StepWidget):
     """Widget that shows a session step by step: the messages sent, their digest, the answer, the tool results and the workspace.
 
-    Example:
-        >>> inspector = harness.SessionInspector("sessions/2f6d.sqlite")  # doctest: +SKIP
-        >>> inspector.show_step(12)  # doctest: +SKIP
+    Args:
+        session: journal file, experiment folder, recorded or exported session, task name, or `sample`. Default: `sample`.
+        session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
+        sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
+            process.
+
+    Example::
+
+        inspector = harness.SessionInspector("sessions/2f6d.sqlite")
+        inspector.show_step(12)
+
+    Raises:
+        UsageError: the session does not exist, or it has no finished step.
+        StoreError: the session cannot be read.
+        SandboxError: the session is a task that cannot be run on this machine.
     """
 
     _esm = load_script("asking", "timeline", "rows", "inspector")
@@ -43,19 +55,7 @@ class SessionInspector(StepWidget):
         session_id: str | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
-        """Open a session at its first step.
-
-        Args:
-            session: journal file, experiment folder, recorded or exported session, task name, or `sample`. Default: `sample`.
-            session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
-            sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
-                process.
-
-        Raises:
-            UsageError: the session does not exist, or it has no finished step.
-            StoreError: the session cannot be read.
-            SandboxError: the session is a task that cannot be run on this machine.
-        """
+        """Open a session at its first step."""
         super().__init__(sender)
         self.session = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._inspection = inspect_session(self.session.entries)
@@ -149,7 +149,7 @@ class SessionInspector(StepWidget):
         rows = [
             ("step", f"{point.step}, number {self._step_number} of {self.step_count}"),
             ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
-            ("repeated from before", f"{shared}; {point.cache_read_tokens:,} tokens read from a cache"),
+            ("repeated", f"{shared} of the previous request; {point.cache_read_tokens:,} tokens read from a cache"),
             ("digest", f"{sent.digest[:16]}… {digest}"),
             ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
             ("time and cost", f"{point.seconds:.2f} s, {cost}"),

@@ -42,9 +42,24 @@ class CompactionExplorer(StepWidget):
     Sliders change the fields of the policy and the window. No model is called: summaries are placeholders of a given length, and
     the agent's recorded actions stay the same whatever the policy removes.
 
-    Example:
-        >>> explorer = harness.CompactionExplorer("sample", policy="codex", window_tokens=100_000)  # doctest: +SKIP
-        >>> explorer.to_dataframe()  # doctest: +SKIP
+    Args:
+        session: journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
+            `sample`.
+        session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
+        policy: name of the first policy, or a policy object. Default: `keep-last`.
+        window_tokens: size of the window in tokens; None chooses a window that the session fills. Default: `None`.
+        sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
+            process.
+
+    Example::
+
+        explorer = harness.CompactionExplorer("sample", policy="codex", window_tokens=100_000)
+        explorer.to_dataframe()
+
+    Raises:
+        UsageError: the session or policy does not exist, or the policy cannot work in that window.
+        StoreError: the session cannot be read.
+        SandboxError: the session is a task that cannot be run on this machine.
     """
 
     _esm = load_script("asking", "timeline", "rows", "explorer")
@@ -59,22 +74,7 @@ class CompactionExplorer(StepWidget):
         window_tokens: int | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
-        """Open a session and run the policy over it.
-
-        Args:
-            session: journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
-                `sample`.
-            session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
-            policy: name of the first policy, or a policy object. Default: `keep-last`.
-            window_tokens: size of the window in tokens; None chooses a window that the session fills. Default: `None`.
-            sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
-                process.
-
-        Raises:
-            UsageError: the session or policy does not exist, or the policy cannot work in that window.
-            StoreError: the session cannot be read.
-            SandboxError: the session is a task that cannot be run on this machine.
-        """
+        """Open a session and run the policy over it."""
         super().__init__(sender)
         recorded = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._exploration = Exploration(recorded, policy, window_tokens)
