@@ -32,13 +32,12 @@ def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
 
 def encode_tools(tools: Iterable[ToolSpec]) -> list[JsonObject]:
     """Return the `tools` field of a request."""
-    return [
-        {
-            "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)},
-        }
-        for tool in tools
-    ]
+    return [{"type": "function", "function": encode_function(tool)} for tool in tools]
+
+
+def encode_function(tool: ToolSpec) -> JsonObject:
+    """Return name, description and parameters of a tool."""
+    return {"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)}
 
 
 def _encode_message(message: Message) -> list[JsonObject]:
@@ -146,10 +145,8 @@ def _decode_text(content: object) -> str:
 def decode_usage(plain: object) -> Usage:
     """Return the usage of a report whose `prompt_tokens` include cached tokens. Missing and negative numbers count as 0."""
     given = _coerce_mapping(plain)
-    prompt, completion = (
-        _coerce_mapping(given.get("prompt_tokens_details")),
-        _coerce_mapping(given.get("completion_tokens_details")),
-    )
+    prompt = _coerce_mapping(given.get("prompt_tokens_details"))
+    completion = _coerce_mapping(given.get("completion_tokens_details"))
     read = _coerce_count(prompt.get("cached_tokens")) or _coerce_count(given.get("cache_read_input_tokens"))
     written = _coerce_count(prompt.get("cache_creation_tokens")) or _coerce_count(given.get("cache_creation_input_tokens"))
     return Usage(

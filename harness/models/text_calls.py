@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from harness.events import TextDelta
 from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
-from harness.models.openai_format import is_json_object, make_call_namer
+from harness.models.openai_format import encode_function, is_json_object, make_call_namer
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
 
@@ -146,12 +146,8 @@ def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) ->
 
 def describe_tools(tools: Sequence[ToolSpec]) -> str:
     """Return the section of the system prompt that describes the tools and the form of a call."""
-    lines = [
-        json.dumps({"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)})
-        for tool in tools
-    ]
     return INSTRUCTIONS.format(
-        tools="\n".join(lines),
+        tools="\n".join(json.dumps(encode_function(tool)) for tool in tools),
         example=f"{CALL_OPEN}\n{json.dumps(EXAMPLE)}\n{CALL_CLOSE}",
         result_open=RESULT_OPEN,
         result_close=RESULT_CLOSE,

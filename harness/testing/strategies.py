@@ -179,6 +179,7 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
         replies.append(assistant(draw(TEXTS), *calls))
         outputs.update({call.call_id: draw(_results(call, (0, 0, 700))) for call in calls})
     later = draw(st.lists(st.builds(LaterMessage, step=st.integers(1, max_steps), text=TEXTS.filter(str.strip)), max_size=3))
+    summaries = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
     resources = SessionResources(
         session_id="made",
         log=MemoryLog(),
@@ -186,7 +187,7 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
         sandbox=MemorySandbox(),
         outputs=MemoryOutputs(),
         model=FakeModel([*replies, assistant("done")], window_tokens=WINDOW_TOKENS),
-        summarizer=FakeModel(_draw_summaries(draw)),
+        summarizer=FakeModel(itertools.islice(itertools.cycle(map(assistant, summaries)), SUMMARY_COUNT)),
         tools=[FakeTool(name, outputs) for name in ("execute_command", "read_file")],
     )
     session = assemble_session(SessionSpec(request=draw(TEXTS) or "build it", policy=policy), resources)
@@ -225,8 +226,3 @@ def _results(call: ToolCall, clipped_characters: Sequence[int] = (0,)) -> st.Sea
         st.sampled_from(["completed", "error"]),
         st.sampled_from(clipped_characters),
     )
-
-
-def _draw_summaries(draw: st.DrawFn) -> list[Message]:
-    texts = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
-    return [assistant(text) for text in itertools.islice(itertools.cycle(texts), SUMMARY_COUNT)]

@@ -142,10 +142,8 @@ def encode_error(status: int, message: str) -> JsonObject:
 
 def encode_model_list(names: tuple[str, ...]) -> JsonObject:
     """Return the body of the model list at `/v1/models`."""
-    return {
-        "object": "list",
-        "data": [{"id": name, "object": "model", "created": CREATED, "owned_by": "harness"} for name in names],
-    }
+    data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "harness"} for name in names]
+    return {"object": "list", "data": data}
 
 
 def _split_arguments(call: Mapping[str, Any]) -> Iterator[JsonObject]:

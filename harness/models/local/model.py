@@ -14,6 +14,7 @@ from harness.models.local.catalogue import look_up_weights
 from harness.models.local.schema_calls import CallFilter, build_answer_schema, parse_reply, render_messages
 from harness.models.local.server import Endpoint
 from harness.models.openai_format import encode_messages
+from harness.models.registry import look_up_window
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
 from harness.tokens import Measured, Window
@@ -71,7 +72,7 @@ class LocalModel:
     @property
     def window(self) -> Window:
         """Context window of the model."""
-        return self._build_client("").window
+        return look_up_window(self.name, self.window_tokens)
 
     @property
     def max_input_tokens(self) -> int:
@@ -89,10 +90,10 @@ class LocalModel:
             ModelError: the server failed.
         """
         sent = replace(request, messages=render_messages(request.messages, request.tools), tools=())
-        key = self._require_endpoint().key
+        client = self._build_client()
         if not request.tools:
-            return self._build_client(key).reply(sent, listen)
-        client = replace(self._build_client(key), answer_schema_json=json.dumps(build_answer_schema(request.tools)))
+            return client.reply(sent, listen)
+        client = replace(client, answer_schema_json=json.dumps(build_answer_schema(request.tools)))
         reply = client.reply(sent, CallFilter(listen))
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
@@ -118,12 +119,13 @@ class LocalModel:
             )
         return self.endpoint
 
-    def _build_client(self, key: str) -> LitellmModel:
+    def _build_client(self) -> LitellmModel:
+        endpoint = self._require_endpoint()
         return LitellmModel(
             name=self.name,
             route=f"hosted_vllm/{look_up_weights(self.name).alias}",
-            api_base=f"{self.endpoint.address}/v1" if self.endpoint else None,
-            api_key=key,
+            api_base=f"{endpoint.address}/v1",
+            api_key=endpoint.key,
             window_tokens=self.window_tokens,
             temperature=TEMPERATURE,
             stop=self.stop,

@@ -51,9 +51,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         for name in move.guessed_facts:
             if (move.step, name) not in reported_facts:
                 reported_facts.add((move.step, name))
-                words = (
-                    "the step uses the prior of this fact, since no pattern of the fact reads its value from an earlier message"
-                )
+                words = "the step uses the prior of this fact, since its patterns read no value from earlier messages"
                 yield Finding(words, step=move.step, fact=name, seed=seed)
 
 

@@ -41,10 +41,8 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     sizes = [step.usage.prompt_tokens for step in sessions.run(seed).steps]
     predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
     if predicted is None:
-        yield Finding(
-            f"the session never fills a window: its longest request has {max(sizes):,} tokens; make it read or print more",
-            seed=seed,
-        )
+        words = f"the session never fills a window: its longest request has {max(sizes):,} tokens; make it read or print more"
+        yield Finding(words, seed=seed)
         return
     small = sessions.run(seed, NoCompaction(), window_tokens)
     if (small.outcome.reason, small.outcome.steps) != ("overflow", predicted - 1):
@@ -149,9 +147,7 @@ def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):
         counted = sum(map(count_message_tokens, request.messages)) + count_tool_tokens(request.tools)
         if not counted == reply.usage.prompt_tokens == step.usage.prompt_tokens <= window_tokens:
-            yield Finding(
-                f"request {number} has {counted} tokens, which does not match its usage or exceeds the window", seed=seed
-            )
+            yield Finding(f"request {number} has {counted} tokens: its usage differs, or the window is smaller", seed=seed)
         if (wrong := find_violation(request.messages)) is not None:
             yield Finding(f"request {number} is not legal: {wrong}", seed=seed)
         if _digest_messages(request.messages) != step.request_digest:
@@ -196,9 +192,7 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
     if alone.files == plain.files and alone.calls == plain.calls:
         words = f"stated as {other!r} the fact changes nothing: the result does not depend on it"
     else:
-        words = (
-            f"stated as {other!r} the fact changes the result, but none of the checks that require it fails ({sorted(resting)})"
-        )
+        words = f"stated as {other!r} the fact changes the result, but no check that requires it fails ({sorted(resting)})"
     yield Finding(words, fact=name)
 
 
@@ -216,16 +210,15 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
     for fact in facts:
         if others := sorted(used.get(fact.name, set()) - {fact.prior}):
             words = (
-                f"stated nowhere, the fact is written as {others[0]!r} instead of its prior {fact.prior!r}: it has another source"
+                f"stated nowhere, the fact is written as {others[0]!r}, not as its prior {fact.prior!r}: it has another source"
             )
             yield Finding(words, fact=fact.name, seed=seed)
         elif fact.name not in used and fact.prior not in written_text and fact.prior not in done:
             words = f"stated nowhere, the prior {fact.prior!r} is not used either: the fact has another source"
             yield Finding(words, fact=fact.name, seed=seed)
         if task.values[fact.name] in read_values(written_text, fact):
-            yield Finding(
-                f"its value {task.values[fact.name]!r} is written although it is stated nowhere", fact=fact.name, seed=seed
-            )
+            words = f"its value {task.values[fact.name]!r} is written although it is stated nowhere"
+            yield Finding(words, fact=fact.name, seed=seed)
     for check in task.checks:
         resting = sorted({fact.name for fact in facts} & set(check.required_facts))
         if resting and check.name not in blank.failed_checks:

@@ -88,11 +88,8 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
             continue
         equal = [one for one, value in values.items() if value == fact.prior]
         if equal:
-            yield Finding(
-                f"its prior {fact.prior!r} equals its value, so a guess is right; choose another prior or exclude that value",
-                fact=fact.name,
-                seed=equal[0],
-            )
+            words = f"its prior {fact.prior!r} equals its value, so a guess is right; choose another prior or exclude that value"
+            yield Finding(words, fact=fact.name, seed=equal[0])
         elif len(set(values.values())) == 1:
             yield _report_constant(first, fact.name, str(values[0]))
 
