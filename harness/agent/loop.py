@@ -7,8 +7,9 @@ order behind the message that requested them. The events of a step are logged in
 session ends with a stop reason, not with an exception; only errors that the loop cannot handle (a bug, an illegal plan, a failing
 log) are raised.
 
-A session consists of turns: each begins with a user message and lasts until the agent rests. `Agent.run` runs a session of one
-turn, as trials do. For several turns, create a `Session` and call `run_turn` for each.
+A session consists of turns: each begins with a user message and lasts until the agent rests, that is, until it replies without
+calling a tool. `Agent.run` runs a session of one turn, as trials do. For several turns, create a `Session` and call `run_turn`
+for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -160,7 +161,7 @@ class Session:
         self.request_builder = RequestBuilder(agent.compactor.policy.counter)
         self.usage = self.conversation.usage
         self.stream_buffer = StreamBuffer()
-        if self.conversation.last_sent_view.items:
+        if self.conversation.last_sent_view.items:  # in a continued session the next request is compared with the last one
             self.request_builder.prepare(self.conversation.last_sent_view)
             self.request_builder.forget_view()
 
@@ -211,11 +212,11 @@ class Session:
         """Let the policy compact the view if compaction is due; return False after a cancellation."""
         view, agent = self.conversation.view, self.agent
 
-        def compact() -> list[Event]:
+        def compact_view() -> list[Event]:
             event = agent.compactor.compact(view, self.usage, step, hook, agent.listen)
             return [] if event is None else [event]
 
-        events = run_interruptibly(compact, agent.cancellation)
+        events = run_interruptibly(compact_view, agent.cancellation)
         if events is None:
             return False
         self.record(*events)
