@@ -32,10 +32,12 @@ class Trial(codec.StrictFields):
         policy: Compaction policy, as an object or by its public name: `"codex"` is the policy `Codex` with its defaults. The
             policy also names the summarizer. Required.
         seed: Seed for the values of the task's facts and, with `replicate`, for the draws of a scripted model. Default: `0`.
-        world: Settings of the task that change its difficulty. Arms are compared on equal worlds only. Default: `World()`.
+        world: Settings that vary the task, such as its number of steps. Arms are compared on equal tasks, worlds and seeds only.
+            Default: `World()`.
         replicate: Number of the repetition: the same configuration with other draws of the model, for A/A comparisons.
             Default: `0`.
-        model: Name of the agent's model: `scripted`, `scripted/PROFILE`, or any model name of litellm. Default: `'scripted'`.
+        model: Name of the agent's model: `scripted` or `scripted/PROFILE` for a simulated agent, or any model name of litellm.
+            Default: `'scripted'`.
         tool_calls: Format of a real model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from
             the answer. Default: `'native'`.
         window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
