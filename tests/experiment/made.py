@@ -1,10 +1,10 @@
-"""Values for the tests of this room."""
+"""Values for the tests of experiments."""
 
 from harness.store.records import TrialRecord
 
 
 def record(**changes):
-    """A finished trial about which nothing is remarkable."""
+    """Return the record of an unremarkable finished trial."""
     plain = {
         "trial_id": "t",
         "session_id": "s",

@@ -1,4 +1,4 @@
-"""Runs a small real grid into a folder, as a script of a user would: `python -m tests.experiment.run_grid FOLDER`."""
+"""Script that runs a small real grid in a folder, as a user would: `python -m tests.experiment.run_grid FOLDER`."""
 
 import sys
 from pathlib import Path

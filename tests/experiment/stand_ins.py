@@ -1,6 +1,6 @@
 """Work functions for tests of the runner: real sessions in real journals, without sandbox or model.
 
-What a job does follows from its seed, so a grid over seeds has one trial for each kind of trouble.
+The seed of a job decides what the job does, so a grid over seeds has one trial for each kind of trouble.
 """
 
 import os
@@ -28,7 +28,7 @@ PROVENANCE = Provenance(git_commit=None, python="3", platform="x", packages=(), 
 
 
 class Odd(Exception):
-    """An error that cannot be sent to another process."""
+    """Exception that cannot be sent to another process."""
 
     def __init__(self, one, two):
         super().__init__(one)
@@ -36,7 +36,7 @@ class Odd(Exception):
 
 
 def jobs_of(seeds, output):
-    """One job for each seed."""
+    """Return one job for each seed."""
     made = []
     for seed in seeds:
         trial = Trial(task=TINY, policy=NoCompaction(), seed=seed)
@@ -56,7 +56,7 @@ def jobs_of(seeds, output):
 
 
 def work(job, cancellation):
-    """Three steps, then what the seed says; else a good end."""
+    """Log three steps, then do what the seed of the job says; by default, end successfully."""
     if job.trial.seed == DIES_AT_ONCE:
         os.kill(os.getpid(), signal.SIGKILL)
     usage = Usage(input_tokens=Measured(10), output_tokens=Measured(1))
@@ -101,7 +101,7 @@ def trouble(seed, cancellation):
 
 
 def channel_of_the_pool():
-    """Through which this worker is sent its jobs."""
+    """Return the channel through which this worker receives its jobs."""
     frames = (frame for frame, _ in traceback.walk_stack(None))
     return next(found for frame in frames if isinstance(found := frame.f_locals.get("channel"), WorkerChannel))
 

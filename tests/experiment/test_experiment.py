@@ -1,4 +1,4 @@
-"""Whole experiments: real grids in real sandboxes, interrupted, killed and gone on with; and what is refused before a start."""
+"""Tests of whole experiments: real grids in real sandboxes, interrupted, killed and continued, and plans that are refused."""
 
 import hashlib
 import json
@@ -33,19 +33,19 @@ REAL = pytest.mark.bubblewrap
 
 
 def table(results):
-    """The trials without what no two runs share."""
+    """Return the records of the trials without the values that differ between runs."""
     own = ["started_at", "wall_seconds", "provenance_json", "action_hits", "action_misses", "pruning_seconds"]
     return results.trials.drop(columns=own).sort_values("trial_id", ignore_index=True)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The small grid, run without trouble."""
+    """Provide the results of the small grid after a run without trouble."""
     return SMALL.run(tmp_path_factory.mktemp("whole"), workers=2, progress="off")
 
 
 def begun(folder):
-    """The small grid in a process of its own, once it has finished a trial."""
+    """Start the small grid in a process of its own, and wait until one trial has finished."""
     run = subprocess.Popen(
         [sys.executable, "-m", "tests.experiment.run_grid", str(folder)],
         cwd=CHECKOUT,
@@ -62,7 +62,7 @@ def begun(folder):
 
 
 def processes_of(group):
-    """Pids of a session's processes that still live."""
+    """Return the ids of the living processes of a session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -259,9 +259,9 @@ LOCAL = "local/smollm2-135m"
 
 @pytest.fixture(scope="module")
 def summarized(tmp_path_factory):
-    """A trial whose one summary a real model writes, and a twin that differs in a limit out of reach: two workers, one server.
+    """Return a trial with one summary by a real model, and a twin that only differs in a limit that is never reached.
 
-    They end before a second round: such a summary names no work as done, so the agent would begin again and again.
+    Both trials end before a second compaction, because the summary names no finished work and the agent would start again.
     """
     policy = KeepLast(
         threshold=0.2,

@@ -1,4 +1,4 @@
-"""The grid: its size, order, sharing and names."""
+"""Tests of the grid: size, order, merging of equal trials, and names of arms."""
 
 import math
 from collections import Counter

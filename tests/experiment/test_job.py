@@ -1,4 +1,4 @@
-"""Where results come from, and how real they are."""
+"""Tests of the provenance and the fidelity level of results."""
 
 import platform
 import subprocess

@@ -1,4 +1,4 @@
-"""The output folder: what is taken over, what is run again, and what a dead run leaves."""
+"""Tests of the output folder: which trials are imported, repeated or left behind by an interrupted run."""
 
 import json
 import re
@@ -17,7 +17,7 @@ CHECK = CheckRecord(trial_id="t", check="c", title="C", passed=True)
 
 
 def left_behind(output, *records):
-    """Small journals as workers leave them."""
+    """Create journals as interrupted workers leave them."""
     for one in records:
         with Journal.open(output.locate_trial_journal(one.trial_id)) as journal:
             journal.record_trial(one)

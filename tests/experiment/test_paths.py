@@ -1,4 +1,4 @@
-"""Dotted paths: setting, finding, and refusing what would be bent into shape."""
+"""Tests of dotted paths: looking up and setting values, and refusing converted values."""
 
 import pytest
 from hypothesis import given

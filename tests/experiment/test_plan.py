@@ -1,4 +1,4 @@
-"""Plans: reading TOML, and what a person is told when it is wrong."""
+"""Tests of the plan file: parsing, and messages about invalid plans."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Progress displays: what they show, how often, and that hostile names stay text."""
+"""Tests of the progress displays: content, frequency of updates, and escaping of hostile names."""
 
 import asyncio
 import io
@@ -76,7 +76,7 @@ def test_a_notebook_shows_escaped_html_and_a_text_for_other_readers():
 
 
 class Cell:
-    """A cell that keeps what is displayed in it, like IPython's display and its handle."""
+    """Notebook cell that records what is displayed, like IPython's `display` and its handle."""
 
     def __init__(self):
         self.shown = []

@@ -1,4 +1,4 @@
-"""Thresholds at quantiles of an uncompressed run: what is pooled, what becomes of a trial, and what cannot be looked up."""
+"""Tests of thresholds that are quantiles of an uncompacted run: pooled requests, resolved trials, and refused quantiles."""
 
 import bisect
 import shutil
@@ -36,7 +36,7 @@ PATH = "policy.trigger_tokens"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Two tasks with two seeds each, nothing compacted; and, not to be pooled, an arm that is."""
+    """Run two tasks with two seeds each without compaction, and one compacted arm that must not be pooled."""
     arms = [
         Arm(name="compacted", trial={"policy": {"kind": "keep-last", "summarizer": "scripted/empty"}, "window_tokens": 14_000})
     ]
@@ -51,7 +51,7 @@ def folder(run):
 
 
 def of(run, task, seed=None):
-    """The uncompressed steps of a task, as the results have them."""
+    """Return the uncompacted steps of a task from the results."""
     steps = run.steps.merge(run.trials[["trial_id", "task", "seed", "policy"]], on="trial_id").query("policy == 'none'")
     return steps[(steps["task"] == task) & ((steps["seed"] == seed) | (seed is None))]
 

@@ -1,4 +1,4 @@
-"""A trial from end to end in a real sandbox, and the edge at which everything that breaks becomes a record."""
+"""Tests of a whole trial in a real sandbox, and of the records of trials that fail."""
 
 import gc
 import json
@@ -143,7 +143,9 @@ def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_wha
     assert trial.trial_id != plain.trial_id
     assert (trial.threshold_tokens, trial.steps, trial.compactions) == (2_310, plain.steps, plain.compactions)
     assert trial.success
-    assert json.loads(trial.policy_json)["safety_reserve_tokens"] == 400  # as configured; the session has it as it ran
+    assert (
+        json.loads(trial.policy_json)["safety_reserve_tokens"] == 400
+    )  # the record has the configured policy, the session the scaled one
     with Journal.open(one.journal) as journal:
         (started,) = [entry.event for entry in journal.read_entries(trial.session_id) if isinstance(entry.event, SessionStarted)]
         assert next(read_batches(journal, "trials"))["scale"].to_pylist() == [0.25]
@@ -174,7 +176,7 @@ def test_the_step_limit_is_a_failure_with_its_reason(job):
 
 def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # where no engine answers, the SDK leaves its socket open
+        warnings.simplefilter("ignore", ResourceWarning)  # without an engine, the SDK leaves its socket open
         trial, checks = run_trial(job(replace(BASE, sandbox=SandboxChoice(image="no/such-image:0")), backend="docker"))
         gc.collect()
     assert (trial.status, trial.reason, trial.steps) == ("failed", "sandbox_error", 0)
@@ -193,7 +195,7 @@ def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken(NoCompaction):
-    """A policy with a bug that shows at its first step."""
+    """Policy with a bug that raises an exception at the first step."""
 
     def plan(self, view, budget, usage, moment="step"):
         raise ValueError("a bug")
@@ -212,7 +214,7 @@ def test_a_bug_in_a_policy_is_a_crash_and_ends_the_log_as_well(job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lawless(NoCompaction):
-    """A policy that forgets the system message once the agent has done something."""
+    """Policy that evicts the system message as soon as the agent has acted."""
 
     def plan(self, view, budget, usage, moment="step"):
         return Plan(reason="whim", forget=(view.items[0].item_id,)) if view.steps else None
@@ -282,7 +284,7 @@ def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):
     assert (record.success, record.action_hits, record.action_misses) == (True, None, None)
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_provider_that_stalls_is_asked_again_after_the_time_that_was_set_and_the_record_counts_it(job, monkeypatch):
     stalls, done = Say(pieces=("I", "am"), stall_after=2, stall_seconds=60), Say(pieces=("Done.",))
     monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted")

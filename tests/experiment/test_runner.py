@@ -1,4 +1,4 @@
-"""The runner: whatever one trial does, the others are run, and the output folder is whole."""
+"""Tests of the runner: a trial in trouble does not affect the others, and the output folder stays complete."""
 
 import multiprocessing
 import os
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 
 class Watch(NoDisplay):
-    """A display that calls a function at every standing."""
+    """Progress display that calls a function with each update."""
 
     def __init__(self, act=lambda standing: None):
         self.standings, self.act = [], act
@@ -51,7 +51,7 @@ class Watch(NoDisplay):
 
 
 def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=30.0, count=2, stop=None, display=None, doing=work):
-    """Run stand-in trials with these seeds; the records by seed, as they stand in the journal."""
+    """Run stand-in trials with these seeds, and return their records in the journal by seed."""
     with open_output(folder) as output:
         kept = output.list_finished(retry_failed=False)
         jobs = [job for job in jobs_of(seeds, output) if job.trial_id not in kept]
@@ -81,7 +81,7 @@ def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
         KILLS_ITSELF: r"the worker process died (exit code -9)",
         OVERRUNS: "ran longer than trial_timeout_seconds",
         RAISES: "RuntimeError: poison",
-        RAISES_ODDLY: "the worker process died (exit code 1)",  # its error cannot be sent home
+        RAISES_ODDLY: "the worker process died (exit code 1)",  # its error cannot be sent to the parent
     }
     records = run(tmp_path, [0, *trouble, 1, 2, 3])
     assert {seed: record.status for seed, record in records.items()} == {
@@ -102,7 +102,7 @@ def test_a_worker_that_is_killed_while_it_takes_a_job_or_hands_one_in_stops_no_o
 
 
 class KilledAtItsStart(ProcessWorkers):
-    """Its second worker process is killed as soon as it is there, before it can have taken its job."""
+    """Pool whose second worker process is killed before it can have received a job."""
 
     killed = 0
 
@@ -115,7 +115,7 @@ class KilledAtItsStart(ProcessWorkers):
 
 
 def noted(job, cancellation):
-    """Work that leaves a line behind each time that it begins."""
+    """Work function that writes a line each time it starts."""
     with (job.journal.parent.parent / "begun").open("a") as file:
         file.write(f"{job.trial.seed}\n")
     return work(job, cancellation)
@@ -152,7 +152,7 @@ def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ende
 
 
 class EndsWhenStopped:
-    """Workers whose jobs end in the moment in which they are stopped, except the first, which ends at once."""
+    """Pool whose jobs end at the moment when the pool is stopped, except the first job, which ends at once."""
 
     def __init__(self, count, doing, timeout_seconds):
         self.count, self.waiting = count, []
@@ -198,7 +198,7 @@ def test_a_signal_to_the_whole_group_may_reach_a_worker_first(tmp_path, trouble,
     stop = threading.Event()
 
     class Loses(EndsWhenStopped):
-        """Its one worker ends by that trouble, and a moment before or after the run is told to stop."""
+        """Pool whose only worker is killed shortly before or after the run is told to stop."""
 
         def submit(self, job):
             future: Future[FinishedTrial] = Future()
@@ -272,7 +272,7 @@ def test_threads_run_as_many_trials_at_once_as_they_are_told(tmp_path):
 
 
 def waiting(job, cancellation):
-    """A trial that mostly waits."""
+    """Work function of a trial that mostly waits."""
     time.sleep(1.0)
     return work(job, cancellation)
 
@@ -290,7 +290,7 @@ def test_workers_that_cannot_start_end_the_run_with_advice(tmp_path):
 
 @pytest.fixture
 def ghost():
-    """A module that only this process has."""
+    """Provide a module that only this process can import."""
     module = types.ModuleType("ghost_of_a_plugin")
     exec("def work(job, cancellation): pass", module.__dict__)
     sys.modules[module.__name__] = module

@@ -1,4 +1,4 @@
-"""Trials: identity, reading back, and what is refused."""
+"""Tests of trials: ids, parsing, and refused values."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""A task of a few seconds: write a port from the prompt into a file, then make some output."""
+"""Task that takes a few seconds: write a port from the prompt into a file, then produce some output."""
 
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, LaterMessage, Script, Step, Task
 
@@ -33,12 +33,12 @@ def tiny(seed):
 
 
 def wordy(seed):
-    """The same with output that is made of words, which a real tokenizer does not cut into digits."""
+    """Return the tiny task with output of words, which a real tokenizer does not split into digits."""
     return made(seed, "for i in 1 2 3 4 5 6; do echo 'The server reads its settings from a file and listens on the port.'; done")
 
 
 def slow(seed):
-    """The same, and every round takes long enough for somebody to say something."""
+    """Return the tiny task with steps that take long enough for a user to send a message."""
     return made(seed, "sleep 0.4 && seq 1 400")
 
 
@@ -71,10 +71,10 @@ def made(seed, output):
 
 
 def broken(seed):
-    """A template that cannot make a task of any seed but 0."""
+    """Return a task for seed 0 only; other seeds raise an exception."""
     return tiny(seed) if seed == 0 else 1 / 0
 
 
 def losing(seed):
-    """Whose first command kills the tool server where it can, which is in `local`."""
+    """Return a task whose first command kills the tool server where that is possible, i.e. in the sandbox `local`."""
     return made(seed, "kill -9 $$PPID")

@@ -1,4 +1,4 @@
-"""A rehearsal does what a live session does, and says of every message what became of it."""
+"""Tests of dry runs: they do what a live session does, and classify each message correctly."""
 
 from functools import cache
 
@@ -33,7 +33,7 @@ def rehearsed(policy, window_tokens=WINDOW_TOKENS, **setting):
 
 
 def small_log(*turns):
-    """A log of steps: (user text or None, answer, output or None)."""
+    """Return a log of steps, each given as user text or None, answer, and output or None."""
     events: list[Event] = [
         SessionStarted(
             session_id="s", task="", model="m", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""

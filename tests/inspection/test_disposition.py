@@ -1,4 +1,4 @@
-"""What is drawn adds up to what the event says, for every preset."""
+"""Tests of dispositions: for every preset, the drawn tokens add up to those of the compaction event."""
 
 import pytest
 

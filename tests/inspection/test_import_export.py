@@ -1,4 +1,4 @@
-"""Sessions between journals and files: out of one journal, through a file, into another, and nothing is different."""
+"""Tests of import and export: a session that moves through a file into another journal is unchanged."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

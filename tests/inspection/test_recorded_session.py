@@ -1,4 +1,4 @@
-"""A session is found wherever it is kept, and whoever has to choose one is told which there are."""
+"""Tests of opening finished sessions from every kind of source, and of the messages about ambiguous sources."""
 
 from pathlib import Path
 

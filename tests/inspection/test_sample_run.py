@@ -1,4 +1,4 @@
-"""Policies tried on the sample: what is told of them is what they did."""
+"""Tests of dry runs on the sample session."""
 
 import json
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def path(number):
 
 
 def conversation(last):
-    """The session up to a step, each call answered."""
+    """Return the messages of the sample session up to a step, with each call answered."""
     messages = [system("s"), user("do it")]
     for number in range(1, last + 1):
         step = make_sample_step(number)
@@ -85,7 +85,7 @@ SMALL = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtUsers(Preset):
-    """Cuts only where the user speaks, as one published policy does."""
+    """Provider rule that allows cuts before user messages only, as one published policy does."""
 
     at_tokens: int = 10_000
     clip_characters: int = 10_000

@@ -1,4 +1,4 @@
-"""What was sent at a step: the very messages, which the digest in the log proves."""
+"""Tests of the numbers of a session, and of its reconstructed requests, which the digests in the log confirm."""
 
 from dataclasses import replace
 from pathlib import Path

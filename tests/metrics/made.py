@@ -1,4 +1,4 @@
-"""Sessions made by hand, message by message."""
+"""Sessions that tests build message by message."""
 
 import json
 
@@ -12,7 +12,7 @@ COUNTER = QuarterOfCharacters()
 
 
 class Session:
-    """Grows by what is called on it; `entries` is its log."""
+    """Session that grows with each method call; `entries` is its log."""
 
     def __init__(self, threshold_tokens=1000, task="Do it."):
         self.entries, self.step, self.rounds = [], 0, 0
@@ -37,7 +37,7 @@ class Session:
         return self.add(MessageAdded(message=assistant(text), step=self.step))
 
     def call(self, name, output="ok", status="completed", **arguments):
-        """One step with one call; gives the number of the event with its result."""
+        """Add a step with one call, and return the number of the event with its result."""
         return self.calls((name, arguments, output, status))
 
     def calls(self, *given):
@@ -63,7 +63,7 @@ class Session:
         return self.call("execute_command", output, status, command=command)
 
     def compact(self, *forget, summary="So far so good.", replace=(), tokens_after=100, status="applied"):
-        """Before the next step: forget the events of these numbers."""
+        """Add a compaction before the next step that evicts the messages of the given events."""
         self.rounds += status == "applied"
         insert = (Insert(message=assistant(summary), after=ItemId(2)),) if summary else ()
         changes = tuple(Replace(item=ItemId(number), message=assistant("(gone)")) for number in replace)
@@ -91,7 +91,7 @@ _WORDS = st.sampled_from([("say", "Go on.", None), ("reply", "Hm.", None)])
 
 @st.composite
 def sessions(draw):
-    """Sessions of a few things that are done over and over."""
+    """Generate sessions that repeat a few different actions."""
     pool = [*draw(st.lists(_CALLS, min_size=1, max_size=4)), draw(_COMPACTIONS), *draw(st.lists(_WORDS, max_size=1))]
     session = Session()
     for deed, about, more in draw(st.lists(st.sampled_from(pool), max_size=25)):

@@ -1,4 +1,4 @@
-"""The definitions of the pathologies once more: slowly, and each from the whole log."""
+"""Reference implementation of the pathologies: slow, and each computed from the whole log."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ def compactions(entries):
 
 
 def over(path, other):
-    """Whether one path is the other or holds it."""
+    """Return whether two paths are equal or one contains the other."""
     return path in {other, "."} or other.startswith(f"{path}/")
 
 
 def touched(made, first, last):
-    """Whether a call between two calls touched what the last is about."""
+    """Return whether a call between two calls touched what the later one is about."""
     asked = made[last][1]
     for _, act in made[first + 1 : last]:
         if act.effect == "retrieval":
@@ -36,7 +36,7 @@ def touched(made, first, last):
 
 
 def repeats(entries):
-    """(repeated, redundant) of every call."""
+    """Return for every call whether it is repeated and whether it is redundant."""
     made, found = acts(entries), []
     for place, (_, act) in enumerate(made):
         earlier = [at for at in range(place) if made[at][1].signature == act.signature]
@@ -48,13 +48,13 @@ def repeats(entries):
 
 
 def shown(entries, until, carriers):
-    """Whether any of the messages is in the view after event `until`, as it was."""
+    """Return whether one of the messages is in the view, unchanged, after event `until`."""
     view = {item.item_id: item.message for item in fold_all(entries[:until], COUNTER).items}
     return any(view.get(item) == entries[item.event - 1].event.message for item in carriers)
 
 
 def reacquired(entries):
-    """(step, steps since the compaction) of every reacquisition."""
+    """Return the step and the steps since the compaction for every reacquisition."""
     made, found = acts(entries), []
     for place, (seq, act) in enumerate(made):
         showing = [
@@ -76,7 +76,7 @@ def reacquired(entries):
 
 
 def evicted_again(entries):
-    """For each reacquisition whether the next thing that befell its target was another eviction."""
+    """Return for each reacquisition whether its target was evicted again next."""
     made, total = acts(entries), 0
     fetched = {step for step, _ in reacquired(entries)}
     for place, (_, act) in enumerate(made):
@@ -104,7 +104,7 @@ def evicted_tokens(entries):
 
 
 def loops(entries):
-    """Rule and first step of every loop, by the place in the log where it is complete."""
+    """Return the rule and the first step of every loop, by the position in the log at which the loop is complete."""
     moves: list[Any] = []
     found: list[Any] = []
     made = {(seq, place): act for place, (seq, act) in enumerate(acts(entries))}
@@ -122,7 +122,7 @@ def loops(entries):
 
 
 def complete(moves):
-    """The loops that the last moves make."""
+    """Return the loops that the last actions complete."""
     calls: list[Any] = []
     for kind, act in reversed(moves):
         if kind != "call":

@@ -1,4 +1,4 @@
-"""What becomes of facts: in sessions made by hand, and in whole sessions of the suite."""
+"""Tests of the probes of facts, in sessions built by hand and in whole sessions of the task suite."""
 
 import functools
 from dataclasses import replace
@@ -40,7 +40,7 @@ def seen(session, task=TASK):
 
 
 def rows(session):
-    """(fact, version, before, after, used) of every probe."""
+    """Return fact, version, visibility before and after, and use of every probe."""
     found = seen(session).probes
     names = {fact.number: fact.name for fact in found.facts}
     return [(names[row.fact], row.version, row.seen_before, row.seen_after, row.used) for row in found.rows]
@@ -132,7 +132,7 @@ def test_a_value_that_was_replaced_by_then_is_stale():
 
 
 OUTDATED = replace(TASK, facts=(replace(PORT, former_patterns=(r"port was (\d+)",)), TABLE))
-"""The task with a fact that other words tell with an older value."""
+"""The task with a fact whose older value is stated in other words."""
 
 
 @pytest.mark.parametrize("first", ["page", "request"])
@@ -243,7 +243,7 @@ def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_da
 
 @pytest.mark.bubblewrap
 def test_violations_do_not_depend_on_how_many_facts_are_revised():
-    """Forgetting is the same in all of these worlds; only what was said first differs."""
+    """Check worlds with equal forgetting that differ in the values stated first."""
     found = [forgetful("flashcards", World(update_rate=rate)) for rate in (0.0, 0.5, 1.0)]
     assert min(conduct.constraint_violations for conduct, _ in found) >= 20
     assert all("constraint" in {fact.kind for fact in probes.facts} for _, probes in found)

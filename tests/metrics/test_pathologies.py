@@ -1,4 +1,4 @@
-"""Each pathology in a session made by hand, all of them against a slow reference, and the dead end of a task of the suite."""
+"""Tests of each pathology in a session built by hand, all pathologies against a slow reference, and dead ends in a real task."""
 
 import pytest
 from hypothesis import given
@@ -250,7 +250,7 @@ TRY = "python3 ci.py first.sed a.py"
 
 
 def tried(*between, again="exit code 1\nattempt 3: refused"):
-    """A patch of the agent's own that is refused, what is done then, and the same patch once more after a compaction."""
+    """Return a session in which a rejected edit is repeated after other work and a compaction."""
     session = Session()
     session.write("first.sed", "s/x/y/")
     session.run(TRY, "exit code 1\nattempt 1: refused")

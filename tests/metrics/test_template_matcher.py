@@ -1,4 +1,4 @@
-"""Values are read back out of calls that were written from templates."""
+"""Tests of reading the values of facts back from calls that were written from templates."""
 
 import json
 from string import Template

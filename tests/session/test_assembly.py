@@ -1,4 +1,4 @@
-"""One function assembles every kind of session: what stands in the specification and what is handed in decide the rest."""
+"""Tests of the assembly of sessions, and of the tool `explore`."""
 
 import time
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ LOOK = assistant("", ToolCall(call_id="l", name="execute_command", arguments_jso
 
 
 class Made:
-    """An `ExploreTool` over a puppet, and what it left."""
+    """An `ExploreTool` over a fake model, with the requests and events that it produced."""
 
     def __init__(self, replies, answer=None, max_steps=EXPLORE_MAX_STEPS, cancellation=None):
         self.model, self.log = FakeModel(replies), MemoryLog()

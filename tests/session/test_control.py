@@ -22,7 +22,7 @@ HEARD = st.one_of(
 
 
 class Keeper:
-    """What was kept when, and the time."""
+    """Recorder of the saved drafts, with a clock that the test sets."""
 
     def __init__(self):
         self.now = 0.0

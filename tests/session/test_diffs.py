@@ -1,4 +1,4 @@
-"""The patch text of two snapshots: it leads from one to the other, and nothing that a file says reaches a terminal as it is."""
+"""Tests of the readable differences between two workspaces, also for hostile names and contents."""
 
 import re
 import time
@@ -25,13 +25,13 @@ ENDS = st.sampled_from(["", "\n"])
 
 
 def between(old, new):
-    """The patches between two workspaces, given as contents by path."""
+    """Return the patches between two workspaces, which are given as contents by path."""
     blobs = MemoryBlobStore()
     return build_patches(blobs, snapshot_of(blobs, old), snapshot_of(blobs, new))
 
 
 def applied(old, text):
-    """What a patch makes of a text, by the rules of the format."""
+    """Return a text after applying a patch by the rules of the unified format."""
     lines, made, at = old.split("\n"), [], 0
     _, _, *told = text.split("\n")[:-1]
     for number, line in enumerate(told):

@@ -144,7 +144,7 @@ def test_it_is_the_request_that_is_sent_that_must_fit():
 
 
 class Hostile:
-    """A workspace whose names lead everywhere."""
+    """Workspace whose file names lead out of any folder."""
 
     def __init__(self, *names):
         self.names = names

@@ -1,4 +1,4 @@
-"""Verdicts: read from lines with the nonce, and from nothing else, whatever the judged code does meanwhile."""
+"""Tests of grading: only lines with the nonce are verdicts, whatever the graded code does meanwhile."""
 
 import time
 from contextlib import closing

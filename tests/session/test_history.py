@@ -1,4 +1,4 @@
-"""Oracle restoration: each fact that a compaction took out of view can be read again, by the patterns of its task."""
+"""Tests of what a log says about turns, steps, workspaces and facts that a compaction removed."""
 
 import itertools
 from dataclasses import replace

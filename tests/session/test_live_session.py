@@ -1,4 +1,4 @@
-"""A live session: turns, queue, stop, resume, rollback, fork, reopening. The sandbox, the journal and the thread are real."""
+"""Tests of live sessions with a real sandbox, journal and thread: turns, queue, stop, resume, rollback, fork and reopening."""
 
 import io
 import json
@@ -49,7 +49,7 @@ SECONDS = 60
 
 
 class Living:
-    """Makes live sessions and closes them."""
+    """Factory of live sessions that closes them at the end of a test."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -134,7 +134,7 @@ def test_the_view_is_that_of_the_log_at_every_rest(living):
 
 
 def stopped_after(living, steps, **changes):
-    """A session that was stopped in its first turn when that many steps were done."""
+    """Return a session that was stopped in its first turn after a number of steps."""
     reached = threading.Event()
 
     def listen(one):
@@ -376,7 +376,7 @@ def test_what_cannot_run_is_refused_before_a_thread_starts(living):
 
 @pytest.fixture
 def silent_engine(tmp_path, monkeypatch):
-    """A Docker Engine that takes calls and answers none."""
+    """Provide the address of a Docker Engine that accepts connections and never answers."""
     address = str(tmp_path / "d.sock")
     with socket.socket(socket.AF_UNIX) as engine:
         engine.bind(address)
@@ -411,7 +411,7 @@ def test_a_session_that_comes_up_slowly_is_stopped_wished_to_go_on_and_closed_wi
 
 
 class Slow(NoCompaction):
-    """A policy that takes its time to be checked."""
+    """Policy whose check takes long."""
 
     checking, goes_on = threading.Event(), threading.Event()
 
@@ -457,7 +457,7 @@ def test_stopping_twice_and_stopping_an_idle_session_changes_nothing(living):
     assert live.entries == before
 
 
-# --- what breaks ------------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------------
 
 VICTIM = """
 import pathlib, sys, time
@@ -502,7 +502,7 @@ def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_
 
 @pytest.fixture
 def provider(monkeypatch):
-    """Makes an endpoint of a real model that gives these answers."""
+    """Provide a factory of endpoints of a real model with given answers."""
     with ExitStack() as stack:
 
         def answering(*answers):
@@ -525,7 +525,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_told_to_be_no_whole_answer(
     living, tmp_path, checkout, provider
 ):
@@ -533,7 +533,7 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
     file = tmp_path / "j.sqlite"
     with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
         try:
-            end = time.monotonic() + 4 * SECONDS  # of which the library takes nearly all on a busy machine
+            end = time.monotonic() + 4 * SECONDS  # importing litellm takes most of it on a busy machine
             while drafted(file) != "I was about to say" and victim.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
         finally:
@@ -561,12 +561,12 @@ def drafted(file, part="text"):
     try:
         with Journal.open(file, read_only=True) as journal:
             draft = journal.read_draft("victim")
-    except StoreError:  # it has not begun
+    except StoreError:  # the session has not begun
         return None
     return draft and getattr(draft, part)
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its_answer_is_whole(
     living, tmp_path, checkout, provider
 ):
@@ -576,7 +576,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     file = tmp_path / "j.sqlite"
     with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
         try:
-            end = time.monotonic() + 4 * SECONDS  # of which the library takes nearly all on a busy machine
+            end = time.monotonic() + 4 * SECONDS  # importing litellm takes most of it on a busy machine
             while not drafted(file, "calls") and victim.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
         finally:
@@ -611,7 +611,7 @@ def reaches(live, *states):
         time.sleep(0.01)
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept(living, provider):
     """S1.5."""
     provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
@@ -632,7 +632,7 @@ LONG = "word " * 400
 COMMAND = json.dumps({"command": "echo " + LONG})
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 @pytest.mark.parametrize(
     ("streamed", "kept"),
     [
@@ -649,7 +649,7 @@ def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept
     protocol = {} if streamed.calls or streamed.reasoning else {"tool_calls": "text"}
     live = living(lambda one: spoken.set() if isinstance(one, TextDelta) else None, **REAL, **protocol)
     assert spoken.wait(SECONDS), live.failure
-    time.sleep(0.5)  # by now it is in the middle
+    time.sleep(0.5)  # by now the answer is half complete
     assert not stub.left.is_set()
     live.stop()
     assert stub.left.wait(1.0)
@@ -664,7 +664,7 @@ def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept
     assert all(one.get("content") or one.get("tool_calls") for one in stub.asked[-1]["messages"])
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 @pytest.mark.parametrize(
     ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
 )
@@ -687,7 +687,7 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
         live.decide_repeated_call("stop")
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_stopping_a_session_that_asks_ends_its_turn(living, provider):
     provider(*(asks(number) for number in range(3)))
     live = living(**REAL)
@@ -697,7 +697,7 @@ def test_stopping_a_session_that_asks_ends_its_turn(living, provider):
     assert live.entries[-1].event.reason == "cancelled"
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(living, provider):
     """S1.5."""
     calls = (
@@ -714,7 +714,7 @@ def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(li
     assert [one.path for one in live.summarize_changes().changes] == ["one"]
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_provider_that_refuses_costs_the_turn_and_not_the_session(living, provider):
     provider(Refuse(status=400, error={"message": "no such thing"}), Say(pieces=("fine",)))
     live = living(**REAL)
@@ -725,7 +725,7 @@ def test_a_provider_that_refuses_costs_the_turn_and_not_the_session(living, prov
     assert live.entries[-1].event.reason == "replied"
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(living, provider):
     """S1.8."""
     long = "word " * 9_000
@@ -746,7 +746,7 @@ def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(
     assert live.queued_messages == ("hurry up",)
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_summarizer_of_its_own_tells_of_its_waits_and_is_not_asked_again_once_it_was_given_up(living, provider):
     """S3.12."""
     long = "word " * 9_000
@@ -774,7 +774,7 @@ def test_a_summarizer_of_its_own_tells_of_its_waits_and_is_not_asked_again_once_
     assert [one["model"] for one in stub.asked] == ["stub", "stub", "other"], "no call is paid for that nobody waits for"
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 @pytest.mark.parametrize("summarizer", ["same", "hosted_vllm/other"])
 def test_a_summary_that_was_given_up_is_not_read_to_its_end(living, provider, summarizer):
     long = "word " * 9_000
@@ -856,7 +856,7 @@ def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_lo
     assert all(check.passed for check in live.close().checks)
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_path):
     """S3.20."""
     stub = provider(

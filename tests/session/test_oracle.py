@@ -1,4 +1,4 @@
-"""The future that a clairvoyant policy is told is what the scripted model will really look for."""
+"""Tests of the oracle: it predicts exactly the facts and evidence that the scripted model looks for."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The checks before a start agree with what the first request of a session really takes."""
+"""Tests of the checks before a start: their numbers agree with the first request of a session."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ TASK = load_task("flashcards")(0)
 
 
 def first_reply(window_tokens):
-    """What the scripted model says to the first request, with the tools that it gets."""
+    """Return the scripted model's answer to the first request, with the standard tools."""
     sandbox = open_sandbox("local", session_id="unstarted", runtime=TASK.runtime, unsafe_local=True)
     tools = tuple(tool.spec for tool in make_standard_tools(sandbox))
     model = open_model("scripted", task=TASK, seed=0, window_tokens=window_tokens)

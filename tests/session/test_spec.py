@@ -1,4 +1,4 @@
-"""What a session was set up with comes back from its journal, whoever opens it again."""
+"""Tests of the setup of a session, which is restored from its journal when the session is reopened."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -43,7 +43,7 @@ OTHER = {
     "explore": True,
     "repeated": "stop",
 }
-"""Another value than the default for every field that is kept."""
+"""A value other than the default for each stored field."""
 
 
 def test_every_field_of_a_session_is_kept_or_said_not_to_be():
@@ -59,7 +59,7 @@ def test_a_setting_that_version_0_1_did_not_have_is_stored_only_where_it_is_set(
 
 
 def logged(path, given):
-    """A session that has begun, as its journal has it."""
+    """Return a session that has begun, with the setup in its journal."""
     with Journal.open(path) as journal:
         event = replace(started("s1", given.request), setup_json=encode_setup(given), sandbox=given.sandbox.backend)
         journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((event,))

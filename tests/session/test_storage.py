@@ -1,4 +1,4 @@
-"""Where a session can be gone on with, and what is said where it cannot."""
+"""Tests of sessions that can or cannot be continued, and of the explanations that users get."""
 
 import shlex
 
@@ -68,7 +68,7 @@ def newest_result(live):
     return next(one.results[0].output for one in reversed(live.view.messages) if one.role == "tool")
 
 
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # litellm takes seconds to import
 @pytest.mark.parametrize("kept", ["in a journal", "in memory"])
 def test_the_agent_reads_back_what_was_offloaded_also_reopened_and_in_a_fork(living, provider, tmp_path, kept):
     journal = tmp_path / "j.sqlite" if kept == "in a journal" else None

@@ -1,4 +1,4 @@
-"""The sums of a session, and whether the treatment was given."""
+"""Tests of the totals of a session, and of whether its treatment was given."""
 
 from dataclasses import replace
 from itertools import count
