@@ -115,7 +115,7 @@ class Loop(NamedTuple):
 class DoomLoopDetector:
     """Detector of the first doom loop in a sequence of calls and messages.
 
-    Source: rules and limits of the stuck detector of OpenHands 1.x.
+    Source: rules and limits of `stuck_detector.py` in OpenHands SDK 1.58.0.
     """
 
     def __init__(self) -> None:
