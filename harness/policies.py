@@ -144,7 +144,7 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
     except (Exception, SystemExit) as error:  # foreign code is run here
         raise UsageError(f"{subject} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
     if lacking := _describe_defect(policy_class, point.name):
-        raise UsageError(f"{subject} is no policy: {lacking}; repair or remove that package")
+        raise UsageError(f"{subject} is not a policy: {lacking}; repair or remove that package")
     return policy_class
 
 
@@ -194,11 +194,11 @@ def check_policy(value: object, where: str = "policy") -> None:
         UsageError: names the value and the expression to write instead.
     """
     if isinstance(value, type):
-        raise UsageError(f"{where}: a policy is needed and {value.__name__} is a class; write {value.__name__}(...)")
+        raise UsageError(f"{where}: expected a policy, got the class {value.__name__}; write {value.__name__}(...)")
     if isinstance(value, str | int | Mapping):
-        raise UsageError(f"{where}: a policy is needed (got {value!r:.80}); tables are for plans, or for policy_from_plain")
+        raise UsageError(f"{where}: expected a policy, got {value!r:.80}; convert a table with policy_from_plain")
     if lacking := _describe_missing(value):
-        raise UsageError(f"{where}: {type(value).__name__} is no policy: {lacking}; write e.g. KeepLast()")
+        raise UsageError(f"{where}: {type(value).__name__} is not a policy: {lacking}; write e.g. KeepLast()")
 
 
 def expand_shorthand(value: object) -> object:

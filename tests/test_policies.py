@@ -83,7 +83,7 @@ def test_a_policy_of_another_package_is_found_by_its_entry_point(tmp_path, monke
 )
 def test_what_is_no_policy_is_refused_by_what_it_lacks(code, said, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, code)
-    with pytest.raises(UsageError, match=r"policy 'odd' .* of package 'odd-policies' is no policy: ") as refused:
+    with pytest.raises(UsageError, match=r"policy 'odd' .* of package 'odd-policies' is not a policy: ") as refused:
         policy_from_plain({"kind": "odd"})
     assert said in str(refused.value)
 

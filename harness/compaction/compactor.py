@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from harness.compaction.description import name_policy
 from harness.compaction.feasibility import check_feasible
-from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
+from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
 from harness.events import Compaction, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
 from harness.messages import Message, Text, sanitize_message, user
 from harness.plan import Plan, Slot, SummaryRequest, build_summary_request
@@ -60,8 +60,8 @@ class _SummaryOutcome:
     def note_shortening(self, times: int, error: ModelError) -> None:
         """Add or update the note that the material was shortened."""
         too_long = isinstance(error, ContextOverflow)
-        why = "was too long for the summarizer and" if too_long else f"was, since the summarizer failed ({error}),"
-        note = f"what was told {why} shortened {times} times"
+        cause = "it was too long for the summarizer" if too_long else f"the summarizer failed ({error})"
+        note = f"the prompt was shortened {format_count(times, 'time')}, because {cause}"
         self.notes = [*(self.notes if times == 1 else self.notes[:-1]), note]
 
     def note_failure(self, error: Exception) -> None:
@@ -171,7 +171,7 @@ class SessionCompactor:
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         """Save texts and return their names."""
         if self._outputs is None:
-            raise UsageError(f"policy {self._policy_name!r} moves texts into the saved outputs but no place for them was given")
+            raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
@@ -198,10 +198,10 @@ class SessionCompactor:
     def _request_summary(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
         """Return the text of the summarizer, or the text that the policy provides in its place."""
         if slot.text_if_empty and not summary_prompt.request.to_summarize:
-            outcome.notes.append("nothing of the messages was left to be told, so no summarizer was asked")
+            outcome.notes.append("the excerpt holds no message, so the summarizer was not asked")
             return slot.text_if_empty
         if self._summarizer is None:
-            raise UsageError(f"policy {self._policy_name!r} asks for a summary but no summarizer was given")
+            raise UsageError(f"policy {self._policy_name!r} requests a summary, but there is no summarizer; pass `summarizer`")
         if summary_prompt.note:
             outcome.notes.append(summary_prompt.note)
         try:
@@ -233,7 +233,7 @@ class SessionCompactor:
             texts[:0] = self._review_draft(slot.procedure.review.build_prompt(prompt, draft), slot, outcome)
         text = next((text for text in texts if text.strip()), None)
         if text is None:
-            tool_call_note = "; it called a tool instead, which is never run" if draft and draft.calls else ""
+            tool_call_note = "; its answer was a tool call, which is never run" if draft and draft.calls else ""
             raise SummaryEmpty(f"the summarizer returned no text{tool_call_note}")
         return text
 
@@ -241,7 +241,8 @@ class SessionCompactor:
         """Return the answer of the review; none if the prompt of the review exceeds the summarizer's input limit."""
         limit = slot.max_input_tokens
         if limit is not None and (tokens := self._count_tokens(prompt)) > limit:
-            outcome.notes.append(f"the draft was not reviewed (with it {tokens} tokens; the summarizer reads {limit} at most)")
+            sizes = f"the prompt has {tokens} tokens, and the summarizer reads at most {limit}"
+            outcome.notes.append(f"the draft was not reviewed: {sizes}")
             return []
         return [self._call_summarizer(prompt, slot, outcome).text]
 
@@ -287,12 +288,12 @@ class SessionCompactor:
             raise IllegalPlan(self._policy_name, f"it names {strangers[0]}, which is not in view")
         items = apply_patch(view.items, patch, 0, self.policy.counter)
         if items[:1] != view.items[:1]:
-            raise IllegalPlan(self._policy_name, "the system message does not stay as it is")
+            raise IllegalPlan(self._policy_name, "the system message would be changed or evicted")
         if found := find_violation([item.message for item in items]):
             raise IllegalPlan(self._policy_name, found)
         tokens_after = Estimated(sum(item.tokens for item in items))
         if tokens_after >= view.tokens:
-            return replace(attempt, reason=f"{attempt.reason}, but {tokens_after} tokens would be no fewer than {view.tokens}")
+            return replace(attempt, reason=f"{attempt.reason}, but {tokens_after} tokens would not be fewer than {view.tokens}")
         return replace(
             attempt,
             status="applied",
@@ -372,7 +373,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
     starts = [at for at, item in enumerate(slot.stands_for) if at and item not in former and roles[item] != "tool"]
     cut_index = bisect_left(starts, True, key=lambda start: count_tokens(_drop_older(slot, view, start).prompt) <= limit)
     if cut_index == len(starts):
-        raise SummaryFailed(f"no prompt of at most {limit} tokens could be made, not even with the newest message alone")
+        raise SummaryFailed(f"the prompt is longer than {limit} tokens even with the newest message alone")
     return _drop_older(slot, view, starts[cut_index])
 
 
@@ -385,5 +386,7 @@ def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
     request = build_summary_request(replace(slot, stands_for=kept_ids), view)
     mark = user(f"({gone} older messages of {messages} are left out here; together they are too long to be read.)")
     request = replace(request, to_summarize=(mark, *request.to_summarize))
-    note = f"the {gone} oldest of {messages} messages were not told (the summarizer reads {slot.max_input_tokens} tokens at most)"
+    note = (
+        f"the oldest messages were left out: {gone} of {messages} (the summarizer reads at most {slot.max_input_tokens} tokens)"
+    )
     return SummaryPrompt(slot.format.build_prompt(request), request, kept_ids, note)

@@ -73,7 +73,7 @@ def describe_stages(policy: object) -> tuple[str, ...]:
     pipeline = getattr(policy, "pipeline", None)
     truncation_line = (f"output: {format_stage(policy.truncation)}",) if isinstance(policy, TruncatingPolicy) else ()
     if not isinstance(pipeline, Pipeline):
-        return (*truncation_line, "not told: it is no pipeline of stages")
+        return (*truncation_line, "unknown: the policy is not a pipeline of stages")
     return (
         *truncation_line,
         *(f"{rule.moment}: {format_stage(rule.trigger)} → {format_stage(rule.reducer)}" for rule in pipeline.rules),

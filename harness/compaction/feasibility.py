@@ -54,10 +54,9 @@ def check_feasible(policy: object, budget: Budget) -> None:
         return
     kept, due = min(conflicts, key=lambda one: one.kept_amount.size)
     raise UsageError(
-        f"policy {name_policy(policy)!r} keeps "
-        f"{kept}{_format_field_name(policy, kept, budget)} and is due at "
-        f"{due} ({budget.rule}), so nothing would lie before what it keeps; lower what it keeps, raise window_tokens, "
-        "or set nominal_window_tokens to the window that its constants were made for"
+        f"policy {name_policy(policy)!r} retains {kept}{_format_field_name(policy, kept, budget)} and is triggered at {due} "
+        f"({budget.rule}), so it would find nothing to compact; retain less, raise window_tokens, or set nominal_window_tokens "
+        "to the window that the policy's constants were made for"
     )
 
 

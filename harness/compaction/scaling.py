@@ -57,7 +57,7 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
     tokens = getattr(policy, "context_window", None) or window.tokens
     if tokens == 0:
         raise UsageError(
-            f"nominal_window_tokens={nominal_window_tokens}: the model's window is not known, so nothing can be scaled to it; "
+            f"nominal_window_tokens={nominal_window_tokens}: the model's window is unknown, so constants cannot be scaled to it; "
             "set window_tokens"
         )
     scale = tokens / nominal_window_tokens

@@ -230,9 +230,9 @@ def check_triggers(share: float | None, tokens: int | None, messages: int | None
         UsageError: names the fields.
     """
     if share is not None and tokens is not None:
-        raise UsageError(f"trigger_tokens={tokens!r} and trigger_share are two triggers in tokens; unset one")
+        raise UsageError(f"trigger_tokens={tokens!r} and trigger_share cannot be combined; unset one of them")
     if share is tokens is messages is None:
-        raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
+        raise UsageError("set trigger_share, trigger_tokens or trigger_messages; without a trigger the policy would never act")
 
 
 UNKNOWN_BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")

@@ -116,7 +116,7 @@ def test_the_smaller_limit_of_slot_and_summarizer_holds(of_the_slot: int | None,
     assert event is not None
     assert event.status == "applied"
     assert event.summarizer_usage is not None
-    assert ("reads 480 tokens at most" in event.reason) == (480 in {of_the_slot, of_the_model})
+    assert ("reads at most 480 tokens" in event.reason) == (480 in {of_the_slot, of_the_model})
     assert (event.summarizer_usage.prompt_tokens <= 480) == (480 in {of_the_slot, of_the_model})
 
 
@@ -178,5 +178,5 @@ def test_what_cannot_be_saved_does_not_go_from_the_view() -> None:
     plan = Plan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one",))
     with pytest.raises(StoreError, match="the disk is full"):
         apply(plan, outputs=FullDisk())
-    with pytest.raises(UsageError, match="'stubborn' moves texts into the saved outputs but no place for them was given"):
+    with pytest.raises(UsageError, match="'stubborn' saves texts of the view, but has no store for them"):
         apply(plan)

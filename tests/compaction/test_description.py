@@ -60,7 +60,7 @@ def test_a_policy_summarizes_only_as_it_is_configured() -> None:
 def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summarizes() -> None:
     assert inspect_abilities(Stranger()) == Abilities(can_act=True, can_summarize=True)
     assert inspect_abilities(object()) == Abilities(can_act=True, can_summarize=False)
-    assert describe_stages(Stranger()) == ("not told: it is no pipeline of stages",)
+    assert describe_stages(Stranger()) == ("unknown: the policy is not a pipeline of stages",)
 
 
 def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() -> None:

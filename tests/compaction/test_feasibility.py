@@ -61,7 +61,7 @@ def check(*rules: Rule) -> None:
 @pytest.mark.parametrize("reducer", [forgetting(1_000), Mask(keep_tokens=1_000)])
 @pytest.mark.parametrize("trigger", [Full(), Full(measure="reported", above=True), AnyOf((Full(), MoreThan(count=3)))], ids=repr)
 def test_what_keeps_as_much_as_the_threshold_is_refused(reducer: Reducer, trigger: Trigger) -> None:
-    with pytest.raises(UsageError, match=r"'piped' keeps 1000 tokens and is due at 1000 tokens \(1000 tokens, fixed\)"):
+    with pytest.raises(UsageError, match=r"'piped' retains 1000 tokens and is triggered at 1000 tokens \(1000 tokens, fixed\)"):
         check(Rule(trigger=trigger, reducer=reducer))
 
 
@@ -98,22 +98,30 @@ def test_a_cap_on_what_is_kept_is_no_minimum() -> None:
 
 WIDE = 128_000
 IN_VAIN: list[tuple[Policy, int, str]] = [
-    (Pi(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is due at 16384 tokens"),
-    (ReserveRecent(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is due at 16384 tokens"),
-    (LangChainSummary(keep_share=0.9), WIDE, r"115200 tokens \(keep_share\) and is due at 102400 tokens"),
-    (LangChainSummary(keep_tokens=102_400), WIDE, r"102400 tokens \(keep_tokens\) and is due at 102400 tokens"),
+    (Pi(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is triggered at 16384 tokens"),
+    (ReserveRecent(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is triggered at 16384 tokens"),
+    (LangChainSummary(keep_share=0.9), WIDE, r"115200 tokens \(keep_share\) and is triggered at 102400 tokens"),
+    (LangChainSummary(keep_tokens=102_400), WIDE, r"102400 tokens \(keep_tokens\) and is triggered at 102400 tokens"),
     (
         LangChainSummary(trigger_share=None, trigger_messages=10, keep_messages=50),
         WIDE,
-        r"51 messages \(keep_messages\) and is due at 11 messages",
+        r"51 messages \(keep_messages\) and is triggered at 11 messages",
     ),
-    (DeepAgents(keep_share=1.0), WIDE, r"128000 tokens \(keep_share\) and is due at 108800 tokens"),
-    (Ratio(keep_share=1.0), WIDE, r"everything \(keep_share\) and is due at 102400 tokens"),
-    (SeedGemini(keep_share=1), WIDE, r"everything \(keep_share\) and is due at 64000 tokens"),
-    (GeminiCli(keep_share=1.0, adapted=True), WIDE, r"everything \(keep_share\) and is due at 64000 tokens"),
-    (InspectTrim(preserve=1), WIDE, r"everything \(preserve\) and is due at 115200 tokens"),
-    (PydanticWindow(trigger_messages=20, keep_messages=40), WIDE, r"40 requests and answers \(keep_messages\) and is due at 21 "),
-    (PydanticSummary(trigger_share=0.5, keep_tokens=64_000), WIDE, r"64000 tokens \(keep_tokens\) and is due at 64000 tokens"),
+    (DeepAgents(keep_share=1.0), WIDE, r"128000 tokens \(keep_share\) and is triggered at 108800 tokens"),
+    (Ratio(keep_share=1.0), WIDE, r"everything \(keep_share\) and is triggered at 102400 tokens"),
+    (SeedGemini(keep_share=1), WIDE, r"everything \(keep_share\) and is triggered at 64000 tokens"),
+    (GeminiCli(keep_share=1.0, adapted=True), WIDE, r"everything \(keep_share\) and is triggered at 64000 tokens"),
+    (InspectTrim(preserve=1), WIDE, r"everything \(preserve\) and is triggered at 115200 tokens"),
+    (
+        PydanticWindow(trigger_messages=20, keep_messages=40),
+        WIDE,
+        r"40 requests and answers \(keep_messages\) and is triggered at 21 ",
+    ),
+    (
+        PydanticSummary(trigger_share=0.5, keep_tokens=64_000),
+        WIDE,
+        r"64000 tokens \(keep_tokens\) and is triggered at 64000 tokens",
+    ),
 ]
 
 
@@ -295,7 +303,9 @@ def test_a_reserve_that_leaves_nothing_is_refused(policy: Policy, window_tokens:
 def test_the_field_that_keeps_too_much_is_named() -> None:
     policy = ReserveRecent(reserve_tokens=100, keep_recent_tokens=900)
     check_feasible(policy, policy.budget(Window(tokens=1_001, source="configuration")))
-    with pytest.raises(UsageError, match=r"900 tokens \(keep_recent_tokens\) and is due at 900 tokens \(1000 − 100 reserved"):
+    with pytest.raises(
+        UsageError, match=r"900 tokens \(keep_recent_tokens\) and is triggered at 900 tokens \(1000 − 100 reserved"
+    ):
         check_feasible(policy, policy.budget(Window(tokens=1_000, source="configuration")))
 
 

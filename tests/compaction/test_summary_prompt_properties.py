@@ -50,7 +50,7 @@ def test_the_newest_are_told_as_many_as_fit_calls_with_their_results(talk: tuple
     assert count(tale.prompt) <= limit
     assert tale.stands_for == limited.stands_for[gone:]
     assert f"({gone} older messages of {len(limited.stands_for)} are left out here;" in tale.prompt[0].text
-    assert f"{gone} oldest of {len(limited.stands_for)} messages" in tale.note
+    assert f"left out: {gone} of {len(limited.stands_for)} (" in tale.note
     asked, answered = ({part.call_id for message in tale.request.to_summarize for part in getattr(message, parts)}
                        for parts in ("calls", "results"))  # fmt: skip
     assert asked >= answered
@@ -79,4 +79,4 @@ def test_a_former_summary_is_told_whatever_is_left_out(former: str) -> None:
     assert "part 5" in tale.prompt[0].text
     assert "part 0" not in tale.prompt[0].text
     assert tale.stands_for[0] == view.summaries[0]
-    assert "of 6 messages" in tale.note
+    assert " of 6 (" in tale.note

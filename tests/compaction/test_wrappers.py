@@ -77,7 +77,7 @@ def test_where_all_is_pinned_nobody_is_asked_and_the_reason_says_so() -> None:
     view = view_of(user("RULE one"), user("RULE two"), user("last"), policy=Paced())
     plan = KeepPinned(patterns=("RULE *",), reducer=SUMMARIZE).reduce(view, BUDGET, "due")
     assert plan.is_empty
-    assert plan.reason == "due, but what is pinned stays"
+    assert plan.reason == "due, but all of them are pinned"
 
 
 def test_a_pattern_is_over_a_whole_line_and_its_case_counts() -> None:

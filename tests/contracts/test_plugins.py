@@ -124,7 +124,7 @@ def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed
 def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(installed, tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
     ran = harness("run", tmp_path, "--workers", "1", *LOCAL, **installed)
-    broken = "policy 'lawless' proposed an illegal view: the system message does not stay as it is"
+    broken = "policy 'lawless' proposed an illegal view: the system message would be changed or evicted"
     assert (ran.returncode, f"1 trial ended by their policy: {broken}" in ran.stderr) == (1, True), ran.stdout + ran.stderr
     trials = load(tmp_path).trials.set_index("policy")
     thinning, lawless = trials.loc["thinning"], trials.loc["lawless"]

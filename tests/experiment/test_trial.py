@@ -200,9 +200,9 @@ def test_a_knob_that_there_is_not_or_that_is_out_of_range_is_refused(world, said
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"policy": KeepLast}, r"KeepLast is a class; write KeepLast\(...\)"),
-        ({"policy": {"kind": "keep-last"}}, "tables are for plans"),
-        ({"policy": 3.5}, "float is no policy: it has no budget"),
+        ({"policy": KeepLast}, r"the class KeepLast; write KeepLast\(...\)"),
+        ({"policy": {"kind": "keep-last"}}, "convert a table with policy_from_plain"),
+        ({"policy": 3.5}, "float is not a policy: it has no budget"),
         ({"task": load_task("flashcards")(0)}, "must be the name of a task, e.g. 'flashcards'"),
         ({"task": load_task("flashcards")}, "must be the name of a task"),
         ({"task": 5}, "task: must be a string"),
@@ -226,7 +226,7 @@ def test_what_is_of_another_kind_is_refused_in_words_where_it_is_made(wrong, mes
         (SandboxLimits, {"pids": "many"}, r"pids: must be a whole number \(got 'many'\)"),
         (SandboxLimits, {"pids": 0}, r"pids: must be at least 8"),
         (World, {"steps": "many"}, r"world\.steps: .*number"),
-        (SessionSpec, {"request": "x", "policy": KeepLast}, "KeepLast is a class"),
+        (SessionSpec, {"request": "x", "policy": KeepLast}, "the class KeepLast"),
         (
             SessionSpec,
             {"request": "x", "policy": KeepLast(), "window_tokens": "32k"},

@@ -65,7 +65,7 @@ def test_the_policy_is_checked_as_it_will_run():
 
 def test_a_policy_that_keeps_more_than_its_threshold_leaves_is_refused_before_it_starts():
     trial = Trial(task="flashcards", policy=ReserveRecent(summarizer="scripted/empty"), window_tokens=32_768)
-    with pytest.raises(UsageError, match=r"keeps 20000 tokens \(keep_recent_tokens\) and is due at 16384"):
+    with pytest.raises(UsageError, match=r"retains 20000 tokens \(keep_recent_tokens\) and is triggered at 16384"):
         check_trials([trial])
     check_trials([replace(trial, nominal_window_tokens=131_072)])
     check_trials([replace(trial, window_tokens=65_536)])

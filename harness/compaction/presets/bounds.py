@@ -70,7 +70,7 @@ class Retain:
         forgotten_ids = tuple(item.item_id for item in before if item.item_id not in kept_items)
         changed = [kept_items[item.item_id] for item in before if kept_items.get(item.item_id, item) != item]
         changes = tuple(Replace(item=item.item_id, message=item.message) for item in changed)
-        nothing = f"{reason}, but nothing lies outside of what is kept"
+        nothing = f"{reason}, but everything in view is retained"
         return Plan(reason=reason if forgotten_ids or changes else nothing, forget=forgotten_ids, replace=changes)
 
 
@@ -144,7 +144,7 @@ class MissingRanking:
         Raises:
             UsageError: always.
         """
-        raise UsageError("policy 'oracle' must be told the future before it plans; see its method `with_oracle`")
+        raise UsageError("policy 'oracle' needs an oracle before it can plan; call its method `with_oracle`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

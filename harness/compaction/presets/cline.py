@@ -177,7 +177,7 @@ class Digest:
         begin = Snap(direction="forward", legal="assistant").find_legal_index(view.items, fitting)
         gone = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
         if not gone:
-            return Plan(reason=f"{reason}, but everything that may go fits the target")
+            return Plan(reason=f"{reason}, but everything that may be evicted fits the target")
         anchor = view.items[request_indexes[-1] if request_indexes else max(survivors)]
         change = () if anchor is view.items[0] else (self._add_notice(anchor, gone),)
         return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)

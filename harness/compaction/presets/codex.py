@@ -51,7 +51,7 @@ class HandOver:
         summarized_items = view.items[1:end]
         gone = tuple(item.item_id for item in summarized_items if item not in kept)
         if not gone:
-            return Plan(reason=f"{reason}, but nothing was said but by the user")
+            return Plan(reason=f"{reason}, but only messages of the user could be summarized")
         slot = Slot(
             after=max([view.items[0], *kept]).item_id,
             role="user",

@@ -278,7 +278,8 @@ class LangChainClear(_ClearToolUses):
     def check_combination(self) -> None:
         """Raise UsageError for fields that contradict each other."""
         if self.enough_tokens and self.clear_arguments:
-            raise UsageError(f"enough_tokens={self.enough_tokens!r} counts results alone; unset it or clear_arguments")
+            reason = "cannot be combined with clear_arguments, because it counts results only"
+            raise UsageError(f"enough_tokens={self.enough_tokens!r} {reason}; unset one of them")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -333,7 +334,7 @@ class LangChainSummary(SummarizingPreset):
         """Raise UsageError for fields that contradict each other."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
         if self.keep_tokens is not None and self.keep_share is not None:
-            raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share are two ways to keep; unset one")
+            raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share cannot be combined; unset one of them")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -84,7 +84,7 @@ def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
         texts_to_save=tuple(text for text in plan.texts_to_save if name_output(text) in written),
         fallback=None if plan.fallback is None else exclude_items(plan.fallback, items),
     )
-    return replace(left, reason=f"{plan.reason}, but what is pinned stays") if left.is_empty else left
+    return replace(left, reason=f"{plan.reason}, but all of them are pinned") if left.is_empty else left
 
 
 def check_patterns(policy: object, name: str) -> None:
@@ -95,9 +95,9 @@ def check_patterns(policy: object, name: str) -> None:
     """
     for pattern in getattr(policy, name):
         if not pattern.strip() or "\n" in pattern:
-            raise UsageError(f"{name}: {pattern!r} matches no line that says anything; write a shell pattern such as '*must*'")
+            raise UsageError(f"{name}: {pattern!r} matches no line with text; write a shell pattern such as '*must*'")
         if not pattern.strip("*?"):
-            raise UsageError(f"{name}: {pattern!r} matches every line, so nothing would ever go; write one such as '*must*'")
+            raise UsageError(f"{name}: {pattern!r} matches every line, so nothing would be evicted; write one such as '*must*'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -221,9 +221,9 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
 
     The user's first message is summarized and retained; a former summary is updated, even if it lies among the newest messages.
-    The summarizer reads 500 characters of each result. An empty answer leads to one retry; if the summary fails or stays empty,
-    the view stays unchanged, while the original ends the run. Also different from the original: queued messages of the user are
-    requests of their own, `keep_tokens` counts estimates instead of shares of the provider's report, and a summary begins with an
+    The summarizer reads 500 characters of each result. If the summary fails or is empty after one retry, the view stays
+    unchanged, while the original ends the run. Also different from the original: queued messages of the user are requests of
+    their own, `keep_tokens` counts estimates instead of shares of the provider's report, and a summary begins with an
     introductory line that counts.
 
     Choose this policy to compare with pydantic-ai-harness, or for a summary that keeps the first request verbatim.

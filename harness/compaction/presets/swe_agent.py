@@ -154,7 +154,7 @@ class SummarizeOldestTurns:
         end = starts[self.turns] if len(starts) > self.turns else len(items)
         old = [item.item_id for item in items[first:end] if item.item_id not in former]
         if not old:
-            return Plan(reason=f"{reason}, but there is none before the kept ones")
+            return Plan(reason=f"{reason}, but nothing lies before the retained turns")
         stays = [item for item in view.summaries[-1:] if not self.latest_only]
         slot = Slot(
             after=stays[0] if stays else items[first - 1].item_id,

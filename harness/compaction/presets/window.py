@@ -85,7 +85,7 @@ class MessageWindow(SummarizingPreset):
     Source: this project's fifth reference design.
 
     The system message does not count. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
-    messages of one turn. If a summary fails or is empty, the messages are evicted without one.
+    messages of one turn. If the summary fails or is empty, the messages are evicted without one.
 
     Choose this policy for a sliding window by messages, with or without summaries.
 
@@ -121,7 +121,7 @@ class MessageWindow(SummarizingPreset):
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
         kept = f"preserve_first_n={first} and preserve_last_n={last} keep {first + last} messages"
-        return (f"{kept}, and max_messages={most} leaves no room between them: only they are kept",)
+        return (f"{kept}, and max_messages={most} leaves no room between them: only these messages are retained",)
 
     def check_view(self, view: View) -> str | None:
         """Return a warning if the newest step exceeds 80 % of the maximum, or None; see `harness.protocols.WarningPolicy`."""
