@@ -74,9 +74,9 @@ class WeightedCharacters:
     """
 
     ascii_tokens: float = 0.25
-    """Tokens of one ASCII character."""
+    """Tokens that one ASCII character counts as."""
     other_tokens: float = 1.3
-    """Tokens of any other character."""
+    """Tokens that one character outside ASCII counts as."""
     kind: Literal["weighted-characters"] = "weighted-characters"
 
     def count(self, message: Message) -> Estimated:

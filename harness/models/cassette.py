@@ -71,7 +71,7 @@ class CassetteModel(WrappedModel):
     cassette: Cassette
     """Cassette of the answers."""
     take: int = 0
-    """Number that separates the answers to equal requests."""
+    """Number that separates recorded answers to equal requests, such as those of two replicates."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer, or call the model and record its answer; seconds and costs are those of the recording.

@@ -42,7 +42,7 @@ class Wiring:
     cassette: Cassette | None = None
     """Cassette for the answers of real models; None calls the models and records nothing."""
     take: int = 0
-    """Number that separates the recorded answers to equal requests."""
+    """Number that separates recorded answers to equal requests, such as those of two replicates."""
     stall_seconds: float = STALL_SECONDS
     """Silence of a provider in seconds after which a call is repeated; local models have a limit of their own."""
 

@@ -27,13 +27,13 @@ class Price:
     """Price in USD per million tokens."""
 
     input_usd: float
-    """Price of input tokens."""
+    """Price of a million input tokens in USD."""
     output_usd: float
-    """Price of output tokens."""
+    """Price of a million output tokens in USD."""
     cache_read_usd: float | None = None
-    """Price of tokens read from the prompt cache; None means the price of input tokens."""
+    """Price of a million tokens read from the prompt cache in USD; None means the price of input tokens."""
     cache_write_usd: float | None = None
-    """Price of tokens written to the prompt cache; None means the price of input tokens."""
+    """Price of a million tokens written to the prompt cache in USD; None means the price of input tokens."""
     above_prompt_tokens: int = 0
     """The price applies to calls whose whole prompt has more tokens than this."""
 

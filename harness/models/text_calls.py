@@ -88,7 +88,7 @@ class AnswerFilter(ABC):
 
     @abstractmethod
     def take(self, text: str) -> str:
-        """Return the text that is readable after this piece."""
+        """Return the readable text that can be forwarded once this piece is received."""
 
 
 class ParsedAnswer(NamedTuple):
@@ -225,7 +225,7 @@ class _CallFilter(AnswerFilter):
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
-        """Return the text that can be forwarded after this piece."""
+        """Return the part of the answer that can be forwarded once this piece is received."""
         return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
     def _take_line(self, piece: str) -> str:

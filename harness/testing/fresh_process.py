@@ -27,8 +27,8 @@ class TaskPart(NamedTuple):
 
     kind: Literal["value", "fact", "step", "field"]
     name: str
-    """Name of the fact, of the step, or of the field of `Task`. Fields with named parts inside stand for the list of these names.
-    """
+    """Name of the fact, the step or the field of `Task`. For fields that contain facts, values or steps, only their names are
+    compared."""
 
 
 Digests: TypeAlias = Mapping[TaskPart, str]

@@ -20,7 +20,7 @@ from harness.view import View, apply_patch, find_violation, fold, fold_all, rend
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
 """Summaries that are not blank."""
 HOOKS: tuple[Hook, ...] = ("turn", "step", "overflow", "manual")
-"""All times at which a policy may be asked for a plan."""
+"""Hooks of the agent loop at which a policy may plan a compaction."""
 Law = Callable[[tuple[Entry, ...], str, Hook], None]
 
 

@@ -134,7 +134,7 @@ class CallFilter(AnswerFilter):
         self._raw, self._sent_characters = "", 0
 
     def take(self, text: str) -> str:
-        """Return the text of the answer that was not forwarded before."""
+        """Return the readable text of the answer that was not forwarded yet."""
         self._raw += text
         readable = _extract_text(parse_partial_object(self._raw))
         news = readable[self._sent_characters :]

@@ -41,7 +41,7 @@ MAX_VISIBLE_FAILURES = 2
 
 
 class _CallContext(NamedTuple):
-    """Information that one answer depends on."""
+    """Visible state, number of messages and number of prompt tokens from which one answer is computed."""
 
     visible: VisibleState
     message_count: int

@@ -22,7 +22,7 @@ MAX_CACHED_TEXTS = 4_000
 MAX_CACHED_LINES = 20_000
 
 ReceiptSlot = tuple[int, int]
-"""Index of a step, and index of one of its receipts."""
+"""Index of a step in the script, and index of a receipt among the receipts that show this step as done."""
 
 
 class FactMatch(NamedTuple):
@@ -85,10 +85,10 @@ def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
 
 
 class ReceiptPatterns:
-    """Assignment of receipts to steps."""
+    """Index from receipts, the records of answered tool calls, to the steps that the receipts show as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Separate the patterns without wildcards from all others."""
+        """Store patterns without wildcards in a dictionary and compile all other patterns."""
         self._exact: dict[tuple[str, str], list[ReceiptSlot]] = {}
         self._others: dict[str, list[tuple[ReceiptSlot, re.Pattern[str]]]] = {}
         for index, step in enumerate(steps):
@@ -100,7 +100,7 @@ class ReceiptPatterns:
                     self._exact.setdefault((tool, key), []).append((index, slot))
 
     def match_receipt(self, tool: str, key: str) -> tuple[ReceiptSlot, ...]:
-        """Return the receipts of steps that a successful call matches; the key has one line."""
+        """Return the receipts in the script that a successful call matches, given its tool and its key argument on one line."""
         slots = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
         return (*self._exact.get((tool, key), ()), *slots)
 
@@ -114,10 +114,10 @@ def _parse_exact_key(pattern: str) -> str | None:
 
 
 class StepCounters:
-    """Counters that show steps as done, and the steps that each number covers."""
+    """Numbers in a text, such as a count of finished items, that show all steps up to the number as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Collect the steps of each counter in the order of their numbers."""
+        """Collect the steps of each counter, sorted by number."""
         counted: dict[str, list[ReceiptSlot]] = {}
         for index, step in enumerate(steps):
             if step.done.count_pattern:
@@ -133,7 +133,7 @@ class StepCounters:
         return {at: max(map(int, numbers)) for at, numbers in found if numbers}
 
     def list_covered_steps(self, counter: int, number: int, after: int = -1) -> list[int]:
-        """Return the indexes of the steps that a number shows as done but the number `after` does not."""
+        """Return the indexes of the steps whose number on this counter is greater than `after` and at most `number`."""
         counts = self._counts[counter]
         return self._indexes[counter][bisect_right(counts, after) : bisect_right(counts, number)]
 
@@ -163,7 +163,7 @@ def compile_done_patterns(steps: Sequence[Step]) -> list[DonePattern]:
 
 
 def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
-    """Yield the calls that may show a fact again: a listing of the folder of its source, if any, and the recovering call."""
+    """Yield the calls that may show a fact again: first a listing of the folder of its source file, then its recovering call."""
     if fact.recover and fact.source:
         yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))
     if fact.recover:
@@ -171,6 +171,6 @@ def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
 
 
 def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
-    """Return the tool and the key argument in the receipt of a call that is made from this template."""
+    """Return the tool and the key argument (the argument that identifies a call) of a call made from this template."""
     text = next((value for _, value in call.arguments), "")
     return call.tool, " ".join(Template(text).substitute(values).split())[:200]

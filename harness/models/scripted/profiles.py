@@ -31,12 +31,12 @@ LENGTH_CURVE: Curve = tuple(
     (1024 * kilo, (96.6 - accuracy) / (96.6 - 81.2))
     for kilo, accuracy in ((4, 96.6), (8, 96.3), (16, 95.2), (32, 93.2), (64, 87.0), (128, 81.2))
 )
-"""Share of the worst loss by the number of prompt tokens."""
+"""Loss of accuracy by prompt length in tokens, as a share of the worst loss."""
 DEPTH_CURVE: Curve = tuple(
     ((document - 1) / 19, (88.3 - accuracy) / (88.3 - 53.8))
     for document, accuracy in ((1, 75.8), (5, 57.2), (10, 53.8), (15, 55.4), (20, 63.2))
 )
-"""Share of the worst loss by depth: 0 is the beginning of the prompt, 1 its end."""
+"""Loss of accuracy by depth, as a share of the worst loss; 0 is the beginning of the prompt, 1 its end."""
 
 
 def interpolate(curve: Curve, x: float) -> float:

@@ -73,11 +73,11 @@ class VisibleState:
     characters: int = 0
     """Length of all messages in characters."""
     fresh_offset: int = 0
-    """Position in characters from which text was received since the last call other than a look-up of facts."""
+    """Position in characters after the last call that was not a look-up of facts; text from there on is never overlooked."""
     look_up_keys: set[tuple[str, str]] = field(default_factory=set)
-    """Tool and key argument of the look-ups after `fresh_offset`."""
+    """Tool and key argument of the look-ups made since then, see `fresh_offset`."""
     success_positions: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Position of the newest successful receipt, by tool and key argument."""
+    """Index of the message with the newest successful call, by tool and key argument."""
     receipt_slots: set[patterns.ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
     """Newest failure of each step, by index of the step."""
@@ -102,7 +102,7 @@ class MessageReader:
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
         """Return the information in a message; `call` is the visible call that a tool message answers, otherwise None."""
         self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
-        """See `ReceiptPatterns.match_receipt`."""
+        """Return the receipts in the script that a successful call with this tool and key argument matches."""
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = extract_searchable_text(message)

@@ -87,7 +87,7 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that empty summaries fail the checks of facts that only the prompt states and that are first used after a compaction.
+    """Check that empty summaries lose the facts that only the prompt states and that are first used after a compaction.
 
     A policy that compacts late may act after all of these facts were used. The task is at fault only if the same holds for the
     default policy and for all facts that the user states: a user who states most facts later (see `World`) puts only early facts

@@ -73,7 +73,7 @@ class Move(NamedTuple):
     """Number of the request, from 1."""
     kind: MoveKind
     step: str
-    """Name of the step that was taken or repaired; empty for the other kinds."""
+    """Name of the step that was taken or repaired; empty for a recovering call and for the end of the session."""
     guessed_facts: tuple[str, ...]
     """Names of the facts of the step that were not visible, so that their priors were used."""
     done_steps: frozenset[str]

@@ -39,7 +39,7 @@ def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a repeated compacted session is identical with identical requests, answers, files and verdicts."""
+    """Check that a compacted session that is run again has the same requests, answers, files and verdicts."""
     again = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
     when = f"when a compacted session ({preset}) is run again"
     yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
@@ -126,7 +126,7 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a compacted session is equal with an empty action cache, with a filled action cache, and in a real sandbox.
+    """Check that a compacted session has the same result with an empty action cache, a filled action cache and a real sandbox.
 
     The law is skipped for sandboxes without isolation and for tasks that are not cacheable.
     """

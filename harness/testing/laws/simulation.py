@@ -80,7 +80,7 @@ class Run:
 
     @cached_property
     def call_keys(self) -> list[tuple[str, str]]:
-        """Tool and key argument of every tool call, in order."""
+        """Tool and key argument (the argument that identifies a call, such as its path) of every tool call, in order."""
         return [(call.name, find_key_argument(call)) for call in self._calls]
 
     @property
@@ -220,7 +220,7 @@ PRESETS: dict[str, KeepLast] = {
     "early-empty": KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty"),
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
-"""Policies whose trigger is relative to the window, by their name in tests."""
+"""Policies whose trigger is relative to the window, by name."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
 """Every policy with a public name, with default settings."""
 DEFAULT_PRESET = "extractive"
@@ -256,12 +256,12 @@ NO_COMPACTION = NoCompaction()
 
 
 def look_up_policy(preset: str) -> Policy:
-    """Return the policy that the laws know under a name."""
+    """Return the policy with this name in `PRESETS` or `POLICIES`."""
     return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
 
 
 def compute_max_steps(task: Task) -> int:
-    """Return the number of model calls after which a session of a task is stopped as endless."""
+    """Return the maximum number of model calls of a session; a session that reaches it would not end on its own."""
     return 3 * len(task.script.steps) + 30
 
 
