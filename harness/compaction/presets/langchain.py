@@ -368,7 +368,7 @@ class LangChainSummary(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepAgents(SummarizingPreset):
-    """Shortening of long arguments of old calls, at 85 % of the window, and if that is not enough, a summary of all but 10 %.
+    """Shortening of long arguments of old calls at 85 % of the window; if that is not enough, a summary of all but the last 10 %.
 
     Source: deepagents 0.7.32, `middleware/summarization.py`, with the sizes of its factory.
 

@@ -80,7 +80,7 @@ HEADING = "[System alert: earlier messages are hidden from view. Summary of what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letta(SummarizingPreset):
-    """Summary of the oldest 40 % of the messages, or more until 70 % of the window is enough, above 90 % of the window.
+    """Summary of the oldest 40 % of the messages, more if over 70 % of the window would stay, above 90 % of the window.
 
     Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`.
 

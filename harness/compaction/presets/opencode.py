@@ -85,7 +85,7 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCode(SummarizingPreset):
-    """Summary of all but the last 2 turns, as an answer of the assistant, when the last call uses up the input of the model.
+    """Summary of all but the last 2 turns, as an answer of the assistant, when the last call fills the model's usable input.
 
     Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
