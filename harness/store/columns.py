@@ -108,7 +108,7 @@ TRIALS: tuple[Column, ...] = (
     Column("threshold_tokens", "Int64", "tokens", "View size from which the policy compacts; missing if the policy never does"),
     Column("max_steps", "int64", "steps", "Maximum number of steps before the session fails"),
     Column("level", "str", "", "Fidelity, from L0 (scripted model and summarizer) to L3 (all real); levels are never pooled"),
-    Column("status", "str", "", "completed, failed, or crashed (a fault of the harness itself)"),
+    Column("status", "str", "", "Outcome: completed, failed, or crashed (a fault of the harness itself)"),
     Column("reason", "str", "", "Reason why the session stopped: replied, declared, max_steps, overflow, ..."),
     Column("success", "bool", "", "Whether every check of the task passed"),
     Column("score", "float64", "share", "Share of the checks that passed, from 0 to 1"),
@@ -150,7 +150,7 @@ TRIALS: tuple[Column, ...] = (
         form=7,
     ),
     Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
-    Column("waited_seconds", "float64", "s", "Total waiting time before these retries; missing if unknown", form=10),
+    Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
     _make_ratio("mean_context_tokens", "tokens", "r.prompt_tokens", "r.steps", "Mean measured size of a prompt"),
     Column("first_compaction_step", "Int64", "", "Step that followed the first compaction; missing if none", "c.first_step"),
     _make_metric("execution_calls", "calls", "t.executions", "Tool calls that change or run something"),
@@ -208,7 +208,7 @@ TRIALS: tuple[Column, ...] = (
         "pruning_seconds",
         "float64",
         "s",
-        "Wall time of compactions that inserted nothing; missing if unknown",
+        "Wall time of all prunings; missing if there are none or it is unknown",
         "c.prune_seconds",
     ),
     _make_sum("summaries", "", "c.summaries", "Number of applied compactions that inserted a summary or a marker"),
@@ -269,7 +269,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("round", "int64", "", "Number of the applied compaction; for other attempts, of the latest applied compaction"),
     Column("step", "int64", "", "Step before which the compaction took place"),
     Column("moment", "str", "", "Hook at which the policy was called: turn, step, overflow or manual"),
-    Column("status", "str", "", "applied, no-op or failed"),
+    Column("status", "str", "", "Outcome of the attempt: applied, no-op or failed"),
     Column("reason", "str", "", "Trigger of the compaction, or the reason why it failed"),
     Column("tokens_before", "int64", "tokens", "Estimated size of the view before the compaction"),
     Column("tokens_after", "int64", "tokens", "Estimated size of the view after the compaction"),
@@ -305,9 +305,9 @@ COMPACTIONS: tuple[Column, ...] = (
 CHECKS: tuple[Column, ...] = (
     Column("trial_id", "str", "", "Hash of the trial's configuration"),
     Column("check", "str", "", "Name of the check", 'k."check"'),
-    Column("title", "str", "", "Condition that must hold, in words"),
-    Column("passed", "bool", "", "Whether the condition held"),
-    Column("detail", "str", "", "Finding of the grader"),
+    Column("title", "str", "", "Condition that the check requires, in words"),
+    Column("passed", "bool", "", "Whether the check passed"),
+    Column("detail", "str", "", "Explanation by the grader of why the check passed or failed"),
 )
 
 _ORIGIN_SQL = "CASE WHEN e.kind = 'message-added' THEN 'added' WHEN i.seq = i.item THEN 'inserted' ELSE 'replacement' END"
@@ -326,8 +326,8 @@ MESSAGES: tuple[Column, ...] = (
     Column("sequence", "int64", "", "Number of the message in its session, in order of creation"),
     Column("event", "int64", "", "Number of the event that added the message", "i.seq"),
     Column("step", "int64", "", "Step in which the message was added; 0 before the first step", "coalesce(e.step, 0)"),
-    Column("role", "str", "", "system, user, assistant or tool"),
-    Column("origin", "str", "", "added (to the conversation), inserted (by a compaction) or replacement", _ORIGIN_SQL),
+    Column("role", "str", "", "Role of the message: system, user, assistant or tool"),
+    Column("origin", "str", "", "Origin: added (to the conversation), inserted (by a compaction) or replacement", _ORIGIN_SQL),
     Column("tool", "str", "", "Name of the first tool that the message calls or answers for; empty if there is none", _FILLED_IN),
     Column("tokens", "int64", "tokens", "Size of the message, estimated by the journal's token counter"),
     Column("characters", "int64", "characters", "Length of the column content", _FILLED_IN),
@@ -364,10 +364,10 @@ PROBES: tuple[Column, ...] = (
         "boolean",
         "",
         "Whether seen_after holds or the newest value occurs as a whole token anywhere in the view after the compaction (a "
-        "common word may occur for another reason); missing if the value is too short (under 4 characters) or unknown",
+        "common word may occur for another reason); missing if the value has under 4 characters or the journal is old",
     ),
     Column("used_step", "Int64", "", "Next step with a call that contains the fact; missing if no such call was recognised"),
-    Column("used", "str", "", "Value used in that call: right, stale (replaced before) or wrong; missing if there is no call"),
+    Column("used", "str", "", "Value in the next call with the fact: right, stale (replaced before) or wrong; missing if none"),
 )
 
 TABLES: dict[str, tuple[Column, ...]] = {
