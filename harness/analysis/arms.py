@@ -55,7 +55,7 @@ class Spread:
 COUNTED_VALUES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "never fired": ("activity", ("never fired",)),
     "no effect": ("activity", ("no effect",)),
-    "never asked": ("activity", ("summarizer never asked",)),
+    "summarizer unused": ("activity", ("summarizer never asked",)),
     "treatment missed": ("treatment", ("partly", "not at all")),
     "step limit": ("reason", ("max_steps",)),
     "overflow": ("reason", ("overflow",)),
@@ -71,7 +71,7 @@ class ArmSummary:
     trials: pd.DataFrame
     """Valid trials of the arm, one row each."""
     counts: Mapping[str, int]
-    """Number of trials for each label in `COUNTED_VALUES`, and number of excluded trials under `set aside`."""
+    """Number of trials for each label in `COUNTED_VALUES`, and number of excluded trials under `excluded`."""
 
 
 def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
@@ -171,7 +171,7 @@ def summarize_arms(results: Tables) -> list[ArmSummary]:
 def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
     valid = select_valid(trials)
     counts = {label: int(valid[column].isin(values).sum()) for label, (column, values) in COUNTED_VALUES.items()}
-    return ArmSummary(arm=arm, trials=valid, counts=counts | {"set aside": len(trials) - len(valid)})
+    return ArmSummary(arm=arm, trials=valid, counts=counts | {"excluded": len(trials) - len(valid)})
 
 
 def estimate_success(trials: pd.DataFrame) -> Rate:

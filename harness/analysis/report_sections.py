@@ -94,7 +94,7 @@ def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
 INERT_TEXTS = {
     "never fired": "the policy was never triggered, so the arm is a control",
     "no effect": "the policy was triggered but never changed the view, so the arm is a control",
-    "never asked": "the summarizer was never called, so the arm says nothing about summaries",
+    "summarizer unused": "the summarizer was never called, so the arm says nothing about summaries",
 }
 """Sentences about an arm in which a count covers all trials, by label of the count."""
 

@@ -1,4 +1,4 @@
-"""Made-up results with the stored columns: sessions that grow and are compacted, with successes drawn from a seed."""
+"""Synthetic results with the stored columns: growing sessions with compactions, and successes drawn from a seed."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ HELPFUL = {"scripted/oracle": 0.97, "scripted/extractive": 0.6, "scripted/empty"
 
 
 def trial(**changes):
-    """One row of trials; everything that a test does not care about has a value."""
+    """Return one row of the trials table, with defaults for all columns that a test does not set."""
     seed, arm, replicate = changes.get("seed", 0), changes.get("arm", "a"), changes.get("replicate", 0)
     plain = {
         "trial_id": f"{arm}/{changes.get('task', 'flashcards')}/{seed}/{replicate}",
@@ -60,7 +60,7 @@ def trial(**changes):
 
 
 def results(trials, steps=(), compactions=(), probes=()):
-    """Results of rows; digests and drops only where they are given."""
+    """Return results made of the given rows; request digests and compactions are empty unless given."""
     return Selection(
         trials=frame("trials", [trial(**one) for one in trials]),
         steps=frame("steps", steps),
@@ -70,7 +70,7 @@ def results(trials, steps=(), compactions=(), probes=()):
 
 
 def frame(name, rows):
-    """Rows as a table with exactly the stored columns; what is not given is 0, empty or missing."""
+    """Return rows as a table with exactly the stored columns; missing values are 0, empty or NA."""
     blank = {"str": "", "bool": False, "int64": 0, "Int64": None, "float64": 0.0}
     columns = {
         column.name: pd.Series([row.get(column.name, blank.get(column.dtype)) for row in rows], dtype=column.dtype)
@@ -80,7 +80,7 @@ def frame(name, rows):
 
 
 def arms(a, b, **changes):
-    """Results of two arms from their successes by seed."""
+    """Return results of two arms from their successes by seed."""
     rows = [{"arm": "a", "seed": seed, "success": won} | changes for seed, won in enumerate(a)]
     rows += [{"arm": "b", "seed": seed, "success": won} | changes for seed, won in enumerate(b)]
     return results(rows)
@@ -88,7 +88,7 @@ def arms(a, b, **changes):
 
 @cache
 def grid(thresholds=(0.5, 0.8, 0.95), keeps=(4, 10, 20), summarizers=tuple(HELPFUL), seeds=(0, 1)):
-    """A grid like the quickstart's, with a control and an A/A arm."""
+    """Return a grid like that of the quickstart, with a control and an A/A arm."""
     cells = [
         (
             {"policy.threshold": t, "policy.keep_last": k, "policy.summarizer": s},
@@ -112,7 +112,7 @@ def grid(thresholds=(0.5, 0.8, 0.95), keeps=(4, 10, 20), summarizers=tuple(HELPF
 
 
 def session(arm: str, seed: int, axes: dict[str, Any] | None, replicate: int) -> tuple[Row, list[Row], list[Row]]:
-    """A session that grows by what its seed draws until it is compacted, done, or too long for the window."""
+    """Return a session that grows by amounts drawn from its seed until it is compacted, finished, or larger than the window."""
     policy: Row = {"kind": "none"} if axes is None else {"kind": "keep-last"} | {k.split(".")[1]: v for k, v in axes.items()}
     threshold = None if axes is None else int((WINDOW_TOKENS - RESERVED_TOKENS) * policy["threshold"])
     grow = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The three alerts of S3.17: what they measure, and on which side of their thresholds they go off."""
+"""The three alerts (S3.17): what they measure, and on which side of their thresholds they fire."""
 
 import itertools
 from math import inf
@@ -22,7 +22,7 @@ TRIAL = "a/flashcards/0/0"
 
 
 def made(steps, acts=(), **trial):
-    """One trial of arm `a`."""
+    """Return results with one trial of arm `a`."""
     rows = [{"trial_id": TRIAL, "step": number, "model_seconds": 10.0} | step for number, step in enumerate(steps, 1)]
     told = [
         {"trial_id": TRIAL, "event": number, "status": "applied", "inserted": 1, "summarizer": "m", "summarizer_cost_usd": 0.0}
@@ -54,7 +54,7 @@ def test_a_value_at_the_threshold_does_not_go_off_and_the_next_one_does():
     ("before", "rate", "fired"), [((5, 15, 25), 0.1, False), ((5, 15, 25, 28), 4 / 30, True), ((), 0.0, False)]
 )
 def test_the_overflow_rate_is_summaries_per_model_call_of_five_minutes(before, rate, fired):
-    """Thirty calls of ten seconds are five minutes."""
+    """Return thirty calls of ten seconds, which is five minutes."""
     row = told(made([{}] * 30, [{"step": step} for step in before]), OVERFLOW_RATE)
     assert (row.value, row.fired) == (pytest.approx(rate), fired)
 

@@ -1,4 +1,4 @@
-"""Gathering by arm: what counts, what is set aside, the order of the arms and the numbers of each."""
+"""Trials by arm: which trials are valid or excluded, the order of the arms, and the numbers of each arm."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from tests.analysis.made import grid, results
 def test_a_trial_that_the_machinery_lost_is_in_no_number_but_is_counted(reason):
     found = results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": reason, "success": False}])
     (arm,) = summarize_arms(found)
-    assert (estimate_success(arm.trials).successes, len(arm.trials), arm.counts["set aside"]) == (1, 1, 1)
+    assert (estimate_success(arm.trials).successes, len(arm.trials), arm.counts["excluded"]) == (1, 1, 1)
     assert list(select_excluded(found.trials)["reason"]) == [reason]
 
 
@@ -50,13 +50,13 @@ def test_a_missed_treatment_is_counted():
 
 @pytest.mark.parametrize(
     ("activity", "label"),
-    [("never fired", "never fired"), ("no effect", "no effect"), ("summarizer never asked", "never asked")],
+    [("never fired", "never fired"), ("no effect", "no effect"), ("summarizer never asked", "summarizer unused")],
 )
 def test_an_inert_policy_is_counted_by_how_it_is_inert(activity, label):
     others = [{"seed": 1, "activity": "active"}, {"seed": 2, "activity": "control"}, {"seed": 3, "activity": None}]
     lost = {"seed": 4, "activity": activity, "status": "failed", "reason": "sandbox_error"}
     (arm,) = summarize_arms(results([{"seed": 0, "activity": activity}, *others, lost]))
-    assert arm.counts[label] == sum(arm.counts[name] for name in ("never fired", "no effect", "never asked")) == 1
+    assert arm.counts[label] == sum(arm.counts[name] for name in ("never fired", "no effect", "summarizer unused")) == 1
 
 
 def test_exposure_is_the_share_with_a_compaction():

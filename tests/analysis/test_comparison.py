@@ -1,4 +1,4 @@
-"""Two arms on the same seeds."""
+"""Paired comparison of two arms on the same seeds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How numbers and names are written."""
+"""Formatting of numbers and names."""
 
 import pytest
 from hypothesis import given

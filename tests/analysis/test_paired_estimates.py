@@ -1,4 +1,4 @@
-"""Ratios of what two arms take: the arithmetic, the unit that is resampled, and the warning."""
+"""Paired ratios: the arithmetic, the unit of resampling, and the warning about few units."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What an arm takes beyond the clairvoyant policy."""
+"""Regret: cost and failures of an arm in excess of the oracle."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The report as text, Markdown and files; names in it are hostile."""
+"""The report as text, Markdown and files, with hostile names."""
 
 from io import StringIO
 

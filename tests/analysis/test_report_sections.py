@@ -1,4 +1,4 @@
-"""What a report says, and what it may not leave out."""
+"""Sections of the report, and information that no report may leave out."""
 
 import json
 
@@ -77,7 +77,7 @@ def test_a_control_that_overflowed_is_named_for_what_it_is():
     [
         ("never fired", "never fired", "never triggered, so the arm is a control"),
         ("no effect", "no effect", "never changed the view, so the arm is a control"),
-        ("summarizer never asked", "never asked", "the summarizer was never called"),
+        ("summarizer never asked", "summarizer unused", "the summarizer was never called"),
     ],
 )
 def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is_counted(activity, column, said_of_it):

@@ -1,4 +1,4 @@
-"""Intervals, tests and power against published numbers, exact enumeration and laws."""
+"""Intervals, tests and power, checked against published numbers, exact enumeration and general properties."""
 
 from itertools import product
 from math import comb, isnan, sqrt
@@ -107,7 +107,7 @@ def test_more_of_the_same_pairs_make_the_interval_narrower(pairs):
 
 
 def coverage(pairs, only_a, only_b, both):
-    """The exact chance that the interval holds the true difference, over every table of so many pairs."""
+    """Return the exact probability that the interval contains the true difference, over all tables of a number of pairs."""
     neither, covered = 1 - only_a - only_b - both, 0.0
     for x, y, z in product(range(pairs + 1), repeat=3):
         if x + y + z <= pairs:
@@ -185,7 +185,7 @@ def test_the_smallest_effect_needs_exactly_these_pairs(pairs, discordance):
 
 
 def required_pairs(discordance, difference):
-    """Pairs that detect a difference, by the usual formula."""
+    """Return the number of pairs that detect a difference, by the usual formula."""
     z_alpha, z_power = norm.ppf(0.975), norm.ppf(0.8)
     return ((z_alpha * sqrt(discordance) + z_power * sqrt(discordance - difference**2)) / difference) ** 2
 

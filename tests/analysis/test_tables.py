@@ -1,4 +1,4 @@
-"""Selections of results, and that the store's results are what the analysis reads."""
+"""Selections of results; the results of the store are valid input of the analysis."""
 
 from harness.analysis.tables import require_single_level, select, split_by_level
 from tests.analysis.made import grid, results

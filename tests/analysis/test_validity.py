@@ -1,4 +1,4 @@
-"""Placebo and A/A: what they must see, and what they must not accuse."""
+"""Placebo check and A/A comparison: which differences they report, and which they must not report."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`make notebooks`: executes every committed notebook and keeps its new outputs."""
+"""`make notebooks`: execute every committed notebook and store its new outputs."""
 
 import nbformat
 

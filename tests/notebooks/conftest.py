@@ -1,4 +1,4 @@
-"""Pages and servers as the widgets' own tests have them, for what is about several widgets at once."""
+"""Fixtures for tests of several widgets at once: the pages and servers of the widgets' own tests."""
 
 from tests.widgets.conftest import browser, classic, lab, open_notebook, page, post
 

@@ -1,4 +1,4 @@
-"""Executes notebooks so that two executions give the same file: no timings, no widgets or their state, counts in order."""
+"""Execution of notebooks with reproducible files: no timings, no widgets or their state, ordered execution counts."""
 
 import asyncio
 import os
@@ -9,11 +9,11 @@ from nbclient import NotebookClient
 
 CHECKOUT = Path(__file__).parents[2]
 VIEW = "application/vnd.jupyter.widget-view+json"
-"""Of a live widget: in a file it is dead, and what it showed stands in an output of its own."""
+"""Media type of a live widget view. In a file the view is dead; the static form is a separate output."""
 
 
 def committed() -> list[Path]:
-    """The project's notebooks in the order of their numbers."""
+    """Return the project's notebooks in the order of their numbers."""
     return sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
 
 

@@ -1,7 +1,7 @@
-"""A Jupyter server of a test's own, and the browser that looks at it: nothing of the user's settings, nothing left behind.
+"""A separate Jupyter server for a test, and its browser; user settings are not used, and no process is left behind.
 
-Every process that is started here, or by one of these, carries a mark in its environment. When the test is over they must
-all have ended, kernels and their workers too.
+Every process started here, and each of its child processes, has a mark in its environment. All of them, including kernels and
+their workers, must have ended at the end of the test.
 """
 
 import json
@@ -23,7 +23,7 @@ from playwright.sync_api import Page, sync_playwright
 PATIENCE_SECONDS = 180
 MARK = "HARNESS_TEST_MARK"
 BROWSER_FLAGS = (
-    "--no-sandbox",  # Chromium's own sandbox refuses to run as root; the page is ours
+    "--no-sandbox",  # Chromium's sandbox does not run as root; the page is trusted
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -37,14 +37,14 @@ SERVER_FLAGS = (
     "--ServerApp.ip=127.0.0.1",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
 )
-# The news would ask on first start whether they may be fetched, in a box that covers the page.
+# On first start the news would ask for permission in a box that covers the page.
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 
 App: TypeAlias = Literal["lab", "notebook"]
 
 
 class _Front(NamedTuple):
-    """How one of Jupyter's front ends is started and addressed."""
+    """How a Jupyter front end is started and addressed."""
 
     module: str
     settings: str
@@ -53,7 +53,7 @@ class _Front(NamedTuple):
 
 
 FRONTS: Mapping[App, _Front] = {
-    "lab": _Front("jupyterlab", "LabApp", "lab/tree", "&reset"),  # else the tabs of an earlier notebook come back
+    "lab": _Front("jupyterlab", "LabApp", "lab/tree", "&reset"),  # otherwise tabs of an earlier notebook are restored
     "notebook": _Front("notebook", "JupyterNotebookApp", "notebooks", ""),
 }
 
@@ -61,7 +61,7 @@ Found = TypeVar("Found")
 
 
 def waited_for(what: str, find: Callable[[], Found | None], seconds: float = PATIENCE_SECONDS) -> Found:
-    """What `find` finds, asked again and again until it is there."""
+    """Call `find` repeatedly until it returns a value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if (found := find()) is not None:
@@ -91,20 +91,20 @@ def marked_environment(**more: str) -> Iterator[dict[str, str]]:
 
 
 def _carrying(mark: str) -> dict[int, str]:
-    """Command lines of the living processes that carry a mark, by process id."""
+    """Return the command lines of living processes that carry a mark, by process id."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
                 found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it ended just now, or is not ours
+        except OSError:  # process has just ended or belongs to another user
             continue
     return found
 
 
 @contextmanager
 def jupyter(root: Path, private: Path, environment: Mapping[str, str], app: App = "lab") -> Iterator[str]:
-    """A server for the notebooks in `root`, with its settings and log in `private`; yields a notebook's address by `name`."""
+    """Run a server for the notebooks in `root`; yields the address of a notebook with a placeholder `name`."""
     front, config, runtime = FRONTS[app], private / "config", private / "runtime"
     (config / "labconfig").mkdir(parents=True)
     (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG))
@@ -129,13 +129,13 @@ def jupyter(root: Path, private: Path, environment: Mapping[str, str], app: App 
         server.terminate()
         try:
             server.wait(timeout=20)
-        except subprocess.TimeoutExpired:  # it waits for an answer of a kernel that is gone; living kernels end with it
+        except subprocess.TimeoutExpired:  # it waits for an answer of a lost kernel; living kernels end with it
             server.kill()
             server.wait()
 
 
 def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str] | None:
-    """Address and token of a server once it listens; it tells them in a file, so no port is chosen beforehand."""
+    """Return address and token of a server once it listens; the server writes them to a file, so no port is chosen beforehand."""
     assert server.poll() is None, f"the server ended at its start:\n{log.read_text()}"
     told = runtime / f"jpserver-{server.pid}.json"
     if not told.exists():
@@ -143,14 +143,14 @@ def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> tup
     try:
         facts = json.loads(told.read_text())
         socket.create_connection(("127.0.0.1", facts["port"]), timeout=1).close()
-    except (json.JSONDecodeError, ConnectionRefusedError):  # it is being written, and it listens a moment later
+    except (json.JSONDecodeError, ConnectionRefusedError):  # the file is being written; the server listens a moment later
         return None
     return facts["url"], facts["token"]
 
 
 @contextmanager
 def browser_page(chromium: str, environment: Mapping[str, str], screenshot: Path) -> Iterator[Page]:
-    """An empty page that waits patiently; when the body fails, the error says where a picture of it lies."""
+    """Yield an empty page with long timeouts; if the body fails, the error names a screenshot."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=[*BROWSER_FLAGS], env={**environment})
         page = browser.new_page(viewport={"width": 1300, "height": 1400})
@@ -166,13 +166,13 @@ def browser_page(chromium: str, environment: Mapping[str, str], screenshot: Path
 
 
 class LabNotebook:
-    """A notebook that is open in a page of JupyterLab or Notebook, driven from outside."""
+    """A notebook open in a page of JupyterLab or Notebook, controlled by a test."""
 
     def __init__(self, page: Page, address: str) -> None:
-        """Open it and wait for its kernel."""
+        """Open the notebook and wait for its kernel."""
         self._page = page
         self.strangers: list[str] = []
-        """Requests of the page to anywhere but this machine."""
+        """Requests of the page to other machines."""
         page.on("request", lambda request: self._note(request.url))
         page.goto(address)
         page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'")
@@ -183,7 +183,7 @@ class LabNotebook:
             self.strangers.append(url)
 
     def start_cell(self, index: int) -> None:
-        """Run a cell, without waiting for its end."""
+        """Run a cell without waiting for its end."""
         self._page.evaluate(
             """index => {
                 jupyterapp.shell.currentWidget.content.activeCellIndex = index;
@@ -205,29 +205,31 @@ class LabNotebook:
         assert not errors, errors[0]
 
     def write_cell(self, index: int, source: str) -> None:
-        """Put a text into a cell, in place of what it holds."""
+        """Replace the text of a cell."""
         self._page.evaluate(
             "([index, source]) => jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.setSource(source)",
             [index, source],
         )
 
     def restart_kernel(self) -> None:
-        """Restart the kernel as a user does, by the menu's command and a yes to its question; the page stays."""
+        """Restart the kernel as a user does, by the menu command and its confirmation; the page stays open."""
         kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
-        self._page.evaluate("() => { jupyterapp.commands.execute('kernelmenu:restart'); }")  # not returned: it waits for the yes
+        self._page.evaluate(
+            "() => { jupyterapp.commands.execute('kernelmenu:restart'); }"
+        )  # not returned: waits for confirmation
         self._page.locator(".jp-Dialog .jp-mod-accept").click()
         self._page.wait_for_function(f"() => {kernel}.status.includes('restarting')")
         self._page.wait_for_function(f"() => {kernel}.status === 'idle'")
 
     def reopen(self) -> None:
-        """Save the notebook with its outputs, end its kernel, and open it again: a new kernel knows nothing of it."""
+        """Save the notebook with its outputs, end its kernel, and open it again with a new kernel."""
         self._page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
         self.shut_down()
         self._page.reload()
         self._page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.sessionContext")
 
     def shut_down(self) -> None:
-        """End its kernel; one that is still starting may do so first, else the server waits for it for ever."""
+        """Shut the kernel down once it has started; while it starts, the server would wait for it forever."""
         self._page.evaluate("""async () => {
             const context = jupyterapp.shell.currentWidget.sessionContext;
             await context.ready;

@@ -1,6 +1,6 @@
-"""Whether the widgets can be read, named and reached: WCAG's contrasts and axe's rules, in the light and in the dark.
+"""Accessibility of the widgets in the light and the dark theme: contrasts of WCAG, and the rules of axe.
 
-Texts and names are for axe, a known judge. What it does not look at (drawings, patterns, edges of fields) is measured here from
+The tool axe checks texts and names. Drawings, patterns and the edges of fields, which axe does not check, are measured here from
 the computed colours.
 """
 
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.browser
 THEMES = Path(sys.prefix) / "share" / "jupyter" / "lab" / "themes" / "@jupyterlab"
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 TEXT, GRAPHIC = 4.5, 3.0
-"""The least contrasts of WCAG 2.2, 1.4.3 and 1.4.11."""
+"""Minimum contrasts of WCAG 2.2, success criteria 1.4.3 and 1.4.11."""
 
 Marks = list[tuple[str, str]]
-"""What is drawn: a selector, and the property that colours it; it stands before what its parents paint."""
+"""Drawn elements: a selector and the property with their colour; the drawn element is in front of its parents' backgrounds."""
 FIELDS: Marks = [("input:not([type=range]), select, textarea", "borderTopColor")]
 MEANINGS = ("blue", "orange", "green", "red", "purple", "accent", "faint")
-"""Colours that patterns, swatches and the edge around what has the focus are made of, as variables of the style."""
+"""Colours of patterns, swatches and the focus outline, as variables of the style."""
 
 MEASURE = """marks => {
     const canvas = Object.assign(document.createElement('canvas'), {width: 1, height: 1});
@@ -74,7 +74,7 @@ MEASURE = """marks => {
 OTHERS = """([targets, selectors]) => targets.filter(
     target => ![...document.querySelectorAll(target)].every(one => selectors.some(selector => one.matches(selector)))
 )"""
-"""Elements that are none of these."""
+"""Return the number of elements that match none of the selectors."""
 VARIABLES = """names => {
     const made = names.map(name => Object.assign(document.createElement('i'), {className: `colour-${name}`}));
     made.forEach((el, at) => { el.style.color = `var(--h-${names[at]})`; el.textContent = 'x'; });
@@ -89,11 +89,11 @@ SIDE_BY_SIDE = """([selector, classes]) => {
         one.after(other);
     }
 }"""
-"""Puts the same element beside itself in every form that it can take."""
+"""Place copies of an element beside it, one for every form that it can take."""
 
 
 def agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
-    """A panel with one row of each kind, a compaction that is looked at, files, and everything that can be wrong at once."""
+    """Show one row of each kind, the details of a compaction, files, and every kind of error."""
     panel = AgentWidget.from_session(SessionSpec(request="x", policy=KeepLast(), journal=folder / "unused.sqlite"))
     panel.session._control.state = "working"
     linked = Linked(page, panel, SHARED_SENDER, theme)
@@ -124,7 +124,7 @@ def agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
 
 
 def grid(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
-    """A grid with a trial of each end, every shade, and an alarm."""
+    """Show a grid with a trial for each kind of end, every shade, and an alarm."""
     widget = GridWidget(GRID, folder / "output")
     linked = Linked(page, widget, SHARED_SENDER, theme)
     standing = RunProgress(experiment="e", total_trials=6, running_trials=("policy.keep_last=2 seed=1",))
@@ -141,7 +141,7 @@ def grid(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
 
 
 def explorer(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
-    """A policy that masks and summarizes, all knobs there, a message read."""
+    """Show a policy that masks and summarizes, all of its controls, and the text of a message."""
     linked = Linked(page, CompactionExplorer(hostile_session(), window_tokens=3_000, sender=post), post, theme)
     page.locator(".h-more").evaluate_all("all => all.forEach(one => one.open = true)")
     page.locator(".h-row").first.click()
@@ -149,7 +149,7 @@ def explorer(page: Page, post: MessageSender, folder: Path, theme: Theme) -> Non
 
 
 def inspector(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
-    """A step behind a compaction."""
+    """Show the step after a compaction."""
     widget = SessionInspector(compacted_session(), sender=post)
     widget.show_step(2)
     linked = Linked(page, widget, post, theme)
@@ -159,7 +159,7 @@ def inspector(page: Page, post: MessageSender, folder: Path, theme: Theme) -> No
 
 
 def forms(name: str, prefix: str) -> list[str]:
-    """The classes of a style that begin so."""
+    """Return the classes of a style that begin with a prefix."""
     return sorted(set(re.findall(rf"\.({prefix}\w+)", (ASSETS_FOLDER / f"{name}.css").read_text())))
 
 
@@ -194,7 +194,7 @@ TEXTS: dict[str, Marks] = {
     ],
     "inspector": [(".h-row > *", "color"), (".h-top", "color")],
 }
-"""Texts in drawings, of which axe says that it cannot tell."""
+"""Texts in drawings, which axe cannot judge."""
 
 
 @pytest.mark.parametrize("colours", ["plain", "jupyterlab"])

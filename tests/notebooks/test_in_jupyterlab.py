@@ -1,4 +1,4 @@
-"""What a user of JupyterLab sees, in a real browser: live progress, a finished run, a chart, and no script out of a name."""
+"""JupyterLab in a real browser: live progress, a finished run, a chart, and hostile names that do not run as scripts."""
 
 from typing import TypedDict
 
@@ -11,7 +11,7 @@ from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_envir
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 SEEDS = 6
-"""So many that the page shows the run more than once, however fast it is."""
+"""Number of trials, large enough that the page shows several states of a fast run."""
 TRIALS = 2 * SEEDS
 RUN = f"""\
 import harness
@@ -64,18 +64,18 @@ PICTURE = """image => {
 
 
 class Standing(TypedDict):
-    """What the progress display showed when it changed."""
+    """Return the states that the progress display has shown."""
 
     done: int
     total: int
     prompt: str
-    """Beside the first cell: `[*]:` while it runs. (The kernel's own status goes idle at any message of another channel.)"""
+    """Prompt of the first cell: `[*]:` while it runs. (The kernel's status becomes idle at any message of another channel.)"""
     text: str
 
 
 @pytest.fixture
 def address(tmp_path, environment):
-    """Where the notebook of this test opens in a JupyterLab of its own."""
+    """Address at which the notebook of this test opens in its own JupyterLab."""
     root, private = tmp_path / "root", tmp_path / "private"
     root.mkdir()
     private.mkdir()

@@ -1,4 +1,4 @@
-"""Every committed notebook runs to its end and shows its charts where it is browsed."""
+"""Committed notebooks: all run to their end, and their charts are stored in the file."""
 
 import re
 
@@ -19,7 +19,7 @@ def charts(node):
 
 
 def shown(node):
-    """All that the outputs of a notebook show but pictures."""
+    """Yield the outputs of a notebook except images."""
     for cell in node.cells:
         for output in cell.get("outputs", ()):
             yield output.get("text", "")
@@ -27,7 +27,7 @@ def shown(node):
 
 
 def faults(node):
-    """What keeps a notebook from being read where it is browsed, in words."""
+    """Return the reasons why a notebook cannot be read without running it."""
     text = nbformat.writes(node)
     sources = [cell for cell in node.cells if cell.cell_type == "code" and cell.source.strip()]
     found = {

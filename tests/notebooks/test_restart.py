@@ -1,4 +1,4 @@
-"""A kernel that is restarted in the midst of work: its widgets say so, and what was logged is there to go on from."""
+"""Restart of a kernel during work: the widgets report the loss, and the logged session can be resumed."""
 
 import re
 
@@ -25,13 +25,13 @@ TOLD = re.compile(r"AgentWidget\.reopen\('(.+)', '(.+)'\)")
 
 
 def transcript(page: Page) -> list[str]:
-    """The rows of the newest panel."""
+    """Return the rows of the newest widget."""
     shown: list[str] = page.locator(".a-root").last.locator(".a-row").evaluate_all("rows => rows.map(row => row.innerText)")
     return shown
 
 
 def both_work(page: Page) -> None:
-    """Start them, and wait until each has something behind it and something before it."""
+    """Start the sessions and wait until each has finished some steps and has more to do."""
     page.locator(".a-root").get_by_role("button", name="Start", exact=True).click()
     finds(page, "() => document.querySelectorAll('.a-tool').length >= 2")
     page.locator(".g-root").get_by_role("button", name="Start", exact=True).click()
@@ -39,7 +39,7 @@ def both_work(page: Page) -> None:
 
 
 def both_say_what_to_do(page: Page) -> re.Match[str]:
-    """Returns the line that the panel says one should run."""
+    """Return the line of Python that the widget suggests."""
     page.locator(".g-alarm").get_by_text("The kernel does not answer").wait_for()
     assert "finished trials are stored: run the cell again and press Resume" in page.locator(".g-alarm").inner_text()
     page.locator(".a-alarm").get_by_text("The kernel does not answer").wait_for()
@@ -78,7 +78,7 @@ def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_a
 
 
 def a_session_goes_on(page: Page, notebook: LabNotebook, told: re.Match[str], seen: list[str], logged: int) -> None:
-    """What the panel said one should run shows what was seen and logged, and brings the session to its end."""
+    """Run the suggested line: it shows the logged rows and brings the session to its end."""
     notebook.write_cell(AGAIN, REOPENING.format(told=told[0]))
     notebook.write_cell(LOGGED, LOGGED_IN_KERNEL)
     notebook.write_cell(END, ENDED)

@@ -1,7 +1,7 @@
-"""A browser, an empty page that shows a widget, and notebooks in JupyterLab and Notebook; every test has pages of its own.
+"""Fixtures: a browser, an empty page that shows a widget, and notebooks in JupyterLab and Notebook, all separate per test.
 
-The browser is of a module and no more: while it is open its driver's event loop counts as running in this thread, so tests that
-start one of their own (nbclient) belong in another module. Servers are of the whole run.
+The browser lives as long as one module: while it is open, its driver's event loop counts as running in this thread, so tests
+with their own event loop (nbclient) belong in other modules. Servers live as long as the whole run.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
-    """An empty page; how it looked in the end is `page.render_png` in the test's folder."""
+    """An empty page; its final state is saved as `page.png` in the folder of the test."""
     page = browser.new_page(viewport={"width": 1100, "height": 1000})
     page.set_default_timeout(20_000)
     yield page
@@ -40,7 +40,7 @@ def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
 
 @pytest.fixture
 def post() -> Iterator[MessageSender]:
-    """A post that does not dawdle; give it to the widget."""
+    """A fast message sender; pass it to the widget."""
     post = MessageSender(messages_per_second=FAST)
     yield post
     assert post.drain()
@@ -48,7 +48,7 @@ def post() -> Iterator[MessageSender]:
 
 @pytest.fixture
 def link(page: Page, post: MessageSender) -> Callable[..., Linked]:
-    """`link(widget, theme="light")`: show a widget that was made with `post` in the page."""
+    """`link(widget, theme="light")`: show a widget in the page; the widget must use the sender `post`."""
 
     def link(widget: HarnessWidget, theme: Theme = "light") -> Linked:
         return Linked(page, widget, post, theme)
@@ -57,7 +57,7 @@ def link(page: Page, post: MessageSender) -> Callable[..., Linked]:
 
 
 Server = tuple[Path, str]
-"""The folder that it serves, and the address of a notebook by `name`."""
+"""Folder served, and the address pattern of a notebook with a field `name`."""
 
 
 def served(app: App, folder: Path) -> Iterator[Server]:
@@ -80,7 +80,7 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def open_notebook(page: Page, request: pytest.FixtureRequest) -> Iterator[Callable[..., LabNotebook]]:
-    """`open_notebook(*sources, app="lab", theme="light")`: a new notebook of these cells with a new kernel, none of them run."""
+    """`open_notebook(*sources, app="lab", theme="light")`: a new notebook with these cells, not yet run, and a new kernel."""
     opened: list[LabNotebook] = []
     page.set_default_timeout(1_000 * PATIENCE_SECONDS)
 

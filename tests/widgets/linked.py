@@ -1,7 +1,7 @@
-"""A widget of this process in an empty page of a real browser, without Jupyter: the test carries their messages to and fro.
+"""A widget in an empty page of a real browser, without Jupyter: the test delivers the messages in both directions.
 
-The widget is the real one and so is its script; only the comm between them, which is Jupyter's, is played here. That takes a
-second where a notebook takes ten, so whatever is not about Jupyter itself is tested so.
+The widget and its script are real; only Jupyter's comm between them is replaced. Such a test takes one second, a notebook takes
+ten, so everything that is not about Jupyter itself is tested here.
 """
 
 import json
@@ -16,9 +16,9 @@ from harness.widgets.message_channel import MessageSender
 
 Theme: TypeAlias = Literal["light", "dark"]
 QUIET_ROUNDS = 3
-"""Rounds in which nobody said anything until all has been said."""
+"""Number of rounds without any message after which both sides are considered silent."""
 FAST = 200
-"""Messages a second."""
+"""Rate of messages per second."""
 
 MOUNT = """async ([script, style]) => {
     const listeners = new Set();
@@ -44,7 +44,7 @@ MOUNT = """async ([script, style]) => {
 
 
 class PageComm:
-    """What ipywidgets sends through: custom messages are kept until they are carried to the page."""
+    """Replacement of Jupyter's comm: stores custom messages until they are delivered to the page."""
 
     comm_id = "linked"
 
@@ -73,7 +73,7 @@ class Linked:
     def __init__(self, page: Page, widget: HarnessWidget, post: MessageSender, theme: Theme = "light") -> None:
         self.page, self.widget, self._post = page, widget, post
         self.heard: list[Any] = []
-        """What the page told the kernel."""
+        """Messages that the page sent to the kernel."""
         self.errors: list[str] = []
         self._comm = PageComm()
         widget.comm = self._comm
@@ -99,7 +99,7 @@ class Linked:
             quiet = 0 if self.carry(lose=lose) else quiet + 1
 
     def carry(self, *, lose: Callable[[Any], bool] = lambda _: False) -> int:
-        """Carry what is there to carry now; returns how many messages the page was sent."""
+        """Deliver the messages available now and return the number of messages delivered to the page."""
         self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 5)))")
         assert self._post.drain()
         messages = [self._comm.sent.get() for _ in range(self._comm.sent.qsize())]
@@ -110,6 +110,6 @@ class Linked:
         return len(messages)
 
     def answer(self, message: object) -> Any:
-        """What the kernel says to one message of a page; carried to nobody."""
+        """Return the kernel's answer to one message of a page, without delivering it to the page."""
         self._comm.hear(message)
         return self._comm.sent.get(timeout=60)

@@ -1,4 +1,4 @@
-"""A live session in a page: what a person sees and does, with a real session, journal and sandbox behind it."""
+"""A live session in a page: what a person sees and does, with a real session, journal and sandbox."""
 
 import ast
 import html
@@ -49,7 +49,7 @@ def described(tmp_path, task=TASK, **changes):
 
 @pytest.fixture
 def panel(tmp_path, request):
-    """Makes panels and ends their sessions."""
+    """Create widgets and close their sessions at the end."""
     made = []
 
     def make(task=TASK, **given):
@@ -62,10 +62,10 @@ def panel(tmp_path, request):
 
 
 class Panel(Linked):
-    """The page of a panel."""
+    """The page of an agent widget."""
 
     def until(self, true, seconds=90):
-        """Carry messages until something holds in the page."""
+        """Deliver messages until a condition holds in the page."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.settle()
@@ -151,7 +151,7 @@ def shows_what_a_compaction_did(page, linked):
 
 
 def hostile_task():
-    """One whose agent, tool, file and user all speak HTML."""
+    """A session in which agent, tool, file and user all send HTML."""
     name = "<img src=x onerror=window.hacked=2>.txt"
     steps = list(TASK.script.steps)
     said = CallTemplate(tool="execute_command", arguments=(("command", f"echo '{HOSTILE}'; touch '{name}'; echo round-0-"),))
@@ -199,7 +199,7 @@ def test_a_view_that_is_made_again_shows_the_same_and_keeps_what_was_typed(page,
 
 
 def told(widget, first, last):
-    """Tell the panel of so many messages as if the session had logged them."""
+    """Show many messages as if the session had logged them."""
     for number in range(first, last):
         widget._listen(Entry(number + 1, MessageAdded(message=user(f"message {number} {HOSTILE}"), step=number)))
 
@@ -240,7 +240,7 @@ def test_a_page_that_is_opened_late_has_the_newest_rows(page, panel):
 
 @pytest.mark.slow  # the library of real models takes its time to load
 def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(page, tmp_path, monkeypatch):
-    """S3.9."""
+    """Reasoning and the arguments of a tool call are streamed (S3.9)."""
     command = json.dumps({"command": f"sleep 5 # {HOSTILE}"})
     thinks = Say(
         reasoning=f"{HOSTILE} I look first. " * 60,
@@ -278,7 +278,7 @@ def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(
 
 
 def looping_task():
-    """One whose agent never sees that its first step is done."""
+    """A session whose agent repeats its first step because it never sees the result."""
     steps = list(TASK.script.steps)
     steps[0] = replace(steps[0], done=Evidence(receipts=(("execute_command", "never"),)))
     return replace(TASK, script=replace(TASK.script, steps=tuple(steps)))
@@ -331,7 +331,7 @@ def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
 
 
 def falls_silent(page):
-    """Let nothing reach the kernel any more; the alarm about it."""
+    """Block all messages to the kernel and return the alarm about it."""
     page.evaluate("model.send = () => {}")
     page.clock.run_for(25_000)
     alarm = page.locator(".a-alarm").first
@@ -522,7 +522,7 @@ def finds(page, true, seconds=120):
 
 
 def goes_from_start_to_resume(page, notebook):
-    """The user's way through a session, in any front end; the first cell is the panel."""
+    """Work with the session as a user does, in any front end; the first cell shows the widget."""
     notebook.start_cell(0)
     notebook.finish_cell(0)
     root = page.locator(".a-root")

@@ -1,4 +1,4 @@
-"""A compaction as it is shown: read off the views before and after it, and off the facts of a scripted task."""
+"""Compactions for display: computed from the views before and after them, and from the facts of a scripted task."""
 
 from dataclasses import replace
 from itertools import accumulate
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.bubblewrap
 
 @pytest.fixture(scope="module", params=["scripted/empty", "scripted/oracle"])
 def session(request):
-    """The task, and the log of a session that was compacted."""
+    """Return the task and the log of a session with compactions."""
     task, heard = tiny(7), list[Entry | Signal]()
     policy = replace(POLICY, summarizer=request.param)
     described = SessionSpec(

@@ -1,4 +1,4 @@
-"""The explorer: every slider and key does what it says, at once, and what others wrote stays a text."""
+"""The explorer: every slider and key takes effect at once, and hostile texts stay texts."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def explorer(session, post):
 
 
 def hostile_session():
-    """Everything that others may write is an attack: request, answer, tool name, file name, output."""
+    """A session in which every foreign text is an attack: request, answer, tool name, file name, output."""
     events = [MessageAdded(message=message, step=0) for message in (system("s"), user(f"task {HOSTILE}" * 30))]
     for step in range(1, 12):
         call = ToolCall(call_id=f"c{step}", name=f"read {HOSTILE}", arguments_json=f'{{"path": "{HOSTILE}.py"}}')
@@ -38,7 +38,7 @@ def hostile_session():
 
 
 def shown(page, name):
-    """Messages and tokens in view of a fate, as the page's table says."""
+    """Return messages and tokens in view of a disposition, as shown in the page's table."""
     row = page.locator(".h-sums tbody tr").filter(has_text=name).first
     count, _, tokens = (int(text.replace(",", "")) for text in row.locator("td").all_inner_texts())
     return count, tokens
@@ -125,7 +125,7 @@ def test_the_page_shows_what_the_table_says(link, explorer, page):
 
 
 def drag(page, slider):
-    """Pull a slider to the left by the mouse, in small moves."""
+    """Drag a slider to the left with the mouse, in small moves."""
     box = slider.bounding_box()
     page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
@@ -287,7 +287,7 @@ def test_in_jupyter_one_explores_and_inspects_and_the_saved_notebook_is_inert_an
 
 
 def explores(page, notebook):
-    """Chooses a message, drags a slider and moves it by a key; the kernel knows of it."""
+    """Select a message, drag a slider and move it with a key; check that the kernel has followed."""
     root = page.get_by_role("region", name="Compaction explorer")
     root.locator(".h-row").nth(1).click()
     root.locator(".h-texts").get_by_text(HOSTILE).first.wait_for()
@@ -306,7 +306,7 @@ def explores(page, notebook):
 
 
 def inspects(page):
-    """Goes to the compaction by keys that a notebook has uses of its own for, and reads a message."""
+    """Go to the compaction with keys that the notebook also uses, and read a message."""
     root = page.get_by_role("region", name="Session inspector")
     root.scroll_into_view_if_needed()
     root.focus()

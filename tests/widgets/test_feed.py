@@ -1,4 +1,4 @@
-"""What a panel shows of a session: told in pieces it is the same as told at once, whatever was logged."""
+"""The feed of a session: updates in pieces give the same result as one update, whatever was logged."""
 
 import json
 from dataclasses import replace
@@ -34,7 +34,7 @@ from harness.widgets.feed import MAX_CURVE_POINTS, MAX_ROW_CHARACTERS, Feed, Tok
 
 
 class Page:
-    """What a page knows after it was told some news."""
+    """Return what a page shows after some updates."""
 
     def __init__(self):
         self.rows, self.state = {}, {}
@@ -52,7 +52,7 @@ class Page:
 
 @st.composite
 def sessions(draw):
-    """A log with what was signalled between its entries."""
+    """Return a log with the signals sent between its entries."""
     heard: list[Entry | Signal] = []
     for entry in draw(logs(max_steps=8)):
         message = entry.event.message if isinstance(entry.event, MessageAdded) else None

@@ -1,4 +1,4 @@
-"""A grid in a cell: it fills while it runs, is stopped and gone on with, and says what failed; with real trials."""
+"""A grid in a cell: it fills while it runs, stops and resumes, and shows failures; with real trials."""
 
 import threading
 import time
@@ -18,13 +18,13 @@ from tests.widgets.linked import Linked
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 SEEDS = 8
-"""So many that the last trial is far when a button that is there after the first is pressed."""
+"""Number of trials, large enough that many are left when a button is pressed after the first."""
 GRID = replace(SMALL, name=f"grid {HOSTILE}", axes={"seed": list(range(SEEDS)), "policy.keep_last": [2, 4]})
 TRIALS = len(GRID.grid)
 
 
 def until(linked, true, seconds=120):
-    """Carry messages until something holds in the page."""
+    """Deliver messages until a condition holds in the page."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         linked.carry()
@@ -45,7 +45,7 @@ def button(linked, name):
 
 
 def counts(page):
-    """Successes and finished trials by arm, as the cells of the page say."""
+    """Return successes and finished trials by arm, as shown in the cells of the page."""
     titles = page.locator("td.g-cell").evaluate_all(
         "cells => cells.map(cell => [cell.title, cell.querySelector('b').textContent])"
     )
@@ -92,7 +92,7 @@ print(*(f"{arm}={int(group.success.sum())}/{len(group)}" for arm, group in trial
 
 
 def runs_until_it_is_stopped(page, notebook):
-    """Start and Stop; returns how many trials are finished."""
+    """Press Start and Stop; return the number of finished trials."""
     notebook.start_cell(0)
     notebook.finish_cell(0)
     root = page.locator(".g-root")
@@ -106,7 +106,7 @@ def runs_until_it_is_stopped(page, notebook):
 
 
 def goes_on_to_the_end(page, notebook, counting=1):
-    """Resume; the page shows in the end what the tables hold, as the cell `counting` tells."""
+    """Press Resume; in the end the page shows the same numbers as the tables, which the cell `counting` prints."""
     page.locator(".g-root").get_by_role("button", name="Resume", exact=True).click()
     page.wait_for_function("() => document.querySelector('.g-state').textContent === 'done'")
     notebook.start_cell(counting)

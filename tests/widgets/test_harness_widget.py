@@ -1,4 +1,4 @@
-"""What all widgets share: scripts that cannot parse a text as HTML, an escaped fallback, and a page that misses nothing."""
+"""Behaviour of all widgets: scripts that never parse a text as HTML, an escaped static form, and a page that misses nothing."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ export default {
 
 
 class ListWidget(HarnessWidget):
-    """Lists its items."""
+    """Widget that lists its items."""
 
     _esm = (ASSETS_FOLDER / "surface.js").read_text() + LIST
     _css = (ASSETS_FOLDER / "surface.css").read_text()

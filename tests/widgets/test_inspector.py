@@ -1,4 +1,4 @@
-"""The inspector: every step of a session with what was sent and what came back, by mouse and by keys, and only as texts."""
+"""The inspector: every step of a session with requests and answers, by mouse and keyboard, with hostile texts as texts."""
 
 import hashlib
 
@@ -30,7 +30,7 @@ def inspector(session, post):
 
 
 def compacted_session():
-    """Three steps, a compaction with a hostile summary before the second, and a workspace that was kept after the first."""
+    """Return three steps, with a hostile compaction before the second and a workspace kept after the first."""
     call = ToolCall(call_id="c1", name=f"read {HOSTILE}", arguments_json=f'{{"path": "{HOSTILE}"}}')
     output = ToolResult(call_id="c1", name=call.name, output=HOSTILE * 40)
     summary = Insert(message=user(f"summary {HOSTILE}"), after=ItemId(1), stands_for=(ItemId(2), ItemId(3), ItemId(4)))
@@ -62,7 +62,7 @@ def compacted_session():
 
 
 def told(page, name):
-    """The cell beside a name in the table of the step."""
+    """Return the cell beside a name in the table of the step."""
     return page.locator(".h-facts tr").filter(has=page.get_by_role("rowheader", name=name, exact=True)).locator("td").inner_text()
 
 

@@ -1,4 +1,4 @@
-"""Numbered messages: each item arrives in order and once whatever is lost, and a kernel never sends too many."""
+"""Numbered messages: every item arrives once and in order whatever is lost, and a kernel never sends too many messages."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from harness.widgets.message_channel import MessageChannel, MessageSender
 
 
 class Reader:
-    """A page as `connect` of surface.js is one, in Python: takes what fits, asks for what is missing."""
+    """A page with the logic of `connect` in surface.js: accepts what fits and requests what is missing."""
 
     def __init__(self, wire):
         self.wire, self.items, self.state, self.last = wire, [], {}, None
@@ -68,10 +68,10 @@ def test_a_page_that_loses_messages_ends_with_every_item_in_order_and_the_newest
 
 
 class QuietPost(MessageSender):
-    """Leaves delivering to the test."""
+    """Sender that leaves the delivery to the test."""
 
     def schedule(self, channel):
-        """Nothing."""
+        """Do nothing."""
 
 
 def test_many_wires_together_keep_the_pace_and_starve_none():

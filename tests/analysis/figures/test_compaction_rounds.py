@@ -1,4 +1,4 @@
-"""Rounds: one row per trial, stacked by outcome, one mark per trial."""
+"""Chart of compaction rounds: one row per trial, stacked by outcome, one mark per trial."""
 
 from typing import Any
 

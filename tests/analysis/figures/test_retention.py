@@ -1,4 +1,4 @@
-"""Survival of facts by round: the table, and what is drawn of it."""
+"""Chart of the survival of facts: the table and the drawing."""
 
 from dataclasses import replace
 

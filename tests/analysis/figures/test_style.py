@@ -1,4 +1,4 @@
-"""Files that repeat byte for byte, names that are no formulas, and settings that stay ours."""
+"""Style of charts: reproducible files, names without formulas, and settings that other code cannot change."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The success map: one row per cell with its interval, one panel per summarizer, numbers in every cell."""
+"""Success heat map: one row per cell with its interval, one panel per summarizer, numbers in every cell."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Token curves: the table has every step and drop in its panel, the drawing shows them."""
+"""Token curves: every step and compaction is in its panel of the table and in the drawing."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every field that a page offers can be turned to its ends: the policy takes the value or says why not."""
+"""Controls of all policies: the policy accepts the extreme values or explains why not."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from harness.widgets.explorer.controls import IGNORED_FIELDS, build_controls
 
 
 def refusal(policy, field, value):
-    """Why a policy does not take a value; the field's name where it takes it."""
+    """Return the error with which a policy rejects a value, or the name of the field if the value is accepted."""
     try:
         policy_from_plain({"kind": policy, field: value})
     except UsageError as refused:

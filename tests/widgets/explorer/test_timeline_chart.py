@@ -1,4 +1,4 @@
-"""The chart holds the same numbers as the table and the page."""
+"""The timeline chart shows the same numbers as the table and the page."""
 
 import numpy as np
 import pytest
