@@ -41,8 +41,11 @@ class Item(NamedTuple):
     """Message in a view, with its id and its estimated number of tokens."""
 
     item_id: ItemId
+    """Id of the message."""
     message: Message
+    """Message as the model sees it."""
     tokens: Estimated
+    """Estimated tokens of the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +187,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
 
 
 def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
-    """Tokens as logged of the items that a patch and those before it have edited and left in view."""
+    """Return the tokens of the logged text of each item that patches have replaced and that is still in view."""
     changed = {change.item for change in patch.replace}
     new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
     return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}

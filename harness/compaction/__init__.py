@@ -1,1 +1,1 @@
-"""Compaction policies: when to compact (triggers), where to cut (cuts), what a summary is (formats), and who applies it."""
+"""Compaction policies: triggers, cuts, summary formats, presets built from these, and the compactor that applies a policy."""

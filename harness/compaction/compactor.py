@@ -73,7 +73,9 @@ class SummaryPrompt(NamedTuple):
     """Prompt for a summarizer, with the material that it was built from."""
 
     prompt: tuple[Message, ...]
+    """Messages to send to the summarizer."""
     request: SummaryRequest
+    """Material from which the prompt was built."""
     stands_for: tuple[ItemId, ...]
     """Ids of the items that the prompt covers."""
     note: str = ""

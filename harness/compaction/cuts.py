@@ -55,6 +55,7 @@ class LastMessages:
     """Tail of a fixed number of messages."""
 
     count: int
+    """Number of retained messages."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
@@ -70,6 +71,7 @@ class LastTokens:
     """Tail of messages with a number of estimated tokens."""
 
     tokens: int
+    """Number of estimated tokens."""
     reaching: bool = True
     """Whether the tail is the shortest one with at least `tokens`; otherwise it is the longest one with at most `tokens`."""
     least_messages: int = 0
@@ -97,7 +99,9 @@ class LastShare:
     """Tail of a share of the messages, or of the characters of their JSON."""
 
     share: float
+    """Share to retain, above 0 and at most 1."""
     unit: Literal["messages", "characters"] = "messages"
+    """Unit of which the share is taken."""
     excluded_messages: int = 0
     """Number of leading messages that the share of the messages does not count."""
 
@@ -124,7 +128,9 @@ class Snap:
     """Move of a cut to the nearest legal place in one direction."""
 
     direction: Literal["back", "forward"] = "back"
+    """Direction in which the cut moves."""
     legal: CutBoundary = "no-result"
+    """Messages that may be the first retained one."""
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
         """Return the nearest legal index; 0 if there is none before the cut, the number of items if there is none behind it."""

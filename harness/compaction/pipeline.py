@@ -31,7 +31,9 @@ class Rule:
     """Trigger with the reducer that runs when the trigger is due."""
 
     trigger: Trigger
+    """Condition under which the rule runs."""
     reducer: Reducer
+    """Change of the view that the rule proposes."""
     moment: Hook = "step"
     """Hook at which the rule runs."""
     quiet: bool = False
@@ -43,8 +45,11 @@ class Pipeline:
     """Behaviour of a policy: division of the window, rules and token counter."""
 
     division: Division
+    """Division of the window into a budget."""
     rules: tuple[Rule, ...] = ()
+    """Rules in the order in which they run."""
     counter: Counter = DEFAULT_COUNTER
+    """Token counter of the policy."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
         """Return the joint proposal of all rules of a hook, or None if no rule is due.
@@ -98,6 +103,7 @@ class Range(NamedTuple):
     """Values that a field may hold; None is allowed wherever the type of the field allows it."""
 
     contains: Callable[[float], bool]
+    """Function that returns whether a value is in the range."""
     requirement: str
     """End of the error message for a value outside the range, such as `must be at least 1`."""
 

@@ -27,6 +27,7 @@ class FittedPolicy:
     """Policy with its constants scaled to a window."""
 
     policy: Policy
+    """Policy with its scaled constants."""
     scale: float = 1.0
     """Factor by which the constants were multiplied; 1 leaves them as configured."""
     nominal_window_tokens: int | None = None

@@ -69,6 +69,7 @@ class Middle:
     """Span between a retained head and a retained tail."""
 
     tail: Tail
+    """Retained end of the view."""
     head_messages: int = 1
     """Number of messages retained at the beginning, including the system message."""
     head_events: int = 0
@@ -424,6 +425,7 @@ class Prunable:
     """Trigger that is due when a mask would save enough; otherwise no attempt is recorded."""
 
     mask: Mask = field(repr=False)
+    """Mask that decides whether there is enough to do."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
@@ -495,6 +497,7 @@ class Block(NamedTuple):
     """Items that must stay together."""
 
     items: tuple[Item, ...]
+    """Items of the block, in view order."""
 
     @property
     def tokens(self) -> int:

@@ -142,6 +142,7 @@ class ConstantText:
     """Fixed text that replaces a failed summary; see `harness.plan.StandIn`."""
 
     words: str
+    """Fixed text."""
 
     def write_summary(self, request: SummaryRequest) -> str:
         """Return the fixed text."""
@@ -157,7 +158,9 @@ class Notes:
     """Format with an instruction above the transcript, and a heading above the summary."""
 
     instruction: str
+    """Instruction to the summarizer."""
     heading: str
+    """Heading of the summary in the view."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return one user message with the instruction, the material and the task."""

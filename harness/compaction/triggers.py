@@ -96,7 +96,7 @@ def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
     """Return the amounts of a view that make a trigger due.
 
     Raises:
-        UsageError: the trigger, e.g. one of another package, has no method `state_due`.
+        UsageError: the trigger, such as one of another package, has no method `state_due`.
     """
     if not hasattr(trigger, "state_due"):
         raise UsageError(
@@ -134,7 +134,9 @@ class ShareOfAvailable:
     """
 
     share: float
+    """Share of the window less its reserves."""
     reserves: Reserves = NO_RESERVES
+    """Tokens that are not available to messages."""
     at_most_tokens: int | None = None
     """Upper limit of the threshold in tokens, which is also the threshold in an unknown window; None sets no limit."""
 
@@ -157,6 +159,7 @@ class WindowMinusReserve:
     """Threshold at the window less one reserve."""
 
     reserve_tokens: int
+    """Tokens reserved at the end of the window."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget of a window; see `harness.compaction.triggers.Division`."""
@@ -198,6 +201,7 @@ class FixedTokens:
     """Threshold at a fixed number of tokens, independent of the window."""
 
     tokens: int
+    """Threshold in tokens."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget of a window; see `harness.compaction.triggers.Division`."""
@@ -210,6 +214,7 @@ class NoThreshold:
     """Budget without a threshold in tokens, for policies with another trigger or none."""
 
     rule: str
+    """Description of what triggers the policy instead."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget of a window; see `harness.compaction.triggers.Division`."""
@@ -259,6 +264,7 @@ class Full:
     """Trigger that is due when the view reaches the threshold of the budget."""
 
     measure: Measure = "estimate"
+    """Measure of the tokens in view."""
     above: bool = False
     """Whether the view must exceed the threshold, not only reach it."""
 
@@ -283,7 +289,9 @@ class MoreThan:
     """Trigger that is due when the view holds more than a number of messages or events."""
 
     count: int
+    """Number that must be exceeded."""
     unit: Literal["messages", "events"] = "messages"
+    """Unit that is counted."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
@@ -314,6 +322,7 @@ class AnyOf:
     """Trigger that is due when at least one of several triggers is due; the reason is that of the first."""
 
     triggers: tuple[Trigger, ...]
+    """Triggers of which one must be due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
@@ -335,6 +344,7 @@ class AllOf:
     """Trigger that is due when all of several triggers are due."""
 
     triggers: tuple[Trigger, ...]
+    """Triggers that must all be due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
@@ -371,6 +381,7 @@ class SmallestThreshold:
     """Division with the smallest threshold among several divisions."""
 
     divisions: tuple[Division, ...]
+    """Divisions to choose from."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget of a window; see `harness.compaction.triggers.Division`."""

@@ -23,6 +23,7 @@ class OnFailure:
     """Reducer with a fallback for a failed summary."""
 
     first: Reducer
+    """Reducer that runs first."""
     then: Reducer
     """Reducer that runs if a summary of `first` fails."""
 
@@ -42,6 +43,7 @@ class IfSaves:
     tokens: int
     """Minimum savings in tokens."""
     reducer: Mask
+    """Mask that runs if it saves enough."""
     counter: Counter
     """Token counter of the policy."""
 
@@ -67,6 +69,7 @@ class IfMessages:
     count: int
     """Minimum number of messages."""
     reducer: Reducer
+    """Reducer that runs if there are enough messages."""
     with_summary: bool = False
     """Whether the summary itself counts as a message."""
 
@@ -90,6 +93,7 @@ class WithClosingMessage:
     """Reducer that adds a user message at the end of the view after a summary."""
 
     reducer: Reducer
+    """Reducer whose proposal is extended."""
     text: str
     """Text of the message; `{said}` is replaced by the last message of the user, whether it is in view or not."""
     when: Literal["always", "interrupted", "overflow"] = "always"

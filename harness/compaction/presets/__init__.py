@@ -1,1 +1,1 @@
-"""The compaction policies, one family a file with the stages that only it uses; `harness.policies` lists them all."""
+"""Presets: one module per family of policies, with the stages that only this family uses, listed in `harness.policies`."""

@@ -79,6 +79,7 @@ class RandomRanking:
     """Random order: each block has one draw for the whole session, so every block has the same chance in each compaction."""
 
     seed: int
+    """Seed of the random draws."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
         """Return the blocks with ranks drawn from the seed, the user's request and the ids.
@@ -104,7 +105,9 @@ class OracleRanking:
     """
 
     oracle: Oracle
+    """Source of the future needs of a session."""
     counter: Counter
+    """Token counter of the policy."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
         """Return the blocks ranked by the most pressing need among their items."""

@@ -66,6 +66,7 @@ class BeforeNewest:
     most_tokens: int
     """Maximum number of newest tokens that are retained."""
     target: SizeTarget
+    """Target size of the view."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
@@ -94,6 +95,7 @@ class WindowTable:
     share: float
     """Threshold of other windows as a share of the window."""
     reserve_tokens: int
+    """Tokens reserved at the end of other windows."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget of a window; see `harness.compaction.triggers.Division`."""
@@ -109,7 +111,9 @@ class Unless:
     """Reducer that adds a second proposal if the first one saves too little of the view's characters."""
 
     first: Reducer
+    """Reducer that runs first."""
     then: Reducer
+    """Reducer that runs in addition if the first one saves too little."""
     enough_share: float
     """Share of the characters that the first reducer must save to make the second unnecessary."""
     counter: Counter
@@ -158,6 +162,7 @@ class Digest:
     """
 
     target: SizeTarget
+    """Target size of the view."""
     texts: int
     """Number of newest answers that the notice repeats."""
 

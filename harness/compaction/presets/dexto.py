@@ -49,6 +49,7 @@ class WindowCap:
     tokens: int
     """Maximum size of the window in tokens."""
     division: Division
+    """Division of the limited window."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget of a window; see `harness.compaction.triggers.Division`."""

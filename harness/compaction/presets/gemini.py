@@ -62,6 +62,7 @@ class ClipOldResults:
     """
 
     reducer: Reducer
+    """Reducer whose proposal is extended."""
     protect_tokens: int
     """Tokens of the newest tool output that are never clipped."""
     characters: int

@@ -25,6 +25,7 @@ class Repeat:
     max_passes: int
     """Maximum number of passes."""
     counter: Counter = DEFAULT_COUNTER
+    """Token counter of the policy."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""

@@ -100,6 +100,7 @@ class LastOfWindow:
     """Tail of as many messages as fit a share of the window."""
 
     share: float
+    """Share of the window."""
     least_messages: int = 1
     """Minimum number of retained messages, whatever their length."""
 
@@ -124,6 +125,7 @@ class NewestFromUser:
     tokens: int
     """Maximum number of tokens in the excerpt."""
     counter: Counter
+    """Token counter used to measure the messages."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages that the summarizer reads; see `harness.plan.Excerpt`."""

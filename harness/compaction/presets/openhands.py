@@ -24,7 +24,9 @@ class OrElse:
     """Reducer with a second reducer for the case that the first finds nothing to do."""
 
     first: Reducer
+    """Reducer that runs first."""
     second: Reducer
+    """Reducer that runs if the first one finds nothing to do."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
@@ -62,6 +64,7 @@ class LastBelowThreshold:
     """Number of leading events that count as the first ones; of a message that exceeds this number, only the first calls count.
     """
     counter: Counter = DEFAULT_COUNTER
+    """Token counter used to measure a message whose calls are partly counted."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
@@ -90,6 +93,7 @@ class ShortestTail:
     """Tail that retains least among several tails."""
 
     tails: tuple[Tail, ...]
+    """Tails to choose from."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""

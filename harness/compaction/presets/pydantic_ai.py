@@ -99,6 +99,7 @@ class ForgetExceptRequest:
     """Reducer that evicts everything before the tail except the first message of the user."""
 
     tail: Tail
+    """Retained end of the view."""
     keep_request: bool
     """Whether the first message of the user is retained."""
 
@@ -118,9 +119,11 @@ class SummarizeExceptRequest:
     """
 
     tail: Tail
+    """Retained end of the view."""
     keep_request: bool
     """Whether the first message of the user is retained."""
     format: SummaryFormat
+    """Format of the prompt and of the summary."""
     max_tokens: int
     """Maximum number of output tokens of the summarizer."""
     updates: bool

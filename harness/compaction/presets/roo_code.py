@@ -34,7 +34,9 @@ class ShareMinusReserve:
     """Threshold just above a share of the window less a reserve."""
 
     share: float
+    """Share of the window."""
     reserve_tokens: int
+    """Tokens reserved within that share."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget of a window; see `harness.compaction.triggers.Division`."""
@@ -56,7 +58,9 @@ class FullBy:
     """Trigger that is due when the view reaches the threshold of a division other than that of the budget."""
 
     division: Division
+    """Division that sets the threshold."""
     measure: Measure
+    """Measure of the tokens in view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""

@@ -143,6 +143,7 @@ class SummarizeOldestTurns:
     latest_only: bool
     """Whether former checkpoints are evicted."""
     format: SummaryFormat
+    """Format of the prompt and of the checkpoint."""
     max_tokens: int
     """Maximum number of output tokens of the summarizer."""
 
