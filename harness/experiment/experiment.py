@@ -176,7 +176,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class _ExperimentRun:
-    """One call of `Experiment.run`."""
+    """State of one call of `Experiment.run`."""
 
     experiment: Experiment
     workers: int

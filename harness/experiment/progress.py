@@ -89,10 +89,10 @@ class NoDisplay:
     """Progress display that shows nothing."""
 
     def show(self, progress: RunProgress) -> None:
-        """Do nothing."""
+        """Ignore the progress."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, because nothing was shown."""
 
 
 class PlainDisplay:

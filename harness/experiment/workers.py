@@ -113,7 +113,7 @@ class ProcessWorkers:
         self._slots = [_WorkerSlot() for _ in range(count)]
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """See `Workers`."""
+        """Start a job in a free process, as described in `Workers.submit`."""
         pickled_job = pickle.dumps((self._run_job, job))
         slot = next(place for place in self._slots if place.is_free)
         try:
@@ -122,11 +122,11 @@ class ProcessWorkers:
             raise BrokenProcessPool(str(error)) from error
 
     def close(self) -> None:
-        """See `Workers`."""
+        """Wait until all submitted jobs have finished, then end the processes."""
         self._end(at_once=False)
 
     def stop(self) -> None:
-        """See `Workers`. Each worker has three seconds to close its sandbox."""
+        """Stop all processes at once; running jobs are lost. Each process has three seconds to close its sandbox."""
         self._end(at_once=True)
 
     def _end(self, *, at_once: bool) -> None:
@@ -151,16 +151,16 @@ class ThreadWorkers:
         self._stop_event = threading.Event()
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """See `Workers`."""
+        """Start a job in a thread, as described in `Workers.submit`."""
         return self._pool.submit(self._run, job)
 
     def close(self) -> None:
-        """See `Workers`."""
+        """Wait until all submitted jobs have finished, then end the threads."""
         self._pool.shutdown()
         SANDBOX_POOL.close()
 
     def stop(self) -> None:
-        """See `Workers`. Returns when all running sessions have stopped."""
+        """Ask all running sessions to stop, and return when they have stopped."""
         self._stop_event.set()
         for cancellation in tuple(self._running):
             cancellation.request()

@@ -104,7 +104,7 @@ class _StandInSummarizer:
     window: Window = UNLIMITED_WINDOW
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
-        """See `harness.protocols.Model`."""
+        """Return a meaningless summary of the given length. Implements `harness.protocols.Model`."""
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_PER_TOKEN)
         text = (STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]

@@ -128,7 +128,7 @@ class SampleOracle:
     """
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """See `harness.protocols.Oracle`."""
+        """Return for each message when it is needed, or None. Implements `harness.protocols.Oracle`."""
         numbers = [self._number(message) for message in messages]
         now = max((number for number in numbers if number is not None), default=0)
         return [self._need(message, number, now) for message, number in zip(messages, numbers, strict=True)]
@@ -297,7 +297,7 @@ class _SampleModel:
     """Tokens of each message by identity; the message is stored too, so that its identity is not reused."""
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
-        """See `harness.protocols.Model`."""
+        """Return the next step of the sample session. Implements `harness.protocols.Model`."""
         prompt_tokens = self._count_tokens(request.messages)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
@@ -328,7 +328,7 @@ class _SampleTool:
         return ToolSpec(name=self.name, description="", parameters_json="{}")
 
     def run(self, call: ToolCall) -> ToolResult:
-        """See `harness.protocols.Tool`."""
+        """Return the output that the sample session has for a call. Implements `harness.protocols.Tool`."""
         step = make_sample_step(int(call.call_id.removeprefix("step-")))
         return FunctionTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock).run(call)
 

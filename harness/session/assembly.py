@@ -184,7 +184,7 @@ class ExploreTool:
         return [_make_ended_event(step, name, totals) for name, totals in finished_children]
 
     def run(self, call: ToolCall) -> ToolResult:
-        """See `harness.protocols.Tool`."""
+        """Run a sub-agent for one call. Implements `harness.protocols.Tool`."""
         question = _parse_question(call)
         if question is None:
             return _make_result(call, "error: explore takes an object with the string field: question", "error")

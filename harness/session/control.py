@@ -319,7 +319,7 @@ class QueuedLog:
                 self._save_draft(draft)
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """See `harness.protocols.Log`."""
+        """Append events to the log and return their entries. Implements `harness.protocols.Log`."""
         with self._lock:
             if self._log is None:
                 raise UsageError("the session has not started; call start() first")

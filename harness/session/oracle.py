@@ -53,7 +53,7 @@ class ScriptedOracle:
         self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script)
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """See `harness.protocols.Oracle`."""
+        """Return for each message when it is needed, or None. Implements `harness.protocols.Oracle`."""
         sight, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
         found: list[list[Need]] = [[] for _ in messages]
         next_use = self._next_uses(sight)

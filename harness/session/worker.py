@@ -70,7 +70,7 @@ class SessionWorker:
         control.flush()
 
     def roll_back(self, step: int) -> None:
-        """See `LiveSession.roll_back`."""
+        """Roll the session back to a step, as described in `LiveSession.roll_back`."""
         control, entries = self._control, self._control.log.entries()
         to_event = history.find_step_end(entries, step)
         tree_id = history.find_tree(entries, to_event)
@@ -88,7 +88,7 @@ class SessionWorker:
             control.should_continue = control.should_resume = False
 
     def compact(self) -> Compaction | None:
-        """See `LiveSession.compact`."""
+        """Compact the view now, as described in `LiveSession.compact`."""
         control, loop_session = self._control, self._loop_session
         with control.condition:
             control.cancellation = self._opened.agent.cancellation = Cancellation(control.flush)
