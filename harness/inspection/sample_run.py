@@ -129,18 +129,18 @@ class SampleOracle:
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message when it is needed, or None. Implements `harness.protocols.Oracle`."""
-        numbers = [self._number(message) for message in messages]
+        numbers = [self._parse_number(message) for message in messages]
         now = max((number for number in numbers if number is not None), default=0)
-        return [self._need(message, number, now) for message, number in zip(messages, numbers, strict=True)]
+        return [self._compute_need(message, number, now) for message, number in zip(messages, numbers, strict=True)]
 
     @staticmethod
-    def _number(message: Message) -> int | None:
-        named = [call.call_id for call in message.calls] + [result.call_id for result in message.results]
-        found = CALL_ID_PATTERN.fullmatch(named[0]) if named else None
-        return int(found[1]) if found else None
+    def _parse_number(message: Message) -> int | None:
+        call_ids = [call.call_id for call in message.calls] + [result.call_id for result in message.results]
+        match = CALL_ID_PATTERN.fullmatch(call_ids[0]) if call_ids else None
+        return int(match[1]) if match else None
 
     @staticmethod
-    def _need(message: Message, number: int | None, now: int) -> Need | None:
+    def _compute_need(message: Message, number: int | None, now: int) -> Need | None:
         if number is None:
             return Need(0, lost_for_good=True) if message.role == "user" else None
         left = number + REWRITE_AFTER_STEPS - now

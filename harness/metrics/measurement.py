@@ -38,7 +38,7 @@ class _FactState:
     fact: Fact
     key_value: str | None
     """Value of the fact in the answer key."""
-    told_values: list[str] = field(default_factory=list)
+    stated_values: list[str] = field(default_factory=list)
     """Stated values, in order."""
     former_values: set[str] = field(default_factory=set)
     """Older values that were stated in other words, see `harness.task.Fact`."""
@@ -50,14 +50,14 @@ class _FactState:
     @property
     def current_value(self) -> str | None:
         """Newest stated value; before the first statement, the value in the answer key."""
-        return self.told_values[-1] if self.told_values else self.key_value
+        return self.stated_values[-1] if self.stated_values else self.key_value
 
     def add_value(self, value: str, role: str) -> None:
         """Record a value that a message states."""
         if role == "assistant" and not (self.fact.said_in == "own" and value == self.key_value):
             self.written_values.add(value)
-        elif self.told_values[-1:] != [value] and (role != "tool" or value not in {*self.told_values, *self.written_values}):
-            self.told_values.append(value)
+        elif self.stated_values[-1:] != [value] and (role != "tool" or value not in {*self.stated_values, *self.written_values}):
+            self.stated_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
         """Record older values that a message states in other words."""
@@ -70,7 +70,7 @@ class _FactState:
         """Return whether using a value now is right, stale or wrong."""
         if value == self.current_value:
             return "right"
-        is_replaced = value in self.told_values or (bool(self.told_values) and value in self.former_values)
+        is_replaced = value in self.stated_values or (bool(self.stated_values) and value in self.former_values)
         return "stale" if is_replaced else "wrong"
 
 
@@ -142,7 +142,7 @@ class FactProber:
     def _list_candidates(self, name: str) -> Iterable[str]:
         state = self._facts[name]
         key_values = [] if state.key_value is None else [state.key_value]
-        return (*state.told_values, *state.former_values, state.fact.prior, *key_values)
+        return (*state.stated_values, *state.former_values, state.fact.prior, *key_values)
 
     def _add_compaction(self, seq: int, before: View, after: View) -> None:
         visible_before = self._find_visible_facts(before)
@@ -160,10 +160,10 @@ class FactProber:
                 ProbeRecord(
                     event=seq,
                     fact=self._numbers[name],
-                    version=len(state.told_values),
+                    version=len(state.stated_values),
                     seen_before=name in visible_before,
                     seen_after=name in visible_after,
-                    stands_after=_contains_value(state.told_values[-1], text, is_contained=name in visible_after),
+                    stands_after=_contains_value(state.stated_values[-1], text, is_contained=name in visible_after),
                 )
             )
         remaining_ids = {item.item_id for item in after.items}
@@ -171,7 +171,7 @@ class FactProber:
 
     def _find_visible_facts(self, view: View) -> set[str]:
         """Return the names of the facts whose newest stated value is in the view."""
-        newest = {name: state.told_values[-1] for name, state in self._facts.items() if state.told_values}
+        newest = {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
         readings = (self._readings.get(item.item_id, {}).items() for item in view.items)
         return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
 

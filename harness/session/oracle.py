@@ -55,17 +55,17 @@ class ScriptedOracle:
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message when it is needed, or None. Implements `harness.protocols.Oracle`."""
         sight, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
-        found: list[list[Need]] = [[] for _ in messages]
-        next_use = self._next_uses(sight)
-        newest = {told.name: at for at, reading in enumerate(readings) for told in reading.facts}
+        needs: list[list[Need]] = [[] for _ in messages]
+        next_use = self._compute_next_uses(sight)
+        newest = {fact.name: at for at, reading in enumerate(readings) for fact in reading.facts}
         for fact in self._facts:
             if fact.name in newest and fact.name in next_use:
-                found[newest[fact.name]].append(Need(next_use[fact.name], _is_lost_for_good(fact)))
-        for at, need in self._evidence(sight, readings, _measure_blocks(messages)):
-            found[at].append(need)
-        return [_merge_needs(each) for each in found]
+                needs[newest[fact.name]].append(Need(next_use[fact.name], _is_lost_for_good(fact)))
+        for at, need in self._iter_evidence(sight, readings, _measure_blocks(messages)):
+            needs[at].append(need)
+        return [_merge_needs(each) for each in needs]
 
-    def _next_uses(self, sight: VisibleState) -> dict[str, int]:
+    def _compute_next_uses(self, sight: VisibleState) -> dict[str, int]:
         """Return the number of steps until each fact is needed next, by name of the fact."""
         uses: dict[str, int] = {}
         for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done_steps):
@@ -74,7 +74,7 @@ class ScriptedOracle:
                 uses.setdefault(name, distance)
         return uses
 
-    def _evidence(
+    def _iter_evidence(
         self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
         """Yield the messages that show which steps are done, with the need for each of them.
