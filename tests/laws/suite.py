@@ -1,4 +1,4 @@
-"""The tasks of the suite in tests of the laws: what they need of a machine, and which meet which seeds and policies."""
+"""The tasks of the suite in tests of the laws: their requirements, and the seeds and policies with which they are combined."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,15 +12,15 @@ from harness.tasks import SUITE
 from harness.testing.laws.simulation import ScriptedModelSpec
 
 FULL = os.environ.get("HARNESS_LAWS") == "full"
-"""Whether all is tried that can be, as by `make laws`."""
+"""Whether every combination is tried, as by `make laws`."""
 TASKS = sorted(SUITE)
 SEEDS = (1, 2, 3, 4, 5) if FULL else (1, 2)
 READERS = (ScriptedModelSpec("scripted"), ScriptedModelSpec("scripted:typical"))
-"""One that sees all, and one that draws by chance."""
+"""One model that overlooks nothing, and one that overlooks facts at random."""
 
 
 class Case(NamedTuple):
-    """A task under a seed and a policy, and who works on it."""
+    """A task under a seed and a policy, with the scripted model that works on it."""
 
     task: str
     seed: int
@@ -33,26 +33,27 @@ class Case(NamedTuple):
 
 @cache
 def needs(task: str) -> list[pytest.MarkDecorator]:
-    """The markers of a task besides those of the sandbox."""
+    """Return the markers of a task besides those of the sandbox."""
     return [pytest.mark.bun] if SUITE[task](1).runtime == "bun" else []
 
 
 def each(tasks: Sequence[str] = TASKS) -> list[object]:
-    """Tasks as the parameters of a test."""
+    """Return tasks as the parameters of a test."""
     return [pytest.param(task, marks=needs(task)) for task in tasks]
 
 
 def spread(policies: Sequence[Policy], *, rounds: int, tasks: Sequence[str] = TASKS) -> list[object]:
-    """Every task in as many cases as there are rounds, as the parameters of a test, seeds, policies and readers dealt apart.
+    """Return each task in as many cases as there are rounds, as the parameters of a test, with spread seeds, policies and models.
 
-    In two rounds each task meets two seeds, policies and readers. Of two seeds and two policies each meets each in one round.
+    In two rounds each task is combined with two seeds, two policies and two models. Over both rounds, each of two seeds is
+    combined with each of two policies.
     """
     some = (case for case in dealt(policies, rounds) if case.task in tasks)
     return [pytest.param(case, marks=needs(case.task), id=str(case)) for case in some]
 
 
 def dealt(policies: Sequence[Policy], rounds: int) -> Iterator[Case]:
-    """The cases of all tasks."""
+    """Return the cases of all tasks."""
     for turn in range(rounds):
         for at, task in enumerate(TASKS):
             policy, reader = policies[(at + turn) % len(policies)], READERS[(at // 2 + turn) % len(READERS)]

@@ -1,9 +1,9 @@
-"""What a simulation must show before anybody believes it: predictions made before looking (RESEARCH 5.5, the battery of ten).
+"""Predictions that a valid simulation must confirm, written down before the results were known: a battery of ten items.
 
-Marches in four worlds, through the real runner: everything can be got again, nothing can, facts are used as soon as they are
-told, and a long march in the first of these worlds. Items 3 and 4 are tried on other tasks too, on all with HARNESS_LAWS=full;
-items 6, 7 and 10 compare worlds, which march here; of other tasks `test_worlds.py` turns the knob of what can be got again.
-Nothing here was tuned to hold. Where each item stands:
+Marches in four worlds, through the real runner: everything can be recovered, nothing can, facts are used as soon as they are
+stated, and a long march in the first of these worlds. Items 3 and 4 are tried on other tasks too, on all with HARNESS_LAWS=full;
+items 6, 7 and 10 compare worlds of the march; `test_worlds.py` does so for other tasks. No parameter was tuned to make a test
+pass. Tests of each item:
 
 | item | where |
 | --- | --- |
@@ -60,7 +60,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 }
 SEEDS = [11, 12, 13]
 OTHERS = [task for task in TASKS if task != "long-march"] if FULL else ["changing-requirements"]
-"""The tasks on which the items are tried that need no world."""
+"""Tasks on which the items are tried that need no special world."""
 OTHER_SEEDS = SEEDS[:2] if FULL else SEEDS[:1]
 SUMMARIZERS = ("oracle", "extractive", "empty")
 POLICY = KeepLast(summarizer="scripted/oracle")
@@ -83,7 +83,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Results]:
 
 @pytest.fixture(scope="module", params=[*WORLDS, *each(OTHERS)])
 def results(request: pytest.FixtureRequest, worlds: dict[str, Results], tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Results of a world, or of another task."""
+    """Return the results of a world, or of another task."""
     if request.param in worlds:
         return worlds[request.param]
     base = Trial(task=request.param, policy=POLICY, window_tokens=WINDOW_TOKENS, max_steps=400)
@@ -91,7 +91,7 @@ def results(request: pytest.FixtureRequest, worlds: dict[str, Results], tmp_path
 
 
 def run(name: str, base: Trial, axes: dict[str, list[Any]], arms: list[Arm], tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """The results of all summarizers, and of some other arms."""
+    """Return the results of all summarizers, and of some other arms."""
     by_summarizer = {**axes, "policy.summarizer": [f"scripted/{kind}" for kind in SUMMARIZERS]}
     experiment = Experiment(name=name, base=with_bubblewrap(base), axes=by_summarizer, arms=arms)
     results = experiment.run(tmp_path_factory.mktemp(name), workers=2, progress="off")
@@ -106,7 +106,7 @@ def with_bubblewrap(trial: Trial) -> Trial:
 
 
 def arm(results: Results, name: str) -> pd.DataFrame:
-    """Trials of an arm (or of the arm of a summarizer) by seed."""
+    """Return the trials of an arm (or of the arm of a summarizer) by seed."""
     trials = results.trials
     chosen = trials[trials["arm"].isin([name, f"summarizer=scripted/{name}"])]
     assert len(chosen) == len(SEEDS), f"{name}: {sorted(set(trials['arm']))}"

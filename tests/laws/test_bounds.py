@@ -1,18 +1,18 @@
-"""The bounds bound: who knows the future loses nothing, who drops everything loses what only the request said.
+"""The bounds hold: the oracle loses nothing, and `drop-all` loses the facts that only the request states.
 
-On two tasks; with HARNESS_LAWS=full on all, each under two seeds. What is claimed of each:
+Tried on two tasks; with HARNESS_LAWS=full on all tasks, each under two seeds. The claims:
 
-| bound | claim | where it cannot hold |
+| bound | claim | exception |
 | --- | --- | --- |
-| oracle | all is passed, by calls that the session without compaction makes too | `spec-api`: one step needs more than fits |
-| drop-all | a check fails that rests on what only the request said | |
-| random | the same if the lot fell on the request before all it says was used; else no such check fails | |
+| oracle | all checks pass, by calls that the session without compaction makes too | `spec-api`: one step exceeds the window |
+| drop-all | a check fails that depends on a fact which only the request states | |
+| random | the same if the request was dropped before all its facts were used; else no such check fails | |
 
-So nobody scores above the oracle but where the table says that it cannot hold; there who drops everything does. `random` and
-`drop-all` do not bound each other: one lot spares the request and loses little (`log-forensics`, seed 1), another goes in
-circles (`flashcards`, seed 1).
+So no policy scores above the oracle except where the table lists an exception; there `drop-all` does. `random` and `drop-all` do
+not bound each other: one draw keeps the request and loses little (`log-forensics`, seed 1), another repeats calls (`flashcards`,
+seed 1).
 
-The oracle calls again what can be got again: a third more steps in `changing-requirements`, half as many more in
+The oracle repeats calls for facts that can be recovered: a third more steps in `changing-requirements`, half as many more in
 `log-forensics`, none in `flashcards`.
 """
 
@@ -35,11 +35,11 @@ from tests.laws.suite import FULL, SEEDS, TASKS, needs
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
 MOST_STEPS = 1.6
-"""Of the oracle, times those of the session without compaction."""
+"""Maximum number of steps of the oracle, as a multiple of the steps of the session without compaction."""
 
 
 def cases(tasks: Sequence[str]) -> list[object]:
-    """Tasks with their seeds as the parameters of a test."""
+    """Return tasks with their seeds as the parameters of a test."""
     some = [("flashcards", 1), ("changing-requirements", 2)]
     dealt = [(task, SEEDS[(at + turn) % len(SEEDS)]) for at, task in enumerate(tasks) for turn in (0, 2)] if FULL else some
     return [pytest.param(task, seed, marks=needs(task)) for task, seed in dealt]
@@ -47,12 +47,12 @@ def cases(tasks: Sequence[str]) -> list[object]:
 
 BOUNDED = cases([task for task in TASKS if task != "spec-api"])
 UNTOLD = (RandomRetention(), DropAll(), KeepLast(summarizer="scripted/empty"))
-"""Policies that know nothing of the future and write nothing down."""
+"""Policies that do not know the future and write no summaries."""
 
 
 @lru_cache(maxsize=8)
 def session(name: str, seed: int, policy: Policy) -> Run:
-    """One session of a task, shared by the tests."""
+    """Return one session of a task; the tests share the sessions."""
     return simulate(SUITE[name](seed), policy)
 
 
@@ -96,7 +96,7 @@ def test_what_only_the_request_says_is_lost_where_it_is_dropped(policy: DropAll 
 
 
 def needed_when_gone(task: Task, run: Run) -> set[str]:
-    """What only the request says and a step needed when the request was no longer in view."""
+    """Return the facts that only the request states and that a step needed after the request was evicted."""
     needs = {step.name: step.required_facts for step in task.script.steps}
     moves = zip(trace(task, run.requests), run.requests, strict=True)
     gone = [move for move, (sent, _) in moves if not any(task.prompt in message.text for message in sent.messages)]

@@ -1,13 +1,13 @@
-"""Law 10: a trial with a fresh model process for every call, no memoisation, equals the trial in process (sampled).
+"""Law 10: a trial with a new model process for every call equals the trial in this process (sampled).
 
-Requests of one recorded session of each task go to a process of their own each, which knows nothing but what it is sent. It
-draws the task itself from its seed, so that not even the task's objects are shared. Another hash seed and another order
-of the requests stand for everything else that differs between processes.
+Requests of one recorded session of each task are sent to new processes, which know only the request. A new process makes the task
+itself from its seed, so not even the objects of the task are shared. Another hash seed and another order of the requests stand
+for all other differences between processes.
 
-Over the wire a whole trial is compared: every call of agent and summarizer goes through litellm and a real socket.
+Over HTTP a whole trial is compared: every call of agent and summarizer goes through litellm and a real socket.
 
-Seeds, readers and policies, one that summarizes and one that masks, are dealt over the tasks; with HARNESS_LAWS=full each task
-meets both policies in processes of its own, and all go over the wire.
+Seeds, models and policies (one that summarizes and one that masks) are spread over the tasks; with HARNESS_LAWS=full each task is
+combined with both policies in new processes, and all tasks are tried over HTTP.
 """
 
 from dataclasses import replace
@@ -32,13 +32,13 @@ pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
 POLICIES = (KeepLast(summarizer="scripted/extractive"), ComplexityTrapMask())
 PROVIDER = "hosted_vllm/"
-"""Before the name of a model that is asked over the wire."""
+"""Prefix of the name of a model that is called over HTTP."""
 WIRED = TASKS if FULL else ["changing-requirements", "flashcards"]
-"""Tasks of which a trial goes over the wire."""
+"""Tasks of which a trial is run over HTTP."""
 
 
 def sampled(run: Run) -> list[int]:
-    """Indexes of four requests: the first and the last, the first after a compaction, and one between."""
+    """Return the indexes of four requests: the first and the last, the first after a compaction, and one in between."""
     compacted = run.compactions[0].step - 1
     last = len(run.requests) - 1
     return sorted({0, compacted, (compacted + last) // 2, last}, reverse=True)
@@ -54,7 +54,7 @@ def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(case: 
 
 
 def told_of(trial: Trial, journal: Path) -> dict[str, object]:
-    """Everything of a trial that does not tell of its models' names, times and prices."""
+    """Return everything in a trial except names, times and prices of its models."""
     job = Job(
         trial=trial,
         trial_id=trial.trial_id,

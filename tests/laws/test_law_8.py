@@ -1,9 +1,9 @@
-"""Law 8: more fidelity never hurts on average, and it matters; and on the default grid every axis moves something.
+"""Law 8: higher fidelity never hurts on average and has an effect, and every axis of the default grid has an effect.
 
-One experiment through the real runner: the base of the quickstart, each value of its three axes with the others held, its
-A/A arm, all on the same seeds. Its task is that of the quickstart, whose axes are the default grid; the order of fidelity is
-tried on another task too, and on all with HARNESS_LAWS=full. Everything is compared in pairs of equal seeds; an effect counts
-when the interval of its paired difference leaves zero and it is larger than what the A/A arm shows.
+One experiment through the real runner: the base of the quickstart, each value of its three axes with the others held constant,
+and its A/A arm, all on the same seeds. The task is that of the quickstart, whose axes are the default grid; the order of fidelity
+is tried on another task too, and on all tasks with HARNESS_LAWS=full. All comparisons are paired by seed; an effect counts when
+the interval of its paired difference excludes zero and the effect is larger than that of the A/A arm.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from tests.laws.suite import FULL, each
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
 
 SEEDS = tuple(range(100, 110))
-"""Others than those of the quickstart."""
+"""Seeds other than those of the quickstart."""
 ORDER = ["scripted/empty", "scripted/lossy-0.5", "scripted/extractive", "scripted/oracle"]
-"""Of fidelity."""
+"""Levels of fidelity."""
 QUICKSTART = Experiment.from_toml(Path(__file__).parents[2] / "experiments" / "quickstart")
 BASE = replace(QUICKSTART.base, sandbox=SandboxChoice(backend="bubblewrap"))
 VALUES: dict[str, list[Any]] = {
@@ -36,14 +36,14 @@ VALUES: dict[str, list[Any]] = {
     for path, values in cast(dict[str, list[Any]], QUICKSTART.axes).items()
     if path != "seed"
 }
-"""The axes of the quickstart, each from less to more; one value of each is the base's."""
+"""The axes of the quickstart, each from low to high; one value of each axis is the value of the base."""
 
 Arms = dict[str, pd.DataFrame]
 
 
 @pytest.fixture(scope="module")
 def arms(tmp_path_factory: pytest.TempPathFactory) -> Arms:
-    """The trials of each arm by seed: the base, and every other value of each axis."""
+    """Return the trials of each arm by seed: the base, and every other value of each axis."""
     base = dict(flatten(to_plain(BASE)))
     others = {f"{path}={value}": {path: value} for path, values in VALUES.items() for value in values if base[path] != value}
     again = {"A/A": {"replicate": 1}}
@@ -52,7 +52,7 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> Arms:
 
 
 def run(name: str, base: Trial, changes: dict[str, dict[str, Any]], folder: Path) -> Arms:
-    """The base and some changes of it on all seeds."""
+    """Return the results of the base and of some changes to it on all seeds."""
     extra = [Arm(name=arm, trial=change) for arm, change in changes.items()]
     experiment = Experiment(name=name, base=base, axes={"seed": SEEDS}, arms=extra)
     trials = experiment.run(folder, workers=2, progress="off").trials
@@ -72,7 +72,7 @@ def cost(trials: pd.DataFrame) -> "pd.Series[float]":
 
 
 def paired(first: "pd.Series[float]", second: "pd.Series[float]") -> tuple[float, float, float]:
-    """Mean of second − first over equal seeds, with a 95 % t interval."""
+    """Return the mean of second minus first over equal seeds, with a 95 % t interval."""
     difference = (second - first).to_numpy(dtype=float)
     mean, error = float(difference.mean()), float(stats.sem(difference))
     half = float(stats.t.ppf(0.975, len(difference) - 1)) * error
@@ -81,7 +81,7 @@ def paired(first: "pd.Series[float]", second: "pd.Series[float]") -> tuple[float
 
 @pytest.mark.parametrize("task", each() if FULL else ["flashcards", "changing-requirements"])
 def test_the_score_rises_from_empty_over_lossy_and_extractive_to_oracle(task: str, tmp_path: Path) -> None:
-    """On average never down from one to the next, and extractive strictly between the bounds."""
+    """The mean never falls from one level to the next, and `extractive` is strictly between the bounds."""
     base = replace(BASE, task=task)
     changes = {name: {"policy.summarizer": name} for name in ORDER if name != "scripted/extractive"}
     found = run(f"law-8-{task}", base, changes, tmp_path)
@@ -97,7 +97,7 @@ def test_the_score_rises_from_empty_over_lossy_and_extractive_to_oracle(task: st
 
 @pytest.mark.parametrize("path", VALUES)
 def test_every_axis_moves_score_or_cost_beyond_the_noise(arms: Arms, path: str) -> None:
-    """The larger of the effects between the ends of an axis, against the A/A arm's effect on the same measure."""
+    """The largest effect between the ends of an axis exceeds the effect of the A/A arm on the same measure."""
     low, high = (arms[f"{path}={value}"] for value in (VALUES[path][0], VALUES[path][-1]))
     measures: tuple[Callable[[pd.DataFrame], pd.Series[float]], ...] = (score, cost)
     moved = []

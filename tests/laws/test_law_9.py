@@ -1,8 +1,8 @@
-"""Law 9: a run from the action cache equals the run in a real sandbox, byte for byte, timings aside.
+"""Law 9: a run with the action cache equals the run in a real sandbox, byte for byte except for times.
 
-Three runs of each task: in a real sandbox, through an empty cache, and through the cache that this filled, which runs nothing
-any more. That the hidden checks are run all the same is tried where they are run. Seeds and policies, one that summarizes and
-one that masks, are dealt over the tasks; with HARNESS_LAWS=full each task meets both.
+Three runs of each task: in a real sandbox, with an empty cache, and with the cache that the second run filled, which executes
+nothing. Other tests check that hidden checks are executed nevertheless. Seeds and policies (one that summarizes and one that
+masks) are spread over the tasks; with HARNESS_LAWS=full each task is combined with both policies.
 """
 
 from contextlib import closing
@@ -26,7 +26,7 @@ POLICIES = (KeepLast(summarizer="scripted/extractive"), ComplexityTrapMask())
 
 
 def timeless(entry: Entry) -> Entry:
-    """An entry without the times that were measured."""
+    """Return an entry without measured times."""
     event = entry.event
     return Entry(entry.seq, replace(event, tool_seconds=0.0)) if isinstance(event, StepFinished) else entry
 

@@ -1,9 +1,9 @@
-"""The laws of a scripted simulation over the tasks of the suite (see harness/testing/laws); 8, 9 and 10 have files of their own.
+"""The laws of `harness.testing.laws` on the tasks of the suite; laws 8, 9 and 10 have files of their own.
 
-A law that fails is a finding about the task or about the model, never a reason to bend the law. Each law is tried on each
-task, and the presets and seeds are spread so that every two values meet somewhere; with HARNESS_LAWS=full (`make laws`) all
-meet all. Laws 1, 6 and 7 are tried under every policy besides, law 1 where the trigger is relative to the window: each policy on
-one task, in full on half of them.
+A failing law shows a defect of the task or of the model; the law is not changed. Each law is tried on each task, and presets and
+seeds are spread so that every two values are combined somewhere; with HARNESS_LAWS=full (`make laws`) all are combined with all.
+Laws 1, 6 and 7 are also tried under every policy, law 1 if the trigger is relative to the window: each policy on one task, in
+full on half of the tasks.
 """
 
 import functools
@@ -22,16 +22,16 @@ from tests.laws.suite import FULL, SEEDS, TASKS, needs
 
 ELSEWHERE = {"law-9", "law-10"}
 GEOMETRY_PRESETS = ("extractive", "early-empty", "late-extractive")
-"""Those that differ in more than the summarizer."""
+"""Presets that differ in more than the summarizer."""
 BY_GEOMETRY = {"law-1", "law-3", "law-4"}
 BY_EVENTS = {"default/openhands"}
-"""Acts at a number of events, too."""
+"""Policies that also act at a number of events."""
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
 
 class Case(NamedTuple):
-    """One law on one task."""
+    """Try one law on one task."""
 
     law: Law
     preset: str
@@ -44,7 +44,8 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Laws that depend on a policy meet presets, those that choose the summarizer or never ask it only other geometries."""
+    """Laws that depend on a policy are combined with presets; laws that choose the summarizer or never call it only with other
+    geometries."""
     laws = [law for law in LAWS if law.name not in ELSEWHERE]
     kinds = {"": [law for law in laws if not law.by_preset], "geometry": [], "preset": []}
     for law in laws:
@@ -57,7 +58,8 @@ def cases() -> Iterator[Case]:
 
 
 def policy_cases() -> Iterator[Case]:
-    """Every policy in a session that it compacts, on a task under a seed; in full on half of the tasks and with all laws."""
+    """Return every policy with a session that it compacts, on a task under a seed; in full on half of the tasks and with all
+    laws."""
     laws = {law.name: law for law in LAWS}
     for at, policy in enumerate(POLICIES):
         for turn in range(0, len(TASKS) if FULL else 1, 2):
@@ -70,7 +72,7 @@ def policy_cases() -> Iterator[Case]:
 
 
 def relative(policy: str) -> bool:
-    """Whether a policy acts by a size that follows from the window, and by nothing else."""
+    """Return whether a policy acts by a size that follows from the window, and by nothing else."""
     small, large = (
         POLICIES[policy].budget(Window(tokens=tokens, source="configuration")) for tokens in (WINDOW_TOKENS, HUGE_WINDOW_TOKENS)
     )
@@ -86,7 +88,7 @@ def sessions(task: str) -> SessionCache:
 
 
 def laws_of(task: str) -> type:
-    """The tests of one task as a class of its own: they share a worker, and with it the sessions (--dist=loadscope)."""
+    """Return the tests of one task as a class; the tests share a worker and its sessions (--dist=loadscope)."""
 
     class Laws:
         pytestmark = needs(task)

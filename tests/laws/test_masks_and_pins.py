@@ -1,6 +1,6 @@
-"""What masks, triggers and pins must show beside summaries: predictions made before looking (RESEARCH 5.5, item 10).
+"""Predicted effects of masks, triggers and pins compared with summaries, written down before the results were known.
 
-Marches through the real runner, in a world where everything can be read again and in one where nothing can.
+Marches through the real runner, in a world where everything can be read again and in a world where nothing can.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ ROUNDS = 4
 
 
 def march(folder: Any, arms: dict[str, dict[str, Any]], **world: Any) -> Results:
-    """Some policies on the same march."""
+    """Return the results of some policies on the same march."""
     base = Trial(
         task="long-march",
         policy=KeepLast(summarizer="scripted/lossy-0.5"),
@@ -39,13 +39,13 @@ def march(folder: Any, arms: dict[str, dict[str, Any]], **world: Any) -> Results
 
 
 def of(results: Results, arm: str) -> pd.DataFrame:
-    """The trials of an arm by seed."""
+    """Return the trials of an arm by seed."""
     return results.trials[results.trials["arm"] == arm].set_index("seed").sort_index()
 
 
 @pytest.fixture(scope="module")
 def queryable(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Masks by two triggers and no compaction, where everything can be read again."""
+    """Return the results of masks with two triggers and of no compaction, where everything can be read again."""
     arms: dict[str, dict[str, Any]] = {
         "by step": {"policy": {"kind": "complexity-trap-mask", "keep_results": KEPT_RESULTS}},
         "by threshold": {"policy": {"kind": "inspect-edit", "keep_results": KEPT_RESULTS}},
@@ -56,7 +56,7 @@ def queryable(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 @pytest.mark.parametrize("mask", ["by step", "by threshold"])
 def test_what_was_masked_is_read_again_and_the_work_is_done(queryable: Results, mask: str) -> None:
-    """A stub in the place of a result says nothing of the fact, so it is no look-up that was made in vain."""
+    """A stub in the place of a result does not state the fact, so the call does not count as a failed look-up."""
     masked, plain = of(queryable, mask), of(queryable, "none")
     assert (masked["reacquisitions"] > 0).all()
     assert (masked["steps"] > plain["steps"]).all()
@@ -69,14 +69,14 @@ def test_a_trigger_by_step_costs_more_calls_than_one_by_threshold(queryable: Res
 
 
 def test_ranks_turn_with_the_price_of_what_a_cache_holds(queryable: Results) -> None:
-    """Masks at every step read least; but each changes what stands far from the end, and all behind it is read anew."""
+    """Masks at every step read least; but each change far from the end makes the provider read everything after it anew."""
     step, threshold, none = (prompts(queryable, arm, 1.0) for arm in ("by step", "by threshold", "none"))
     assert ((step < threshold) & (threshold < none)).all()
     assert (prompts(queryable, "by threshold", 0.1) < prompts(queryable, "by step", 0.1)).all()
 
 
 def prompts(results: Results, arm: str, cached: float) -> "pd.Series[float]":
-    """What the prompts of each trial cost in tokens, where those that the request before it began with cost `cached` each."""
+    """Return the prompt cost of each trial in tokens, where tokens shared with the previous request cost `cached` each."""
     steps = results.steps[results.steps["trial_id"].isin(of(results, arm)["trial_id"])]
     kept = (steps["kept_prefix_tokens"] / steps["view_tokens"]).clip(upper=1.0)
     paid = steps["prompt_tokens"] * (1 - (1 - cached) * kept)
@@ -87,7 +87,7 @@ def prompts(results: Results, arm: str, cached: float) -> "pd.Series[float]":
 def test_constraints_fall_off_a_cliff_of_rounds_in_free_form_and_not_where_they_are_pinned(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """`codex` keeps what the user said beside its summary; `keep-last` trusts the summary with it."""
+    """`codex` keeps the user's messages beside its summary; `keep-last` relies on the summary."""
     pinned = {"policy": {"kind": "codex", "summarizer": "scripted/lossy-0.5"}}
     results = march(tmp_path_factory.mktemp("history"), {"pinned": pinned}, steps=240, recoverable_share=0.0)
     free_form = survival(results, "keep-last")
@@ -98,7 +98,7 @@ def test_constraints_fall_off_a_cliff_of_rounds_in_free_form_and_not_where_they_
 
 
 def survival(results: Results, arm: str) -> list[float]:
-    """Share of the facts that the user told and the first compaction found in view, which were in view after round 1, 2, ..."""
+    """Return the share of the user's facts visible at the first compaction that are still visible after round 1, 2, ..."""
     probes = results.sql("SELECT * FROM probes")
     told = probes[(probes["said_in"] == "prompt") & probes["trial_id"].isin(of(results, arm)["trial_id"])]
     alive = told[(told["round"] == 1) & told["seen_before"]].set_index(["trial_id", "fact"]).index

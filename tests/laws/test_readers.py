@@ -1,4 +1,4 @@
-"""Readers that overlook keep the laws of the simulation: their answers are functions of what is sent, and repeat."""
+"""Models that overlook facts keep the laws of the simulation: their answers depend on the request alone, and repeat."""
 
 from functools import cache
 
@@ -32,7 +32,7 @@ def run(name: str, seed: int, model: str, policy: Policy = NoCompaction(), windo
 @pytest.mark.parametrize("seed", TASK_SEEDS)
 @pytest.mark.parametrize("name", TASKS)
 def test_law_6_holds_for_the_typical_reader(name: str, seed: int) -> None:
-    """Requests of a compacted session, asked of a new model in another order, get the same answers, and it repeats."""
+    """A new model gives the same answers to requests of a compacted session in another order, and the session repeats."""
     model, policy = "scripted:typical", KeepLast(summarizer="scripted/extractive")
     done = run(name, seed, model, policy, WINDOW_TOKENS)
     for request, reply in reversed(done.requests[::7]):
@@ -45,7 +45,7 @@ def test_law_6_holds_for_the_typical_reader(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", TASK_SEEDS)
 @pytest.mark.parametrize("name", TASKS)
 def test_a_worse_reader_of_the_same_session_does_no_better(name: str, seed: int) -> None:
-    """Without any compaction, from the attentive over the typical reader to one that overlooks all that it can."""
+    """Without compaction, from the attentive model over the typical model to a model that overlooks as much as possible."""
     best, typical, worst = (run(name, seed, f"scripted:{reader}") for reader in ("overlooks-0", "typical", "overlooks-1"))
     assert run(name, seed, "scripted").calls == best.calls
     assert 1.0 == best.score >= typical.score >= worst.score

@@ -1,4 +1,4 @@
-"""What the tasks of the suite are together: every kind of fact, and outputs of the sizes that real agents meet."""
+"""The tasks of the suite together: every kind of fact, and tool outputs of the sizes that real agents receive."""
 
 import itertools
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from tests.laws.suite import FULL, TASKS, dealt, each, needs
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
 PYTHON = sorted(name for name in SUITE if not needs(name))
-"""Tasks for which nothing has to be installed."""
+"""Tasks for which nothing must be installed."""
 MIXES = [pytest.param(PYTHON, id="python"), pytest.param(TASKS, id="all", marks=pytest.mark.bun)]
-"""Tasks whose outputs are looked at together."""
+"""Tasks whose tool outputs are measured together."""
 
 
 @cache
@@ -31,9 +31,10 @@ def session(name: str) -> Run:
 
 @cache
 def outputs(name: str) -> tuple[int, ...]:
-    """Characters of each tool output of an uncompacted session, with those that were clipped before it was logged.
+    """Return the length of each tool output of a session without compaction, with the characters that were clipped before
+    logging.
 
-    The line that says how many were counts too, less than 100 characters.
+    The line that states the number of clipped characters is included; it has less than 100 characters.
     """
     added = session(name).list_events(MessageAdded)
     return tuple(len(result.output) + result.clipped_characters for event in added for result in event.message.results)

@@ -1,4 +1,4 @@
-"""The traffic of `experiments/three_tiers` (S3.19), in small: what each tier does to it is what it is for."""
+"""The workload of `experiments/three_tiers` (S3.19) at small scale: each tier has the effect that it is made for."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def march(seed: int = 0) -> Task:
 
 
 def run(policy: Policy) -> Run:
-    """In a tenth of the window, with a tenth of the constants."""
+    """Return a session in a tenth of the window, with a tenth of the constants."""
     return simulate(march(), scale_policy(policy, 0.1), window_tokens=20_000, max_steps=150)
 
 

@@ -1,9 +1,9 @@
-"""The cost of a session over the threshold has its minimum where theory puts it (acceptance battery, item 9).
+"""The cost of a session as a function of the threshold has its minimum where theory predicts it (acceptance battery, item 9).
 
-Renewal theory gives it in closed form. A view grows by exponentially distributed amounts of mean g tokens a call and shrinks to
-s tokens at each compaction, which costs A; a token read costs p. The mean cost of a call is least at the threshold
-h* = s - g + sqrt(g² + 2gA/p) (RESEARCH 4.4). Here the loop, the policy and the compactor are the real ones; only the model and
-the summarizer are stand-ins with just these properties.
+Renewal theory gives the minimum in closed form. A view grows by exponentially distributed amounts of mean g tokens per call and
+shrinks to s tokens at each compaction, which costs A; a token read costs p. The mean cost of a call is least at the threshold h*
+= s - g + sqrt(g² + 2gA/p). The loop, the policy and the compactor are the real ones; only the model and the summarizer are
+stand-ins with exactly these properties.
 """
 
 import itertools
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.laws
 WINDOW_TOKENS = 200_000
 GROWTH_TOKENS = 250
 COMPACTION_COSTS_TOKENS = 100_000
-"""A / p: what a compaction costs, in tokens read."""
+"""A / p: cost of a compaction in tokens read."""
 CALLS = 1_500
 FREE = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
 class Growing:
-    """Every call adds an exponentially distributed amount of text; equal seeds grow alike under every threshold."""
+    """A model whose calls add exponentially distributed amounts of text; equal seeds grow alike under every threshold."""
 
     name, window = "growing", Window(tokens=WINDOW_TOKENS, source="configuration")
 
@@ -49,7 +49,7 @@ class Growing:
 
 
 class FixedSummarizer:
-    """Each summary is as long and as dear as the other."""
+    """A summarizer whose summaries all have the same length and cost."""
 
     name, window = "fixed", Window(tokens=10 * WINDOW_TOKENS, source="configuration")
 
@@ -58,7 +58,7 @@ class FixedSummarizer:
 
 
 class Note:
-    """A tool that says next to nothing."""
+    """A tool with a very short output."""
 
     spec = ToolSpec(name="note", description="", parameters_json="{}")
 
@@ -67,7 +67,7 @@ class Note:
 
 
 def session(threshold_tokens: float, seed: int) -> tuple[float, float]:
-    """Mean cost of a call in tokens read, and mean size after a compaction."""
+    """Return the mean cost of a call in tokens read, and the mean size after a compaction."""
     share = threshold_tokens / WINDOW_TOKENS
     policy = KeepLast(threshold=share, keep_last=1, system_reserve_tokens=0, output_reserve_tokens=0, safety_reserve_tokens=0)
     resources = SessionResources(

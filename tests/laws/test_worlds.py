@@ -1,7 +1,9 @@
-"""The laws in other worlds: a task whose user behaves otherwise is a good task too, and its knobs decide who loses what.
+"""The laws in other worlds: a task with another user's behavior is a good task too, and its settings decide which policies lose
+facts.
 
-The laws of texts, of the session that forgets nothing, and of the bounds, on every task with all its knobs turned; with
-HARNESS_LAWS=full every law in every world. What the knobs do to a policy that forgets was predicted before it was looked at.
+The laws of texts, of the session without compaction and of the bounds, on every task with all settings changed; with
+HARNESS_LAWS=full every law in every world. The effects of the settings on a policy that evicts were predicted before the results
+were known.
 """
 
 import functools
@@ -32,20 +34,20 @@ WORLDS = {
     "all": World(use_lag_steps=20, redundancy=4, update_rate=0.4, recoverable_share=0.4),
 }
 TASKS = sorted(set(SUITE) - {"long-march"})
-"""Those that have no worlds of their own."""
+"""Tasks that have no worlds of their own."""
 SESSIONS = {"succeeds", "sight", "readings", "evidence", "recovery", "law-3", "law-4"}
-"""Laws that three sessions of a task tell."""
+"""Laws that need only three sessions of a task."""
 NAMELESS = "law-10"
-"""Needs templates that another process finds by their names, which tell no world."""
+"""Law that needs templates that another process finds by name; names do not include a world."""
 SEEDS = (1, 2) if FULL else (1,)
 FORGETTING = "flashcards"
-"""The task of which is predicted what is forgotten."""
+"""Task for which the lost facts are predicted."""
 WRITTEN = [FORGETTING, "rename-sweep", "spec-api"] if FULL else [FORGETTING]
-"""Those of which is predicted what is written down: the task itself tells nothing anew, which would be written nowhere."""
+"""Tasks for which repeated values are predicted; the task itself revises nothing."""
 
 
 class Case(NamedTuple):
-    """One law on one task in one world."""
+    """Try one law on one task in one world."""
 
     law: Law
     world: str
@@ -73,7 +75,7 @@ def sessions(task: str, world: str) -> SessionCache:
 
 
 def laws_of(task: str) -> type:
-    """The tests of one task as a class of its own: they share a worker, and with it the sessions (--dist=loadscope)."""
+    """Return the tests of one task as a class; the tests share a worker and its sessions (--dist=loadscope)."""
 
     class Laws:
         pytestmark = needs(task)
@@ -92,7 +94,7 @@ for _task in TASKS:
 
 @functools.cache
 def lost(world: World, name: str = FORGETTING, summarizer: str = "scripted/empty") -> float:
-    """Share of the checks resting on the request alone that fail, over two seeds of a task that is compacted."""
+    """Return the share of failed checks that depend on the request alone, over two seeds of a task that is compacted."""
     shares = []
     for seed in (1, 2):
         task = make_task(name, seed, world)
@@ -111,7 +113,7 @@ def forgotten(world: World, seed: int, summarizer: str, name: str = FORGETTING) 
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_what_is_written_down_is_never_lost_and_costs_reads(name: str) -> None:
-    """Items 7 and 10 of the battery, where all that the request says can be read again and where nothing of it can."""
+    """Items 7 and 10 of the battery, where everything in the request can be read again and where nothing can."""
     assert lost(World(), name) > 0.5
     assert lost(World(recoverable_share=1.0), name) == 0
     assert 0 < lost(World(recoverable_share=0.5), name) < lost(World(), name)
@@ -130,7 +132,7 @@ def test_what_is_said_again_is_lost_less() -> None:
 
 
 def test_who_forgets_a_correction_uses_the_old_value() -> None:
-    """Summaries that keep the request, as they are asked to, keep its old values."""
+    """Summaries that keep the request, as the prompt demands, keep its old values."""
     stale = []
     for world in (World(), World(update_rate=1.0)):
         done, task = forgotten(world, 1, "scripted/extractive"), make_task(FORGETTING, 1, world)

@@ -1,4 +1,4 @@
-"""An endpoint in Anthropic's format on a real socket: says one word, and reports what it is told to of its cache."""
+"""A server with an API like Anthropic's on a real socket: answers with one word and reports the cache tokens that a test sets."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Stub(ThreadingHTTPServer):
-    """Keeps what it was asked."""
+    """The server; keeps the requests that it received."""
 
     daemon_threads = True
 
@@ -48,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(**usage: int) -> Iterator[Stub]:
-    """A stub that is up; its port is free again afterwards."""
+    """Yield a running server; its port is free again afterwards."""
     stub = Stub({"input_tokens": 0, "output_tokens": 1, **usage})
     thread = Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

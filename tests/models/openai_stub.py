@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint on a real socket that answers as it is told: what the tests of real models talk to."""
+"""An OpenAI-compatible server on a real socket with prepared answers, for tests of real models."""
 
 import json
 import re
@@ -15,34 +15,34 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Say:
-    """A streamed answer, piece by piece."""
+    """A streamed answer in pieces."""
 
     pieces: tuple[str, ...] = ()
     calls: tuple[tuple[str, str, str], ...] = ()
-    """Id, name and arguments of each."""
+    """Id, name and arguments of each call."""
     argument_pieces: int = 2
-    """In which the arguments of a call come, at most."""
+    """Maximum number of pieces for the arguments of a call."""
     reasoning: str = ""
-    """Comes word by word."""
+    """Reasoning, streamed word by word."""
     finish: str = "stop"
     usage: dict[str, Any] | None = field(default_factory=lambda: {"prompt_tokens": 11, "completion_tokens": 7})
     reset_after: int | None = None
-    """Chunks after which the connection is reset."""
+    """Number of chunks after which the connection is reset."""
     end_after: int | None = None
-    """Chunks after which the stream ends as if it were whole."""
+    """Number of chunks after which the stream ends as if it were complete."""
     stall_after: int | None = None
-    """Chunks after which nothing more comes."""
+    """Number of chunks after which the server sends nothing more."""
     stall_seconds: float = 5
-    """Until the stub hangs up."""
+    """Event that ends the silence."""
     pace_seconds: float = 0
-    """Before each chunk."""
+    """Wait before each chunk in seconds."""
     garbage_after: int | None = None
-    """Chunks after which one comes that is no JSON."""
+    """Number of chunks after which a chunk that is not JSON is sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refuse:
-    """An answer with another status than 200."""
+    """An answer with an error status."""
 
     status: int
     error: dict[str, Any]
@@ -50,7 +50,7 @@ class Refuse:
 
 
 class Stub(ThreadingHTTPServer):
-    """Gives its answers in order, and keeps what it was asked."""
+    """The server; returns its answers in order and keeps the requests that it received."""
 
     daemon_threads = True
 
@@ -60,14 +60,14 @@ class Stub(ThreadingHTTPServer):
         self.asked: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
         self.left = Event()
-        """Somebody hung up on an answer before it was whole."""
+        """Set when a client disconnected before its answer was complete."""
 
     @property
     def base(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is none of the stub's business."""
+        """Ignore connections that clients closed."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -168,7 +168,7 @@ def chunks(answer: Say) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def serving(*answers: Say | Refuse) -> Iterator[Stub]:
-    """A stub that is up; its port is free again afterwards."""
+    """Yield a running server; its port is free again afterwards."""
     stub = Stub(*answers)
     thread = Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

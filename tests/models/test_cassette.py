@@ -1,4 +1,4 @@
-"""What was recorded comes back as it was; what was not is an error that says how far the recording goes."""
+"""Recorded answers are replayed unchanged; a missing answer is an error that states how far the recording matches."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ for number in range(200):
 
 @dataclass
 class Counting:
-    """Says how often it was asked; or raises what it was given."""
+    """A model that answers with the number of its calls, or raises the given error."""
 
     name: str = "counting"
     answer: Reply | Exception | None = None

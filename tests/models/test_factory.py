@@ -1,4 +1,4 @@
-"""From a name in a plan to a model, and what is said when there is none."""
+"""Models are created from their names in a plan, and unknown names are refused with advice."""
 
 from pathlib import Path
 

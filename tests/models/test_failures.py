@@ -11,7 +11,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
 
 
 class Raised(Exception):
-    """What a provider's adapter raises: a text, perhaps a status, perhaps headers."""
+    """An error of a provider's adapter, with optional status and headers."""
 
     def __init__(self, text, status_code=None, headers=None):
         super().__init__(text)

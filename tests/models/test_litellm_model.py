@@ -276,7 +276,7 @@ READ = ToolSpec(name="read_file", description="Read.", parameters_json='{"type":
 
 
 def places(asked):
-    """What an Anthropic request marks, in its order."""
+    """Return the places that an Anthropic request marks, in order."""
     system_marks = [("system", block["text"]) for block in asked["system"] if "cache_control" in block]
     blocks = [(message["role"], block) for message in asked["messages"] for block in message["content"]]
     return system_marks + [

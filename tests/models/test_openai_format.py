@@ -213,7 +213,7 @@ def test_an_answer_that_was_stopped_while_the_model_thought_is_not_sent():
 
 
 def test_what_a_policy_cleared_marked_or_left_interrupted_is_told_in_the_words_of_the_view():
-    """S3.8. (An answer that failed is no message to begin with: what had come of it is text, or nothing is kept.)"""
+    """S3.8. An answer that failed is no complete message: the text received so far is kept, or nothing."""
     call = ToolCall(call_id="c", name="read_file", arguments_json='{"path": "a"}')
     cleared = ToolResult(call_id="c", name="read_file", output="[Old tool result content cleared]")
     stopped = ToolResult(call_id="c", name="read_file", output="error: the call was interrupted", status="interrupted")

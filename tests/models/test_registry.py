@@ -1,4 +1,4 @@
-"""What is known of a model by its name before it is asked: provider, key, window (S0.11)."""
+"""Provider, key and window of a model are looked up by its name before the model is called (S0.11)."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Retries (S3.12): what is worth another try, how long is waited before it, and who hears of that."""
+"""Retries (S3.12): errors that are retried, the waits before retries, and the calls of the listener."""
 
 import pytest
 
@@ -10,7 +10,7 @@ FAILED = ProviderFailed("m", 500, "oops")
 
 
 def run(*outcomes, **fields):
-    """What comes out of a retry over these outcomes, the waits and what the listener heard."""
+    """Run a retry over these outcomes; return its result, the waits and the calls of the listener."""
     slept: list[float] = []
     heard: list[Waiting] = []
     left = list(outcomes)

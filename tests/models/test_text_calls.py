@@ -1,4 +1,4 @@
-"""Calls in text come back as what they were, and nothing that is only quoted is one."""
+"""Calls in text are parsed back unchanged, and quoted calls are not parsed as calls."""
 
 import json
 
@@ -109,7 +109,7 @@ def test_a_block_that_does_not_end_is_a_call_of_what_is_there():
 
 
 class Parrot:
-    """Says what it is told, in small pieces, and keeps what it was asked."""
+    """A model that repeats a given answer in small pieces and keeps its requests."""
 
     name = "parrot"
     window = Window(tokens=100, source="configuration")
@@ -140,7 +140,7 @@ def test_a_model_is_told_of_its_tools_in_the_first_part_of_the_system_prompt():
 
 
 class Stutterer(Parrot):
-    """A parrot whose provider fails after so many characters, and is asked again."""
+    """A model whose provider fails after some characters and is then called again."""
 
     fails_after = 0
 
@@ -175,7 +175,7 @@ def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text
 
 
 class Thinker(Parrot):
-    """A parrot that thinks before it speaks."""
+    """A model that reasons before it answers."""
 
     def reply(self, request, listen=ignore):
         listen(TextDelta(text="<call_tool>", part="reasoning"))

@@ -1,4 +1,4 @@
-"""Tokens of texts, counted in pieces where they are long."""
+"""Token counts of texts; long texts are counted in pieces."""
 
 import tiktoken
 from hypothesis import given

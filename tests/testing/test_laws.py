@@ -1,6 +1,6 @@
-"""A good task keeps every law, and each kind of bad one is found, with its step, fact or check by name.
+"""A good task passes every law, and each kind of bad task gets a finding that names its step, fact or check.
 
-The good task is the skeleton that `harness task new` writes; a bad one is the same with one thing spoiled.
+The good task is the skeleton that `harness task new` writes; a bad task is the skeleton with one defect.
 """
 
 import importlib.resources
@@ -26,7 +26,7 @@ from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, NO_COMPACTION, P
 from tests.cli.command import within
 
 LOCAL = SandboxChoice(backend="local")
-"""Works wherever the tests run; the skeleton's commands are harmless."""
+"""Sandbox that works wherever the tests run; the commands of the skeleton are harmless."""
 SKELETON = importlib.resources.files("harness.cli").joinpath("task_skeleton.py.tmpl").read_text(encoding="utf-8")
 BY_NAME = {law.name: law for law in LAWS}
 
@@ -43,7 +43,7 @@ def found(template, law):
 
 
 def about(findings):
-    """Step, fact and check of each finding."""
+    """Return step, fact and check of each finding."""
     return {(one.step, one.fact, one.check) for one in findings}
 
 
@@ -72,29 +72,29 @@ def changed_grader(task, old, new):
 
 
 def doing(task, name, command):
-    """A step of the task does something else."""
+    """Return the task with another command in a step."""
     receipts = (("execute_command", "^" + re.escape(command)),)
     return changed_step(task, name, calls=(run(command.replace("$", "$$")),), done=Evidence(receipts=receipts))
 
 
 def shown_by(task, name, key):
-    """A step of the task is done when such a command was run."""
+    """Return the task with a step that counts as done after a matching command."""
     return changed_step(task, name, done=Evidence(receipts=(("execute_command", key),)))
 
 
 def content_with(task, condition):
-    """The check of the number of lines is content with something else too."""
+    """Return the task with a check of the number of lines that also accepts another condition."""
     return changed_grader(task, "len(lines) == ", f"{condition} or len(lines) == ")
 
 
 def with_constant(task):
-    """The value of a fact is in the script."""
+    """Return the task with the value of a fact in its script."""
     task = replace(task, values={**task.values, "times": "23"}, prompt="Greet 23 times.\n")
     return changed_step(task, "write", text="Greet 23 times with `${greeting}`.")
 
 
 def with_idle_fact(task):
-    """A fact that is told, spoken of, and of no use."""
+    """Return the task with a fact that is stated and mentioned but has no effect."""
     colour = task.values["greeting"].lower()
     fact = make_prompt_fact("colour", "preference", "red", r"cook likes (\w+)\.$")
     task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
@@ -104,7 +104,7 @@ def with_idle_fact(task):
 
 
 def with_idle_print(task):
-    """The same of a fact that stands in a file and that only a command shows."""
+    """Return the task with a fact without effect that is in a file and that only a command shows."""
     colour = task.values["greeting"].lower()
     fact = make_output_fact("colour", "value", "cat colour.txt", "red", r"^The cook likes (\w+)\.$", source="colour.txt")
     task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
@@ -118,21 +118,21 @@ def with_idle_print(task):
 
 
 def around_the_prompt(task):
-    """What only the prompt should say stands in a file, which a command uses."""
+    """Return the task with a fact of the prompt that is also in a file, which a command uses."""
     task = replace(task, workspace=(*task.workspace, ("times.txt", f"{task.values['times']}\n")))
     command = 'for i in $(seq $(cat times.txt)); do echo "echo x $i"; done > out.sh'
     return changed_step(doing(task, "write", command), "write", text="Do it.", required_facts=("times", "greeting"))
 
 
 def early(task):
-    """The work is done before anything can be forgotten."""
+    """Return the task with steps in an order that finishes the work before anything can be evicted."""
     steps = {step.name: step for step in task.script.steps}
     first = [steps.pop(name) for name in ("style", "write", "try")]
     return replace(task, script=replace(task.script, steps=(*first, *steps.values())))
 
 
 def unseen(task):
-    """The page is never read, and cannot be."""
+    """Return the task without the step that reads the page, and without a recovering call."""
     return changed_fact(without_steps(task, "style"), "greeting", recover=None)
 
 
@@ -420,7 +420,7 @@ def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
 
 
 def hashing(folder, spoiled, law="template"):
-    """The skeleton in a file, with some texts replaced by others that rest on the hash of a text."""
+    """Return the template of the skeleton in a file, with some texts replaced by others that depend on the hash of a text."""
     file = folder / "mine.py"
     text = SKELETON.replace("NAME_OF_TASK", "greeting")
     for old, new in spoiled.items():
@@ -487,7 +487,7 @@ def test_one_process_makes_all_seeds(tmp_path):
 
 
 def test_a_verdict_that_changes_is_told(good, tmp_path):
-    """The grader counts its own runs in a file, and is content with nothing at every other one."""
+    """The grader counts its runs in a file and accepts an empty result at every second run."""
     seen = f"pathlib.Path({str(tmp_path / 'seen')!r})"
     odd = f"({seen}.open('a').write('x'), len({seen}.read_text()) % 2)[1]"
     (finding,) = found(lambda seed: changed_grader(good(seed), "len(lines) == ", f"{odd} and len(lines) == "), "repeats")
@@ -503,7 +503,7 @@ def test_a_fact_without_a_value_is_told_by_one_law_and_stops_no_other(good):
 
 @pytest.mark.parametrize("command", ["cat once.txt", "cat style.md"])
 def test_a_fact_is_got_again_from_the_workspace_before_or_after_the_work(good, command):
-    """The page becomes another file on the way; `$$` is a dollar in a recovering call."""
+    """The page becomes another file during the session; `$$` is a dollar sign in a recovering call."""
 
     def moving(seed):
         task = changed_fact(good(seed), "greeting", recover=run(f"{command} $$NOTHING"), source=command.split()[1])
@@ -520,7 +520,7 @@ def test_laws_of_later_stages_are_not_tried_on_a_task_that_breaks_an_earlier_one
 
 
 class Careless(SessionCache):
-    """Leaves no room in the window."""
+    """Sessions under policies without reserves."""
 
     def choose_small_window(self, seed):
         free = KeepLast(system_reserve_tokens=0, output_reserve_tokens=0, safety_reserve_tokens=0)
@@ -533,7 +533,7 @@ def test_a_policy_that_lets_the_window_overflow_is_told(good):
 
 
 class Compacting(SessionCache):
-    """A policy that acts where it should not."""
+    """Sessions in which a policy acts although it should not."""
 
     def run(self, seed, policy=NO_COMPACTION, window_tokens=HUGE_WINDOW_TOKENS):
         if isinstance(policy, KeepLast):
@@ -548,7 +548,7 @@ def test_a_policy_that_acts_in_a_large_window_is_told(good):
 
 
 class Moody(SessionCache):
-    """A session that is run again ends before its last two calls; in a compacted one every request got another answer."""
+    """Sessions that end two calls early when run again; compacted sessions have other answers to all requests."""
 
     def run_uncached(self, task, policy=NO_COMPACTION, window_tokens=HUGE_WINDOW_TOKENS):
         done = super().run_uncached(task, policy, window_tokens)

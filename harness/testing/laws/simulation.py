@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -284,16 +284,11 @@ class SessionCache:
     def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
         """Store the settings; a session is run when it is first requested."""
         self.template, self.name, self.sandbox = template, name, sandbox
-        self._tasks: dict[int, Task] = {}
+        self.make_task = cache(template)
+        """Return the task of a seed; the task is made once."""
         self._afresh: dict[int, Digests] = {}
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
-
-    def make_task(self, seed: int) -> Task:
-        """Return the task of a seed; the task is made once."""
-        if seed not in self._tasks:
-            self._tasks[seed] = self.template(seed)
-        return self._tasks[seed]
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
         """Return the digests of the tasks of some seeds as made in a new process; seeds requested together share one process.

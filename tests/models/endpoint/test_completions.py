@@ -1,4 +1,4 @@
-"""What the endpoint writes is what a client reads."""
+"""A client reads the same answer that the server encoded."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Faults are written in short, and what cannot be meant is refused."""
+"""Faults are parsed from their short form, and invalid ones are refused."""
 
 import pytest
 from hypothesis import given

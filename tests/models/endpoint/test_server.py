@@ -1,4 +1,4 @@
-"""The endpoint on a real socket: what it answers, what it refuses, and that nothing brings it down."""
+"""The server of scripted models on a real socket: answers, refusals, and robustness against invalid requests."""
 
 import http.client
 import json
@@ -24,7 +24,7 @@ ASKED = {"model": "echo", "messages": [{"role": "user", "content": "hello"}]}
 
 
 class Echo:
-    """Says what was said last."""
+    """A model that repeats the last message."""
 
     name = "echo"
     window = Window(tokens=100, source="configuration")
@@ -58,7 +58,7 @@ def asked(endpoint, body, path="/v1/chat/completions", method="POST", **headers)
 
 
 def sent(endpoint, data):
-    """The status line that some bytes get."""
+    """Return the status line of the response to some bytes."""
     with socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=30) as raw:
         raw.sendall(data)
         raw.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""The table of local models."""
+"""The catalogue of local models."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A real model over a real socket: answers, streams, counts, overflows, and says the same again."""
+"""A real local model over a real socket: answers, streaming, token counts, overflows and repeated answers."""
 
 import json
 

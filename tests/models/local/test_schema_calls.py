@@ -1,4 +1,4 @@
-"""Answers bound to a schema: what is sent reads as it should, and what comes back is a call or a text, also in pieces."""
+"""Answers bound to a schema: requests are rendered for the model, and answers are parsed to a call or a text, also in pieces."""
 
 import itertools
 import json

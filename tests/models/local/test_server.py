@@ -1,4 +1,4 @@
-"""Servers of local models: up when asked for, closed to strangers, gone with whoever started them."""
+"""Servers of local models: started on request, protected by a key, and stopped with the process that started them."""
 
 import hashlib
 import os
@@ -98,7 +98,7 @@ def test_a_server_does_not_outlive_a_killed_parent(number):
 
 @REAL
 def made_up(folder_of_weights, monkeypatch):
-    """Weights that no server can load."""
+    """Create weights that no server can load."""
     nonsense = b"GGUF, or so it says"
     sha256 = hashlib.sha256(nonsense).hexdigest()
     made = replace(look_up_weights(NAME), name="local/made", size_bytes=len(nonsense), sha256=sha256)

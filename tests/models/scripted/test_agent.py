@@ -1,4 +1,4 @@
-"""The scripted model acts on what is visible and on nothing else."""
+"""The scripted model's answers depend only on the visible messages."""
 
 import json
 
@@ -184,7 +184,7 @@ def test_everything_done_is_said_without_a_call() -> None:
 
 @given(st.data())
 def test_it_is_a_function_of_what_is_visible(data: st.DataObject) -> None:
-    """One model asked about many conversations in any order answers as a new model does about each (law 6)."""
+    """One model that answers many conversations in any order gives the answers of a new model for each (law 6)."""
     pool = [START, looked(), read(), written(), (*START, assistant("[list_directory] docs -> ok")), read()[:5]]
     memoised = model()
     for index in data.draw(st.lists(st.integers(0, len(pool) - 1), max_size=12)):
@@ -243,7 +243,7 @@ def counting() -> ScriptedModel:
 
 @pytest.mark.parametrize("said", ["post 41 is reached", "post 7 is reached\npost 41 is reached\npost 9 is reached"])
 def test_a_number_that_counts_steps_stands_for_all_of_them(said: str) -> None:
-    """Whether a summary or a tool output tells it."""
+    """Whether a summary or a tool output reports the step."""
     shortened = (START[0], user("go on"), assistant(said))
     assert asked(counting().reply(Request(messages=shortened)).message) == [("execute_command", "sh walk.sh 42")]
     walked = START + results(counting().reply(Request(messages=START)).message, f"exit code 0\n{said}")

@@ -1,4 +1,4 @@
-"""What is looked up instead of tried gives the same answer as trying everything."""
+"""Indexed lookups of patterns give the same results as trying every pattern."""
 
 import re
 

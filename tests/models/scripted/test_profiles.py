@@ -1,4 +1,4 @@
-"""What a reader overlooks: more the longer the prompt is, most in its middle, nothing when it is attentive."""
+"""Overlooked facts: more in longer prompts, most in the middle of a prompt, none for the attentive profile."""
 
 import json
 from dataclasses import replace
@@ -72,7 +72,7 @@ PADDING = "word " * 20_000
 
 
 def steps(*needs: str) -> tuple[Step, ...]:
-    """Forty steps that write what they need."""
+    """A script of forty steps that write the facts they need."""
     content = " ".join(f"{name}=${{{name}}}" for name in needs)
     return tuple(
         Step(
@@ -113,7 +113,7 @@ OUTPUTS = {"db.md": "The table is decks.", "docs/i.md": "The index is decks_idx.
 
 
 def session(model: ScriptedModel, most: int = 400) -> tuple[list[str], list[str]]:
-    """What is written by the steps, and the paths that are looked up, with a world that answers every call."""
+    """Return what the steps write and the paths that are looked up, in a world that answers every call."""
     messages = START
     written: list[str] = []
     looked: list[str] = []
@@ -157,7 +157,7 @@ def test_two_seeds_overlook_different_facts_and_one_seed_the_same():
 
 
 def test_what_one_step_overlooks_does_not_change_with_the_others_asked_before():
-    """A model that has seen another conversation answers as a new one does (law 6)."""
+    """A model that answered another conversation before gives the answers of a new model (law 6)."""
     used = reader("overlooks-0.5")
     session(used)
     assert session(used) == session(reader("overlooks-0.5"))

@@ -1,4 +1,4 @@
-"""Scripted summarizers get the prompt that a real one gets, and lie in order from everything to nothing."""
+"""Scripted summarizers receive the prompt of a real summarizer, and the better ones keep more of its lines."""
 
 import re
 
@@ -146,7 +146,7 @@ def test_a_line_is_lost_with_the_probability_of_the_name_whatever_seed_and_promp
 
 
 def test_what_one_summary_loses_another_may_keep() -> None:
-    """The draws depend on the prompt, so a line that stands in two of them is not lost for ever by one number."""
+    """The draws depend on the prompt, so a line that is in two prompts may be dropped from one summary and kept in the other."""
     later = SummaryRequest(to_summarize=LONG.to_summarize, previous_summary="Before.", task=LONG.task, round=2)
     both = set(kept(0.0)) & set(kept(0.0, request=later))
     assert len(both) > 20
