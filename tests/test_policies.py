@@ -1,4 +1,4 @@
-"""Policies of other packages, and what is refused of all policies."""
+"""Tests of policies of other packages, and of values that are refused as policies."""
 
 import inspect
 import sys

@@ -1,4 +1,4 @@
-"""Tier 1 of the fourth design document (S3.1): what is left of a long output."""
+"""Tests of truncation, tier 1 of the fourth design document (S3.1)."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""Folding, patching, provider rules and rendering."""
+"""Tests of folding, patching, provider rules and rendering."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,10 +1,10 @@
-"""A package with a policy, installed for one test."""
+"""Package with a policy, installed for one test."""
 
 import sys
 
 
 def install(folder, monkeypatch, code):
-    """Put the package `odd-policies` on the path; its entry point `odd` names the class `Odd` of a module with that code."""
+    """Put the package `odd-policies` on the path; its entry point `odd` names the class `Odd` of a module with the given code."""
     (folder / "odd_policies_module.py").write_text(code)
     about = folder / "odd_policies-1.0.dist-info"
     about.mkdir()

@@ -1,4 +1,4 @@
-"""Small conversations, and a policy at work on them."""
+"""Small conversations, and the application of a policy to them."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,7 @@ def window(tokens: int) -> Window:
 
 
 def report(prompt: int, output: int = 0, *, read: int = 0, written: int = 0) -> Usage:
-    """A usage report; `prompt` counts what no cache knows."""
+    """Return a usage report; `prompt` counts the tokens that no cache holds."""
     return Usage(
         input_tokens=Measured(prompt),
         output_tokens=Measured(output),
@@ -30,25 +30,25 @@ def report(prompt: int, output: int = 0, *, read: int = 0, written: int = 0) -> 
 
 
 def step(number: int, output: str = "done", *, name: str = "execute_command", key: str = "make", says: str = "") -> list[Message]:
-    """An answer with one call, and its result."""
+    """Return an answer with one call, and its result."""
     field = "path" if name.endswith("_file") else "command"
     call = ToolCall(call_id=f"c{number}", name=name, arguments_json=f'{{"{field}": "{key}"}}')
     return [assistant(says, call), tool(ToolResult(call_id=f"c{number}", name=name, output=output))]
 
 
 def view_of(*messages: Message, policy: Policy) -> View:
-    """A system message and these, as events 1, 2, ..."""
+    """Return the view of a system message followed by some messages, logged as events 1, 2, ..."""
     entries = (Entry(seq, MessageAdded(message=one, step=1)) for seq, one in enumerate((system("be good"), *messages), 1))
     return fold_all(entries, policy.counter)
 
 
 def said(tokens: int, text: str = "x") -> Message:
-    """A user message of so many tokens by characters / 4."""
+    """Return a user message of a number of tokens, counted as characters / 4."""
     return user((text * (4 * tokens))[: 4 * tokens])
 
 
 class Room:
-    """A policy with a summarizer that says what it is told to."""
+    """Compactor with one policy and a summarizer with scripted answers."""
 
     def __init__(self, policy: Policy, window_tokens: int, *answers: str | ModelError) -> None:
         self.policy = policy
@@ -63,7 +63,7 @@ class Room:
         return self.compactor.compact(view, usage, 9, moment, self.signals.append)
 
     def prompts(self) -> list[str]:
-        """What the summarizer was given, request by request."""
+        """Prompts of the summarizer, in order."""
         return ["\n".join(message.text for message in request.messages) for request in self.summarizer.requests]
 
     def after(self, view: View, event: Compaction | None, seq: int = 1_000) -> View:
@@ -72,14 +72,14 @@ class Room:
 
 
 def grown(view: View, policy: Policy, *messages: Message, seq: int = 2_000) -> View:
-    """The view with more messages behind it."""
+    """Return the view with more messages appended."""
     for offset, message in enumerate(messages):
         view = fold(view, Entry(seq + offset, MessageAdded(message=message, step=2)), policy.counter)
     return view
 
 
 def numbers(view: View) -> list[int]:
-    """The events that the items of a view came from."""
+    """Return the numbers of the events that the items of a view came from."""
     return [item.item_id.event for item in view.items]
 
 
@@ -88,7 +88,7 @@ def call(name: str, **arguments: object) -> ToolCall:
 
 
 def lengthened(log: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    """The log with tool results forty times as long."""
+    """Return the log with tool results forty times as long."""
 
     def part(one: Part) -> Part:
         return replace(one, output=one.output * 40) if isinstance(one, ToolResult) else one
@@ -102,7 +102,7 @@ def lengthened(log: tuple[Entry, ...]) -> tuple[Entry, ...]:
 
 
 def work(first: int, count: int, size: int = 384) -> list[Message]:
-    """Steps of 9 tokens for the call and, by default, 96 for the result."""
+    """Return steps with a call of 9 tokens and, by default, a result of 96 tokens."""
     return [message for number in range(first, first + count) for message in step(number, "o" * size)]
 
 

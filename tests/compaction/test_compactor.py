@@ -1,4 +1,4 @@
-"""The guards, which hold for every policy, ours or a stranger's."""
+"""Tests of the guards that apply to every policy, including policies of other packages."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ WINDOW = Window(tokens=32_768, source="configuration")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stubborn:
-    """A policy that always proposes the same."""
+    """Policy that always proposes the same plan."""
 
     proposal: Plan
     clip_characters: int = 10_000
@@ -102,7 +102,7 @@ def test_an_applied_plan_tells_before_after_and_its_summary() -> None:
 
 
 class ShortSighted(FakeModel):
-    """Reads little."""
+    """Summarizer with a small input limit."""
 
     def __init__(self, max_input_tokens: int | None) -> None:
         super().__init__([assistant("short")])
@@ -121,7 +121,7 @@ def test_the_smaller_limit_of_slot_and_summarizer_holds(of_the_slot: int | None,
 
 
 class Slow(FakeModel):
-    """Takes its time."""
+    """Summarizer that takes some time to answer."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         time.sleep(0.05)
@@ -168,7 +168,7 @@ def test_of_a_plan_that_fails_what_its_fallback_moves_is_saved(answer: Message |
 
 
 class FullDisk(MemoryOutputs):
-    """Keeps nothing."""
+    """Store that cannot save anything."""
 
     def save(self, text: str) -> str:
         raise StoreError("the disk is full")

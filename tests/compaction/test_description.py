@@ -1,4 +1,4 @@
-"""What is read off a policy agrees with what it does and with what stands in its class."""
+"""Tests that the description of a policy agrees with its behaviour and its docstring."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -24,7 +24,7 @@ from harness.policies import PRESETS
 
 
 class Stranger:
-    """Makes up its mind by itself."""
+    """Policy without a pipeline."""
 
     summarizer = "same"
 

@@ -1,4 +1,4 @@
-"""A policy that cannot find anything to do is refused; one that may find something never is."""
+"""Tests that a policy is refused if it could never find anything to do, and accepted otherwise."""
 
 import importlib
 import inspect
@@ -41,7 +41,7 @@ from harness.view import View, fold, fold_all
 
 
 class Piped:
-    """A policy of some rules."""
+    """Policy that consists of some rules."""
 
     kind = "piped"
 
@@ -215,10 +215,10 @@ def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigg
 
 
 def views(policy: Policy, budget: Budget) -> Iterator[View]:
-    """Views of a session with a question now and then, of small steps and of large ones, as far as a window goes.
+    """Return views of a session with occasional questions, small steps and large steps, up to the size of the window.
 
-    Every fourth step is small, and so is the one behind the window: a result may be all that is kept, and then there is nowhere
-    to cut before the next one.
+    Every fourth step is small, and so is the step behind the window: if a single result is all that is retained, there is no
+    legal cut before the next one.
     """
     for each in (20, budget.window_tokens // 60):
         view, over = fold_all([Entry(1, MessageAdded(message=system("You are an agent."), step=0))], policy.counter), False
@@ -241,7 +241,7 @@ def acts(policy: Policy, budget: Budget, view: View) -> bool:
 
 
 def is_narrow(policy: Policy) -> bool:
-    """Whether all that can go when the policy is due may be less than a step of these views, a sixtieth of the window."""
+    """Return whether a due policy may find less to evict than one step of these views, a sixtieth of the window."""
     due = max([getattr(policy, name, None) or 0.0 for name in ("threshold", "trigger_share")])
     kept = max([getattr(policy, name, None) or 0.0 for name in ("keep_share", "preserve", "tail_share")])
     return kept > 0.97 or (kept > 0 and 0 <= due - kept < 0.03)
@@ -337,7 +337,7 @@ def test_every_trigger_and_every_cut_states_its_amounts() -> None:
 
 
 class EveryOther:
-    """A trigger of another package, written before triggers stated their amounts."""
+    """Trigger of another package, written before triggers stated their amounts."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         return None

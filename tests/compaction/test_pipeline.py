@@ -1,4 +1,4 @@
-"""When a preset is due, and the values that it refuses."""
+"""Tests of the thresholds of presets and of refused values."""
 
 import pytest
 

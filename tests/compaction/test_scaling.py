@@ -1,4 +1,4 @@
-"""A scaled policy does to a small window what the policy does to the window that it was made for."""
+"""Tests that a scaled policy acts in a small window as the original policy acts in the window it was made for."""
 
 from dataclasses import dataclass, field, fields, replace
 
@@ -31,13 +31,13 @@ POLICIES = st.one_of(
         for preset in (KeepLast, DropAll)
     )
 )
-"""Constants in a small window, such that no threshold has a fraction."""
+"""Policies with constants for a small window, chosen so that no threshold has a fraction."""
 TALKS = st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=25)
-"""Of each step: tokens of what is said, and whether a tool is called."""
+"""Steps of conversations: tokens of each answer, and whether it calls a tool."""
 
 
 def talk(steps: list[tuple[int, bool]], times: int) -> list[View]:
-    """The view before each message of a conversation whose every text is so many times as long."""
+    """Return the view before each message of a conversation with every text repeated a number of times."""
     messages: list[Message] = [system("s" * 4 * times), user("u" * 80 * times)]
     for number, (tokens, calls) in enumerate(steps):
         said = "x" * 4 * times * tokens
@@ -93,7 +93,7 @@ def test_what_is_off_stays_off_and_what_is_on_stays_on() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nested:
-    """A policy of another package with its constants in a value of its own."""
+    """Policy of another package with its constants in a nested value."""
 
     inner: KeepLast = field(default_factory=KeepLast)
     stub_tokens: int | None = None

@@ -1,4 +1,4 @@
-"""Stages on generated conversations: what they keep, mask and sum up."""
+"""Tests of stages on generated conversations: retained, masked and summarized items."""
 
 import json
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ MASKS = st.builds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made(Preset):
-    """A policy of one stage, asked at every step."""
+    """Policy of one stage that runs at every step."""
 
     reducer: Reducer
     clip_characters: int = 10_000
@@ -187,7 +187,7 @@ def test_a_former_summary_is_told_or_kept_or_lost_as_the_stage_says(former: str,
 
 
 def tool_talk(*steps: tuple[str, str, str, str]) -> View:
-    """One call a step: tool, key argument, output, status."""
+    """Return a conversation with one call per step, given by tool, key argument, output and status."""
     messages = [system("be good"), user("build it")]
     for number, (name, key, output, status) in enumerate(steps):
         call = ToolCall(call_id=f"c{number}", name=name, arguments_json=json.dumps({"key": key}))
@@ -265,7 +265,7 @@ def test_a_quiet_rule_that_finds_nothing_to_do_leaves_no_record() -> None:
 
 @st.composite
 def masks(draw: st.DrawFn) -> Mask:
-    """Masks that protect by number, tokens, turns, tool, outcome and summary, and all of these together."""
+    """Return masks that protect by number, tokens, turns, tool, outcome and summary, and by all of these together."""
     return Mask(
         stub="[cleared]",
         keep_results=draw(st.integers(0, 3)),
@@ -280,7 +280,7 @@ def masks(draw: st.DrawFn) -> Mask:
 
 
 def unprotected(mask: Mask, view: View) -> list[Item]:
-    """By the description of the fields, newest first: what `Mask` tallies oldest first."""
+    """Return the results that a mask may mask, computed newest first from the description of its fields."""
     chosen: list[Item] = []
     results = tokens = turns = 0
     for at, item in reversed(list(enumerate(view.items))):
@@ -324,7 +324,7 @@ def test_what_is_masked_is_what_the_fields_say_at_every_step_of_a_session(
 
 
 def summing_up(view: View) -> Entry:
-    """All but the system message becomes a summary."""
+    """Return a stage that summarizes all messages but the system message."""
     gone = tuple(item.item_id for item in view.items[1:])
     patch = Patch(forget=gone, insert=(Insert(message=user("sum"), after=view.items[0].item_id, stands_for=gone),))
     event = Compaction(

@@ -1,4 +1,4 @@
-"""A summarizer that cannot read all is told the newest part of it, and that it is a part."""
+"""Properties of the prompt for a summarizer that cannot read everything: the newest messages, and a note about the rest."""
 
 from dataclasses import replace
 from typing import Any

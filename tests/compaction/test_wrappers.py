@@ -1,4 +1,4 @@
-"""What is pinned stays whole, whatever a reducer would do with it."""
+"""Tests that pinned messages are retained, whatever a reducer proposes."""
 
 import time
 

@@ -1,1 +1,1 @@
-"""Our presets beside the originals: the same conversations, and what each keeps, masks and tells its summarizer."""
+"""Comparison of presets with the original programs on the same conversations: retained, masked and summarized messages."""

@@ -1,4 +1,4 @@
-"""`make peers`: the environments of all originals."""
+"""Command `make peers`, which creates the environments of all original programs."""
 
 from tests.peers.environments import ENVIRONMENTS
 

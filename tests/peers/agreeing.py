@@ -1,4 +1,4 @@
-"""Whether ours and theirs agree on many conversations, and how many of these were worth asking."""
+"""Comparison of a preset with an original on many conversations, with a count of the conversations that were informative."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_DIFFERENT = 0.08
-"""Share of the generated conversations that all documented differences of a preset may cover together, seen or not."""
+"""Maximum share of the generated conversations to which the documented differences of a preset may apply."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the conversations of one test."""
+    """Results of the conversations of one test."""
 
     differences: Mapping[str, Callable[[Any], bool]] = field(default_factory=dict)
-    """By their cause, predicates on the input that say where a difference is expected."""
+    """Predicates on the input that state where a difference is expected, by its cause."""
     seen: Counter[str] = field(default_factory=Counter)
 
     def compare(self, case: Any, ours: list[Any], theirs: list[Any]) -> None:
-        """Ours must be theirs, but for a documented difference."""
+        """Check that preset and original agree, except for a documented difference."""
         self.seen["asked"] += 1
         self.seen["acted"] += bool(theirs)
         self.seen["acted more than once"] += len(theirs) > 1
@@ -30,13 +30,13 @@ class Tally:
         assert ours == theirs, explained(ours, theirs)
 
     def check(self, acted: float = 0.3) -> None:
-        """Enough conversations made the original act, and few are excused."""
+        """Check that enough conversations made the original act and that few were excused."""
         assert self.seen["acted"] >= acted * self.seen["asked"], f"the conversations prove little: {self.seen}"
         assert self.seen["acted more than once"] > 0, f"no conversation shows a second round: {self.seen}"
         assert self.seen["excused"] < MOST_DIFFERENT * self.seen["asked"], f"too many are excused: {self.seen}"
 
 
 def explained(ours: list[Any], theirs: list[Any]) -> str:
-    """The first call of a model at which the two differ."""
+    """Return the first model call at which the two differ."""
     at = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
     return f"act {at} of ours {ours[at : at + 1]} and of the original's {theirs[at : at + 1]}"

@@ -1,7 +1,7 @@
-"""An environment for each original, made once on a machine: pinned packages, never those of the project itself.
+"""Environments of the original programs, each created once per machine with pinned packages.
 
-They lie in the user's cache folder, named by the digest of their lock file, so that a new lock makes a new environment. Making
-one needs the package index; running the originals does not.
+The environments lie in the user's cache folder, named by the digest of their lock file, so a new lock creates a new environment.
+Creating an environment needs the package index; running the originals does not.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The pinned packages of one original and the oldest interpreter that they run on."""
+    """Pinned packages of one original, and the oldest interpreter on which they run."""
 
     name: str
     python: tuple[int, int] = (3, 11)
@@ -46,7 +46,7 @@ class Environment:
         return (self.path / ".made").is_file()
 
     def make(self) -> None:
-        """Make it if it is not there; whoever comes second waits for the first."""
+        """Create the environment if it does not exist; a second process waits for the first."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -70,22 +70,22 @@ ENVIRONMENTS = {
 
 
 def folder() -> Path:
-    """Where the environments lie: `$HARNESS_PEERS`, else in the user's cache folder."""
+    """Return the folder of the environments: `$HARNESS_PEERS`, or a folder in the user's cache."""
     named = os.environ.get(FOLDER_VARIABLE)
     return Path(named).expanduser() if named else platformdirs.user_cache_path("harness") / "peers"
 
 
 def missing() -> str | None:
-    """Which environments are not there, and how to make them."""
+    """Return a message that names the missing environments and the command that creates them."""
     absent = [name for name, environment in ENVIRONMENTS.items() if not environment.made]
     return f"no environment for {', '.join(absent)}: make peers" if absent else None
 
 
 def interpreter(least: tuple[int, int]) -> str:
-    """A Python of at least this version: this one, one on the path, or one that pyenv has.
+    """Return a Python of at least a version: the running one, one on the path, or one that pyenv provides.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: there is no such interpreter.
     """
     found = next((path for path in _interpreters() if _version(path) >= least), None)
     if found is None:
@@ -102,7 +102,7 @@ def _interpreters() -> Iterator[str]:
 
 
 def _version(path: str) -> tuple[int, int]:
-    """0.0 of what does not run: pyenv puts names on the path behind which there is nothing."""
+    """Return the version of an interpreter; 0.0 if it does not run, because pyenv puts empty names on the path."""
     code = "import sys; print(*sys.version_info[:2])"
     asked = subprocess.run([path, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     major, minor = map(int, asked.stdout.split()) if asked.returncode == 0 else (0, 0)

@@ -1,7 +1,7 @@
-"""Our preset at work in a session whose summarizer falters, told in the same words as the drivers tell what an original does.
+"""Run of a preset in a session with a failing summarizer, in the notation of the drivers of the originals.
 
-Unlike in `tests.peers.walking` the compactor is part of what is compared: what becomes of a failed summary is its business.
-What a summarizer is told is compared there; here it is how often it is asked.
+Unlike in `tests.peers.walking`, the compactor takes part in the comparison, because it handles failed summaries. The prompts of
+the summarizer are compared there; here, the number of requests is compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ SCRIPTS = (
     *(["fine"], ["fails"], ["overflows"], ["empty"], ["blank"]),
     *(["fails"] * 8, ["overflows"] * 8, ["fails", "overflows", "empty"], ["fine", "empty", "fails"], ["empty", "fails"]),
 )
-"""What the first answers of a summarizer are, the later ones being fine."""
+"""First answers of a summarizer; all later answers are normal."""
 TOO_LONG = ["long"] * 8
 
 
 class Faltering:
-    """A summarizer whose first answers are as they are named; numbers them all."""
+    """Summarizer with scripted first answers that numbers all answers."""
 
     name = "faltering"
     window = Window(tokens=10**9, source="configuration")
@@ -51,21 +51,21 @@ class Faltering:
 
 @dataclass(slots=True)
 class Session:
-    """One session of a preset, up to the first attempt that comes to nothing."""
+    """Session of a preset, up to the first attempt without effect."""
 
     policy: Policy
     messages: Sequence[Message]
     window_tokens: int
     answers: Sequence[str]
     refused: Sequence[int] = ()
-    """Calls at which the provider has refused the prompt."""
+    """Calls at which the provider refuses the prompt."""
     most_acts: int = 1_000
     view: View = field(default_factory=View)
     saves_nothing: bool = False
-    """Whether the last attempt came to nothing since the summary would have saved nothing, which ours does not take."""
+    """Whether the last attempt had no effect because the summary saved nothing; the compactor refuses such a summary."""
 
     def acts(self) -> list[dict[str, Any]]:
-        """For each attempt: before which call, whether it condensed, how often somebody was asked, and the view after it."""
+        """Return for each attempt: the next call, whether it condensed, the number of requests, and the view after it."""
         summarizer = Faltering(self.answers)
         window = Window(tokens=self.window_tokens, source="configuration")
         compactor = SessionCompactor(policy=self.policy, window=window, summarizer=summarizer)
@@ -90,13 +90,13 @@ class Session:
         self.view = fold(self.view, Entry(1_000 * number + compaction, event), self.policy.counter)
 
     def shown(self) -> list[Any]:
-        """The numbers of the messages behind the system message, and of summaries their text."""
+        """Return the numbers of the messages behind the system message, and the texts of summaries."""
         items = self.view.items[1:]
         return [item.message.text if item.item_id.event % 1_000 else item.item_id.event // 1_000 - 1 for item in items]
 
 
 def bare(acts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Acts with nothing of a summary's message but the summarizer's answer."""
+    """Return acts with summaries reduced to the answer of the summarizer."""
     return [act | {"view": [_answer(one) if isinstance(one, str) else one for one in act["view"]]} for act in acts]
 
 

@@ -1,4 +1,4 @@
-"""An original in a process of its own, which answers one line of JSON by one line of JSON."""
+"""Original program in a process of its own that answers one line of JSON with one line of JSON."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tests.peers.environments import CHECKOUT, ENVIRONMENTS
 
 
 class Original:
-    """One process for all cases of a test module. The opener closes it."""
+    """Process for all cases of a test module; the opener closes it."""
 
     def __init__(self, name: str) -> None:
         environment = ENVIRONMENTS[name]
@@ -33,10 +33,10 @@ class Original:
         )  # fmt: skip
 
     def ask(self, operation: str, **case: Any) -> Any:
-        """What the original says to a case.
+        """Return the answer of the original to a case.
 
         Raises:
-            AssertionError: it raised, with its traceback.
+            AssertionError: the original raised an exception; the message holds its traceback.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -1,4 +1,4 @@
-"""The recorded sessions of other agents, as conversations; where they are not on this machine, tests of them are skipped."""
+"""Recorded sessions of other agents, as conversations; tests of them are skipped where the recordings are missing."""
 
 import os
 from pathlib import Path
@@ -13,19 +13,19 @@ from harness.replay.session_log import build_entries
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
 MOST_MESSAGES = 200
-"""Of a conversation: the originals look at all of it before each call, which takes its time."""
+"""Maximum number of messages of a conversation; the originals process all of them before each call, which takes time."""
 SUFFIXES = {".json", ".jsonl", ".traj"}
 
 
 def recordings() -> list[Any]:
-    """The files, each a parameter of a test; one that is skipped if there are none."""
+    """Return the files as parameters of a test, or one skipped parameter if there are none."""
     files = sorted(path for path in PLACE.rglob("*") if path.suffix in SUFFIXES) if PLACE.is_dir() else []
     absent = pytest.param(Path(), marks=pytest.mark.skip(f"no recorded sessions in {PLACE.name}: set HARNESS_TRAJECTORIES"))
     return [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in files] or [absent]
 
 
 def conversations_in(path: Path) -> list[tuple[Message, ...]]:
-    """The beginnings of the conversations of a file, each with a system message first."""
+    """Return the beginnings of the conversations of a file, each with a system message first."""
     logs = [build_entries(recording) for recording in read_recordings(path)]
     added = ([entry.event.message for entry in log if isinstance(entry.event, MessageAdded)] for log in logs)
     return [tuple(messages[:MOST_MESSAGES]) for messages in added]

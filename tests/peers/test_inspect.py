@@ -1,7 +1,8 @@
-"""inspect-ai 0.3.285: compaction by summary, trimming and editing, ours beside its own.
+"""Comparison with inspect-ai 0.3.285: compaction by summary, trimming and editing.
 
-Inspect takes answers off the end of what it sends; a session here asks its model only behind a result or the user, so the
-conversations are made such. Where Inspect ends the run because compaction was not enough, ours is still above the threshold too.
+Inspect removes answers from the end of its prompt; a session here asks its model only behind a result or a message of the user,
+so the conversations are made like that. Where Inspect ends the run because compaction was not enough, the preset's view still
+exceeds the threshold too.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def inspect() -> Iterator[Original]:
 
 
 def talkative(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The conversation with outputs that make up most of it, so that clearing them is enough."""
+    """Return the conversation with outputs that make up most of it, so that clearing them is enough."""
     return tuple(message if message.role != "tool" else _longer(message) for message in messages)
 
 
@@ -56,7 +57,7 @@ SAVES_NOTHING_ONCE = (
     *(system("be good"), user("build it"), user("go on"), assistant(""), user("go on")),
     *(*_called(1, calls=1), *_called(2, calls=3)),
 )
-"""The empty answer goes in a pass of its own, which ends the passes."""
+"""Script in which the empty answer ends the passes, because it is evicted in a pass of its own."""
 
 
 def agrees(

@@ -1,4 +1,4 @@
-"""LangChain 1.4.7 and deepagents 0.7.32: clearing of tool results and summarization, ours beside their own."""
+"""Comparison with LangChain 1.4.7 and deepagents 0.7.32: clearing of tool results, and summaries."""
 
 import json
 from collections.abc import Iterator
@@ -87,12 +87,12 @@ REPORTED_ALONE: Case = (
     LangChainSummary(trigger_share=None, trigger_tokens=1_000, keep_messages=1, trim_tokens=None),
     {2: 999, 4: 1_000},
 )
-"""Only the provider's report of the last answer reaches the trigger."""
+"""Case in which only the provider's report of the last answer reaches the trigger."""
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A conversation, a policy, and now and then what a provider reported with the answers."""
+    """Return a conversation, a policy, and occasional usage reports of a provider."""
     messages = draw(conversations())
     answers = [at for at, message in enumerate(messages) if message.role == "assistant"]
     reports = draw(st.lists(st.integers(1, 5_000), min_size=len(answers), max_size=len(answers)))
@@ -137,7 +137,7 @@ DeepCase = tuple[tuple[Message, ...], DeepAgents, dict[int, int], list[int]]
 
 
 def written(messages: tuple[Message, ...], characters: int) -> tuple[Message, ...]:
-    """The conversation with so much text in every call that writes a file."""
+    """Return the conversation with a text of a given length in every call that writes a file."""
     return tuple(replace(message, parts=tuple(_written(part, characters) for part in message.parts)) for message in messages)
 
 
@@ -149,7 +149,7 @@ def _written(part: Part, characters: int) -> Part:
 
 @st.composite
 def deep_cases(draw: st.DrawFn) -> DeepCase:
-    """A conversation, a policy, what a provider reported, and the calls at which it refuses the prompt."""
+    """Return a conversation, a policy, usage reports, and the calls at which the provider refuses the prompt."""
     messages, seldom = draw(conversations()), draw(st.integers(0, 19)) == 0
     long = draw(st.sampled_from([0] * 5 + [12_000]))
     policy = DeepAgents(
@@ -194,15 +194,16 @@ CORRECTED: list[DeepCase] = [
     )
     for characters in (1_235, 1_240)
 ]
-"""A provider counts nearly twice as much: a quarter more than the estimate is not due yet, and with a little more text it is."""
+"""Case of a provider that counts nearly twice as much: the trigger is due only with a little more text than 1.25 times the
+estimate."""
 
 
 def alike(case: DeepCase, acts: list[Any]) -> int:
-    """How many of our acts come before the first difference from the original that is documented, where there is one.
+    """Return the number of acts before the first documented difference from the original, or of all acts.
 
-    What a summary leaves in view stays as short as it was before it; in the original it is whole again once there is room. Once
-    something is shortened, the count is not corrected by a provider's report. And after a refused prompt the original moves the
-    newest results to files too, where the prompt is shorter by that and a summary; else it gives up.
+    Shortened arguments stay short behind a summary, while the original shows them whole once there is room. After shortening, the
+    count is not corrected by a provider's report. After a refused prompt, the original also moves the newest results to files if
+    that and a summary make the prompt shorter, and otherwise gives up.
     """
     short = [any(row[2] is not None for row in act["view"]) for act in acts]
     kept = [at + 1 for at, act in enumerate(acts) if short[at] and act["told"]]

@@ -1,4 +1,4 @@
-"""openhands-sdk 1.58.0: its summarizing condenser, ours beside its own."""
+"""Comparison with openhands-sdk 1.58.0: its summarizing condenser."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def openhands() -> Iterator[Original]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[tuple[Message, ...], OpenHands, list[int]]:
-    """A conversation, a condenser, and the calls at which the provider refuses the prompt."""
+    """Return a conversation, a condenser, and the calls at which the provider refuses the prompt."""
     messages = draw(conversations())
     keep_first = draw(st.integers(0, 5))
     policy = OpenHands(

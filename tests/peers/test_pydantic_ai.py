@@ -1,4 +1,4 @@
-"""pydantic-ai-harness 0.62.0: summarizing, the sliding window, and clearing of tool results, ours beside its own."""
+"""Comparison with pydantic-ai-harness 0.62.0: summaries, the sliding window, and clearing of tool results."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +52,7 @@ def pydantic_ai() -> Iterator[Original]:
 
 
 def triggered(kind: Any, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Policy]:
-    """Policies with a trigger by messages, by tokens or both."""
+    """Return policies with a trigger by messages, by tokens, or by both."""
     many, held = st.integers(1, 30), st.sampled_from([50, 300, 1_000])
     none = st.none()
     return (
@@ -85,7 +85,7 @@ CLEARINGS = triggered(
 
 @st.composite
 def cases(draw: st.DrawFn, policies: st.SearchStrategy[Policy]) -> Case:
-    """A conversation, a policy, and now and then what a provider reported with the answers."""
+    """Return a conversation, a policy, and occasional usage reports of a provider."""
     messages, policy = spoken_to(draw(conversations())), draw(policies)
     answers = [at for at, message in enumerate(messages) if message.role == "assistant"]
     reports = draw(st.lists(st.integers(1, 2_000), min_size=len(answers), max_size=len(answers)))
@@ -129,7 +129,7 @@ def test_compaction_keeps_clears_and_tells_what_the_original_does(
 
 
 def finds_something(policy: Policy) -> bool:
-    """Whether ours takes the configuration: one that keeps all that makes it due is refused."""
+    """Return whether the configuration is accepted; a policy that retains everything that makes it due is refused."""
     return policy.trigger_messages is None or policy.trigger_messages > max(1, getattr(policy, "keep_messages", 1))
 
 

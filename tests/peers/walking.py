@@ -1,6 +1,6 @@
-"""Our preset on a conversation, step by step, told in the same words as the drivers tell what an original does.
+"""Application of a preset to a conversation, step by step, in the notation of the drivers of the originals.
 
-The preset is asked alone: the guards that the compactor adds for every policy are not part of what is compared.
+Only the preset runs: the guards that the compactor adds for every policy are not compared.
 """
 
 import json
@@ -20,7 +20,7 @@ from tests.peers.drivers.serving import Shown, calls_of
 
 
 def plain(message: Message) -> dict[str, Any]:
-    """A message as the drivers take it."""
+    """Return a message in the notation of the drivers."""
     made: dict[str, Any] = {"role": message.role, "text": transcript.extract_text(message)}
     if message.role == "assistant":
         made["calls"] = [
@@ -39,7 +39,7 @@ def plain(message: Message) -> dict[str, Any]:
 
 
 def conversation_of(messages: Sequence[Message], reported: Mapping[int, int] | None = None) -> list[dict[str, Any]]:
-    """A conversation as the drivers take it, the system message first; by number, what a provider reported with an answer."""
+    """Return a conversation in the notation of the drivers, system message first, with the usage reports by message number."""
     numbered = [plain(message) for message in messages]
     for at, tokens in (reported or {}).items():
         numbered[at]["reported_tokens"] = tokens
@@ -47,7 +47,7 @@ def conversation_of(messages: Sequence[Message], reported: Mapping[int, int] | N
 
 
 def spoken_to(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The conversation with a word of the user behind every answer without calls."""
+    """Return the conversation with a message of the user behind every answer without calls."""
     rested = [(message, message.role == "assistant" and not message.calls) for message in messages]
     return tuple(one for message, rests in rested for one in ((message, user("go on")) if rests else (message,)))
 
@@ -60,20 +60,20 @@ class Walk:
     messages: Sequence[Message]
     window_tokens: int
     summaries: Sequence[str] = ()
-    """What the original put into view as its summaries, so that both count the same characters afterwards."""
+    """Summaries of the original, so that preset and original count the same characters afterwards."""
     reported: Mapping[int, int] = field(default_factory=dict)
     refused: Sequence[int] = ()
-    """Calls at which the provider has refused the prompt."""
+    """Calls at which the provider refuses the prompt."""
     telling: Callable[[SummaryRequest, Slot], Any] | None = None
-    """What is compared of what a summarizer is told; None = the messages."""
+    """Function that extracts what is compared of a summarizer's prompt; None compares the messages."""
     view: View = field(default_factory=View)
     written: dict[ItemId, int] = field(default_factory=dict)
-    """The number of each summary."""
+    """Number of each summary."""
     entries: int = 0
-    """Messages that the view has seen."""
+    """Messages that the view has received."""
 
     def acts(self, before: int | None = None) -> list[dict[str, Any]]:
-        """What changes before each call of a model, from where the walk is to before the call at that place."""
+        """Return the changes before each model call, from the current place to the call at a given place."""
         found: list[dict[str, Any]] = []
         budget = self.policy.budget(Window(tokens=self.window_tokens, source="configuration"))
         for point in calls_of(conversation_of(self.messages)):
@@ -113,7 +113,7 @@ class Walk:
         return message if slot.role == "user" else Message(role=slot.role, parts=message.parts)
 
     def _telling(self, slot: Slot) -> Any:
-        """What the summarizer is shown: each message by its number, with its text where that is not all that it says."""
+        """Return the messages that the summarizer reads, by number, each with its text where the text was cut."""
         request = build_summary_prompt(slot, self.view, lambda _: 0).request
         if slot.text_if_empty and not request.to_summarize:
             return None
@@ -135,7 +135,7 @@ class Walk:
         return -self.written[item] if item in self.written else item.event // 1_000 - 1
 
     def shown(self) -> list[Shown]:
-        """The view, the system message aside."""
+        """Return the view without the system message."""
         rows: list[Shown] = []
         for item in self.view.items:
             number = self._number(item.item_id)
@@ -149,7 +149,7 @@ class Walk:
 
 
 def applied(view: View, patch: Patch) -> Compaction:
-    """The event of a patch that is applied whatever it saves."""
+    """Return the event of a patch that is applied whatever it saves."""
     return Compaction(
         round=view.rounds + 1, step=0, moment="step", status="applied", reason="walk", patch=patch, tokens_before=view.tokens,
         tokens_after=Estimated(0), messages_before=len(view.items), messages_after=0,

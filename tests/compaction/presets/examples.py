@@ -1,4 +1,4 @@
-"""A small session on which the policies of others are shown: a request, then steps of one call and its result."""
+"""Small session for tests of presets: a request, followed by steps of one call and its result."""
 
 from harness.compaction.compactor import SessionCompactor
 from harness.events import Compaction, Entry, Hook, MessageAdded
@@ -10,7 +10,7 @@ from harness.view import View, fold
 
 
 def session(steps: int, output: str = "x" * 400) -> tuple[Message, ...]:
-    """Number 0 is the system message, 1 the request, 2 and 3 the first call and its result."""
+    """Return the messages of the session: 0 is the system message, 1 the request, 2 and 3 the first call and its result."""
     messages = [system("Be good."), user("Build it.")]
     for step in range(steps):
         call = ToolCall(call_id=f"c{step}", name="read_file", arguments_json=f'{{"path": "f{step}.py"}}')
@@ -21,7 +21,7 @@ def session(steps: int, output: str = "x" * 400) -> tuple[Message, ...]:
 def compacted(
     policy: Policy, messages: tuple[Message, ...], window_tokens: int, moment: Hook = "step"
 ) -> tuple[list[str], Compaction]:
-    """What is in view afterwards, each message by its number, edited ones with `~`, a summary as `S`; and the event."""
+    """Return view and event after a compaction; a message is given by its number, with `~` if edited, a summary as `S`."""
     view = View()
     for number, message in enumerate(messages):
         view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
@@ -35,7 +35,7 @@ def compacted(
 
 
 def due(policy: Policy, messages: tuple[Message, ...], window_tokens: int) -> bool:
-    """Whether the policy would do anything before the next step."""
+    """Return whether the policy would act before the next step."""
     view = View()
     for number, message in enumerate(messages):
         view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)

@@ -1,4 +1,4 @@
-"""The bounds keep exactly what they say, within their budget."""
+"""Tests that the bounds retain the specified messages within their budget."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ SHARES = st.sampled_from([0.1, 0.5, 1.0])
 
 
 class Future:
-    """Needs by the index of the message."""
+    """Oracle with the needs by the index of the message."""
 
     def __init__(self, needs: dict[int, Need]) -> None:
         self._needs = needs

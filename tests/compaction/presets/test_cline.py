@@ -1,4 +1,4 @@
-"""Cline: a summary before the newest tokens, a digest that no model writes, and half of the messages that goes."""
+"""Tests of Cline: a summary before the newest tokens, a digest made without a model, and eviction of half of the messages."""
 
 import pytest
 

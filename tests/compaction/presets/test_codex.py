@@ -1,4 +1,4 @@
-"""Codex: the user's words stay up to a number of tokens, everything is told, and the hand-over comes last."""
+"""Tests of Codex: retained messages of the user, the prompt of the hand-over, and its place in the view."""
 
 import pytest
 

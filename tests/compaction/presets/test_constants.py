@@ -1,7 +1,7 @@
-"""Every number and every choice of a preset that is no field of it, from its source: whoever changes one changes a policy.
+"""Constants of presets that are not fields, copied from their sources, so that a change of a policy fails a test.
 
-They stand where a preset builds its stages. Fields are in `test_defaults`; a value that is also that of a field is left out
-here, so that of a preset only those stand in the tables that nobody can set. What is a text is in `test_texts`.
+The constants are those of the stages that a preset builds. Fields are checked in `test_defaults`; a value that is also the value
+of a field is left out here, so the tables contain only constants that nobody can configure. Texts are checked in `test_texts`.
 """
 
 import ast
@@ -25,9 +25,9 @@ Choices = dict[str, tuple[bool | str, ...]]
 
 
 def constants(kind: str, wanted: Callable[[object], bool]) -> dict[str, tuple[object, ...]]:
-    """The values in stages, division and counter of a preset, each by class and field, but for those of its fields.
+    """Return the constants in stages, division and counter of a preset by class and field, without the values of its fields.
 
-    A yes or no is told in any case: half of all fields have the same one.
+    Booleans are always included, because half of all fields have the same value.
     """
     preset = PRESETS[kind]()
     held = (value for field in fields(preset) for value in flat(getattr(preset, field.name)))
@@ -53,12 +53,12 @@ def number(value: object) -> bool:
 
 
 def choice(value: object) -> bool:
-    """A yes or no, or one of a few words."""
+    """Return whether a value is a boolean or a short name."""
     return isinstance(value, bool) or (isinstance(value, str) and bool(re.fullmatch("[a-z_-]+", value)))
 
 
 UNRESERVED: Numbers = {"Reserves.output_tokens": (0,), "Reserves.safety_tokens": (0,), "Reserves.system_tokens": (0,)}
-"""The whole window is a policy's own to divide."""
+"""Constants of a division of the whole window."""
 
 CONSTANTS: dict[str, Numbers] = {
     # PEERS 2.8: characters / 3, the last three texts, 0.9 of 0.9 of the window
@@ -138,18 +138,18 @@ CONSTANTS: dict[str, Numbers] = {
 
 
 ABOVE: Choices = {"Full.above": (True,)}
-"""Due above its threshold, not at it."""
+"""Constants of a trigger that must be exceeded."""
 SINCE: Choices = {"Full.measure": ("reported-and-since",)}
-"""By the last report and the estimate of what came since."""
+"""Constants of a trigger by the last report and an estimate of later messages."""
 REPORTED: Choices = {"Full.measure": ("reported",)}
-"""By the last report alone."""
+"""Constants of a trigger by the last report."""
 REFUSED: Choices = {"Rule.moment": ("overflow",)}
-"""A refused prompt calls for it too."""
+"""Constants of a rule for a refused prompt."""
 RETOLD: Choices = {"Summarize.former": ("among",)}
-"""A former summary is one message among those that are summed up again."""
+"""Constants of a summary that treats a former summary as one of the messages."""
 BY_ASSISTANT: Choices = {"Summarize.role": ("assistant",)}
 AT_LEAST_EMPTY: Choices = {"SummaryProcedure.stand_in_for": ("empty",)}
-"""An empty summary is taken, or a constant in its place."""
+"""Constants of a procedure that accepts or replaces an empty summary."""
 
 CHOICES: dict[str, Choices] = {
     # PEERS 2.14, 2.10: on a copy of what was said, for every request
@@ -356,7 +356,7 @@ SHARED: dict[str, float] = {
     "triggers.Reserves.system_tokens": 2_000,
     "triggers.UsableInput.input_reserve_tokens": 0,
 }
-"""Numbers that many presets share, by their names in the room of compaction: of its modules, and usual ones of stages."""
+"""Constants that several presets share: constants of modules, and defaults of stages."""
 
 
 def shared() -> Iterator[tuple[str, object]]:
@@ -372,7 +372,7 @@ def shared() -> Iterator[tuple[str, object]]:
 
 
 def assigned(source: str) -> set[str]:
-    """The names that a module gives values to."""
+    """Return the names that a module assigns."""
     nodes = (node for node in ast.parse(source).body if isinstance(node, ast.Assign | ast.AnnAssign))
     targets = (target for node in nodes for target in (node.targets if isinstance(node, ast.Assign) else [node.target]))
     return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}

@@ -1,4 +1,4 @@
-"""crush: the new beginning at the summary, and what stays."""
+"""Tests of crush: the view after a summary, and the retained messages."""
 
 from harness.compaction.presets.crush import INSTRUCTION, Crush
 from harness.compaction.presets.goose import Goose

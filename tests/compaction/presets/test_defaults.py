@@ -1,6 +1,6 @@
-"""Every default of a preset, written down from its source and not from the code: whoever changes one changes a policy.
+"""Defaults of every preset, copied from their sources and not from the code, so that a change of a policy fails a test.
 
-A row is a kind; fields of all presets that come from S0.9 (`clip_characters`) and the choice of a summarizer stand in `SHARED`.
+A row is a kind of policy. `SHARED` holds the fields of all presets: `clip_characters` (S0.9) and the choice of a summarizer.
 """
 
 from dataclasses import MISSING, fields
@@ -19,7 +19,7 @@ KEEP_LAST: dict[str, object] = {
     "safety_reserve_tokens": 5_000,
     "context_window": None,
 }
-"""S0.4: trigger and division of `keep-last` and of the bounds beside it."""
+"""Trigger and division of `keep-last` and of the bounds (S0.4)."""
 
 DEFAULTS: dict[str, dict[str, object]] = {
     "drop-all": KEEP_LAST,

@@ -1,4 +1,4 @@
-"""dexto: clearing first, summarizing second, and what is lost."""
+"""Tests of dexto: clearing, summarizing, and the loss of former summaries."""
 
 import pytest
 

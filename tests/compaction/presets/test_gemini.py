@@ -1,4 +1,4 @@
-"""Gemini CLI: cut at a word of the user behind 70 % of the characters, asked twice, acknowledged."""
+"""Tests of the Gemini CLI: the cut at a message of the user, the two requests for a snapshot, and the acknowledgement."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ POLICY = GeminiMasking(protect_tokens=1_000, prune_minimum_tokens=500, preview_c
 
 
 def output(number: int, lines: int = 60) -> str:
-    """Of so many lines of 40 characters, 10 tokens each."""
+    """Return a tool output with a number of lines of 40 characters, 10 tokens each."""
     return "\n".join(f"{number:04} line {line:04}".ljust(39, ".") for line in range(lines))
 
 

@@ -1,4 +1,4 @@
-"""goose: when it looks, and what stands beside the summary."""
+"""Tests of goose: the moments at which it acts, and the messages beside the summary."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Inspect's policies on a small session."""
+"""Tests of Inspect's policies on a small session."""
 
 from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from tests.compaction.presets.examples import compacted, due, session

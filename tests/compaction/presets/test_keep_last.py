@@ -1,4 +1,4 @@
-"""The first design document's own numbers, pictures and edge cases (S0.3 to S0.9)."""
+"""Tests of the numbers, pictures and edge cases of the first design document (S0.3 to S0.9)."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def opening() -> list[Message]:
 
 
 def kept_from(view: View, keep: int) -> int:
-    """Index of the first message behind what would be summarized."""
+    """Return the index of the first message behind those that would be summarized."""
     return 1 + len(Middle(tail=LastMessages(count=keep)).select_items(view, KeepLast().budget(WINDOW)))
 
 

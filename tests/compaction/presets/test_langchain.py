@@ -1,4 +1,4 @@
-"""LangChain's policies on a small session."""
+"""Tests of LangChain's policies on a small session."""
 
 import json
 from dataclasses import replace
@@ -78,7 +78,7 @@ def test_fields_that_cannot_be_are_refused_by_name(fields):
 
 
 def writing(steps: int, characters: int) -> tuple[Message, ...]:
-    """As `session`, each call writing a file of so many characters."""
+    """Return the messages of `session` with calls that write files of a number of characters."""
     content = json.dumps({"path": "f.py", "content": "w" * characters})
     messages = (
         replace(message, parts=tuple(replace(part, name="write_file", arguments_json=content) for part in message.calls))

@@ -1,4 +1,4 @@
-"""Letta: how much goes, and how a summary that fails or is too long is handled."""
+"""Tests of Letta: the share of evicted messages, failed summaries, and prompts that are too long."""
 
 import pytest
 

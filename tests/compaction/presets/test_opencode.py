@@ -1,4 +1,4 @@
-"""opencode: question, answer, last turns, request to go on; and pruning from turn to turn."""
+"""Tests of opencode: question, answer, last turns and request to continue; and pruning between turns."""
 
 import pytest
 
@@ -100,7 +100,7 @@ def test_a_failed_summary_leaves_the_view_as_it_is(trouble: str | ProviderFailed
 
 PRUNE = OpenCodePrune(protect_tokens=250, least_saved_tokens=150)
 THOUSAND = "p" * 400
-"""With its message a result of 100 tokens and no more."""
+"""Text of a result whose message has exactly 100 tokens."""
 
 
 def results_cleared(before: View, after: View) -> list[int]:

@@ -1,4 +1,4 @@
-"""OpenHands' policies on a small session: each message of it is one event."""
+"""Tests of OpenHands' policies on a small session, in which each message is one event."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Compaction by steps, and at a share of the window but no more often than every so many steps."""
+"""Tests of compaction by steps, and at a share of the window with a minimum number of steps between two compactions."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -17,7 +17,7 @@ REQUEST = "build it, and never touch main"
 
 
 def compacted_at(policy: Paced, steps: int, output: str = "line " * 400) -> tuple[list[int], View, Room]:
-    """Before which steps of a session it was compacted, its view at the end, and the room."""
+    """Return the steps before which a session was compacted, its view at the end, and the room."""
     room, at = Room(policy, 20_000, *["what was done"] * 99), []
     view = view_of(user(REQUEST), policy=policy)
     for number in range(1, steps + 1):

@@ -1,4 +1,4 @@
-"""pi: where the newest tokens begin, how a turn is split, and what the old version lost."""
+"""Tests of pi: the start of the newest tokens, split turns, and the defect of an old version."""
 
 import pytest
 
@@ -21,7 +21,7 @@ FULL = report(9_999)
 
 
 def work(first: int, count: int) -> list[Message]:
-    """Steps of about 106 tokens: an answer of 6 and a result of 100."""
+    """Return steps of about 106 tokens: an answer of 6 and a result of 100."""
     return [message for number in range(first, first + count) for message in step(number, f"{number:03}" + "o" * 397)]
 
 

@@ -1,4 +1,4 @@
-"""Policies of pydantic-ai-harness on a small session."""
+"""Tests of the policies of pydantic-ai-harness on a small session."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.compaction.presets.examples import compacted, due, session
 
 
 def batches(steps: int) -> tuple[Message, ...]:
-    """As `session`, with three calls and results in each step."""
+    """Return the messages of `session` with three calls and results in each step."""
     messages = [system("Be good."), user("Build it.")]
     for step in range(steps):
         calls = [ToolCall(call_id=f"c{step}-{at}", name="read_file", arguments_json='{"path": "f.py"}') for at in range(3)]

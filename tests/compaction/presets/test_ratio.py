@@ -1,4 +1,4 @@
-"""The second design document's own numbers: compression at a share of the window (S1.6), and the two systems it cites (S1.7)."""
+"""Tests of the numbers of the second design document: compaction at a share of the window (S1.6) and two cited systems (S1.7)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.compaction.talk import Room, grown, numbers, report, said, step, view
 
 
 def talk(count: int, size: int = 100) -> list[Message]:
-    """So many messages without calls: user and assistant in turn."""
+    """Return a number of messages without calls, of user and assistant in turn."""
     return [said(size) if at % 2 == 0 else assistant("y" * 4 * size) for at in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""The third design document (S2): its picture, its cut points, its format, and what it says of windows and events."""
+"""Tests of the third design document (S2): its picture, cuts, format, windows and events."""
 
 import re
 
@@ -13,7 +13,7 @@ from harness.tokens import Window
 from tests.compaction.talk import Room, grown, numbers, report, said, step, view_of, window
 
 SMALL = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=100)
-"""In a window of 10,000 tokens: due above 300, and 100 stay."""
+"""Policy that, in a window of 10,000 tokens, is due above 300 tokens and retains 100."""
 
 
 def test_a_window_of_200000_is_compacted_above_183616() -> None:
@@ -67,7 +67,10 @@ def test_disabled_it_never_acts() -> None:
 
 
 def picture() -> list[Message]:
-    """[user] [assistant/tools] [user] [assistant/tools] [user] [assistant], of which the last four shall stay."""
+    """Return the conversation of the picture: [user] [assistant/tools] [user] [assistant/tools] [user] [assistant].
+
+    The last four messages must be retained.
+    """
     return [said(200), *step(1, "a" * 400), said(20), *step(2, "b" * 200), said(20), assistant("z" * 80)]
 
 

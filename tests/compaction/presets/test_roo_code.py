@@ -1,4 +1,4 @@
-"""Roo Code: one summary of the whole conversation, and half of the messages that goes."""
+"""Tests of Roo Code: one summary of the whole conversation, and eviction of half of the messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SWE-agent's last observations: which results become a line, one at a time and several at a time."""
+"""Tests of SWE-agent's last observations: which results become a line, one at a time and several at a time."""
 
 import pytest
 
@@ -17,7 +17,7 @@ STUB = "Old environment output: (40 lines omitted)"
 
 
 def worked(steps: int, policy: Policy, room: Room | None = None) -> View:
-    """A session of some steps at each of which the policy was asked."""
+    """Return a session of a number of steps, with the policy applied before each step."""
     room, view = room or Room(policy, 100_000), view_of(user("mend it"), policy=policy)
     for number in range(1, steps + 1):
         view = grown(view, policy, *step(number, LONG), seq=10 * number)
@@ -27,7 +27,7 @@ def worked(steps: int, policy: Policy, room: Room | None = None) -> View:
 
 
 def masked(view: View) -> list[int]:
-    """Which results are masked, counted from 1."""
+    """Return the numbers of the masked results, counted from 1."""
     results = [item.message.results[0].output for item in view.items if item.message.role == "tool"]
     return [number for number, output in enumerate(results, 1) if output == STUB]
 
@@ -44,7 +44,7 @@ def test_the_newest_ten_results_stay_in_the_study(steps: int, gone: list[int]) -
 
 @pytest.mark.parametrize(("steps", "gone"), [(7, 0), (8, 3), (10, 3), (11, 6), (13, 6), (14, 9)])
 def test_with_polling_so_many_go_at_a_time_counted_with_the_request(steps: int, gone: int) -> None:
-    """The source: of k observations, the request among them, those from the second to the (k // 3 · 3 − 5)-th go."""
+    """Check the original formula: of k observations, with the request, the second to the (k // 3 · 3 − 5)-th are masked."""
     assert masked(worked(steps, SweAgent(polling=3))) == list(range(1, gone + 1))
     k = steps + 1
     assert gone == max(0, k // 3 * 3 - 5 - 1)
@@ -73,7 +73,7 @@ def test_nothing_to_keep_is_refused() -> None:
 
 
 CHECKPOINTS = ("21 turns in short", "21 more", "the last 21")
-"""Steps are events 10 and 11, 20 and 21, ...; the checkpoint made behind step n is event 10 n + 5."""
+"""Policy for steps that are events 10 and 11, 20 and 21, ...; the checkpoint behind step n is event 10 n + 5."""
 
 
 def turns_in(view: View) -> list[int]:

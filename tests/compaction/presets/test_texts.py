@@ -1,6 +1,7 @@
-"""What summarizers are asked for and what a summary stands between, by the words that the sources name.
+"""Tests of the words that sources prescribe for prompts of summarizers and for the messages around a summary.
 
-The sentences around them are ours, where the source is a peer. What the seeds give word for word is in their presets' tests.
+Other sentences are this project's own where the source is another system. Texts that a design document gives verbatim are tested
+with their presets.
 """
 
 import re
@@ -51,7 +52,7 @@ ASKED: dict[str, str] = {
     # nine sections behind an analysis; their names are not told
     "roo-code": "<analysis> | 1. | 2. | 3. | 4. | 5. | 6. | 7. | 8. | 9.",
 }
-"""Of the peers that ask for a summary."""
+"""Words that the prompt of each policy must contain."""
 OURS = frozenset({"bounds", "keep_last", "none", "paced", "ratio", "reserve", "three_tiers", "window"})
 """Modules of presets that are modelled on no published system."""
 
@@ -65,17 +66,17 @@ STANDS: dict[str, tuple[str, ...]] = {
     "opencode": (r"user: What did we do so far\?", r"assistant: SUMMARY", r"user: .*next step.*"),
     "pi": (r"user: .*summary:\nSUMMARY\n.*\n---\n.*SUMMARY\n.*",),
 }
-"""What is in view that was not said before, in order: each by who says it and what."""
+"""Messages that a compaction adds to the view, in order, each with its role and text."""
 
 OVERFLOW: dict[str, tuple[str, ...]] = {
     "goose": (*STANDS["goose"], f"user: {LAST}"),
     "opencode": (*STANDS["opencode"][:2], f"user: {LAST}"),
 }
-"""The same after a refused prompt, where it differs: the user's last words stand at the end."""
+"""Messages added after a refused prompt where they differ: the user's last message stands at the end."""
 
 
 def session(turns: int = 12, steps: int = 5) -> list[Message]:
-    """Turns of the user, each followed by work."""
+    """Return turns of the user, each followed by work."""
     messages = [system("You are an agent.")]
     for turn in range(1, turns + 1):
         messages.append(user(f"Build part {turn}."))
@@ -86,7 +87,7 @@ def session(turns: int = 12, steps: int = 5) -> list[Message]:
 
 
 def asked_and_put_in(kind: str, moment: Hook) -> tuple[str, list[str]]:
-    """All that the summarizer was asked, and what a session then holds that was not said in it."""
+    """Return the prompts of the summarizer, and the messages of the view that are not part of the conversation."""
     policy, puppet = PRESETS[kind](), FakeModel([assistant("SUMMARY")] * 4)
     view = View()
     for number, message in enumerate(session()):

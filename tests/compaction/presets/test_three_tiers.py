@@ -1,4 +1,4 @@
-"""The fourth design document (S3): its pruning and its summary, alone and together, and its options (S3.15)."""
+"""Tests of the fourth design document (S3): pruning, summaries, both together, and their options (S3.15)."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ CLEARED = "[Old tool result content cleared]"
 
 
 def reads(turns: int, per_turn: int, tokens: int, **fields: str) -> list[Message]:
-    """Turns of the user, each with so many reads of so many tokens."""
+    """Return turns of the user, each with a number of reads of a number of tokens."""
     talk: list[Message] = []
     for turn in range(turns):
         talk.append(user(f"turn {turn}"))
@@ -31,7 +31,7 @@ def reads(turns: int, per_turn: int, tokens: int, **fields: str) -> list[Message
 
 
 def cleared(view: View) -> list[int]:
-    """Which results of a view are cleared, counted from the first."""
+    """Return the numbers of the cleared results, counted from the first."""
     results = [message.results[0] for message in view.messages if message.results]
     return [at for at, result in enumerate(results) if result.output == CLEARED]
 
@@ -120,7 +120,7 @@ SPARED = {
     "code-review": ("security_findings", "performance_issues", "git_commits"),
     "debugging": ("error_messages", "stack_traces", "failed_tool_calls"),
 }
-"""Tools of the seed's examples (S3.15) whose results an agent keeps."""
+"""Tools of the design document's examples (S3.15) whose results an agent retains."""
 
 
 @pytest.mark.parametrize("agent", SPARED)
@@ -213,7 +213,7 @@ FOCUS = {
     "code-review": ("Security vulnerabilities", "Performance concerns", "Architectural decisions"),
     "debugging": ("Error patterns", "Reproduction steps", "Failed attempts"),
 }
-"""What the summary of an agent is to attend to, in the seed's examples (S3.15)."""
+"""Topics of an agent's summary in the design document's examples (S3.15)."""
 
 
 @pytest.mark.parametrize("agent", FOCUS)

@@ -1,4 +1,4 @@
-"""The fifth design document (S4): its own list of test cases, for the window and for its summaries."""
+"""Tests of the fifth design document (S4): its list of test cases for the window and for its summaries."""
 
 import itertools
 
@@ -119,7 +119,7 @@ def test_the_estimate_is_a_quarter_of_the_characters_of_whatever_a_message_holds
 
 
 def anthropic(count: int) -> list[Message]:
-    """A conversation in content blocks: a text and a `tool_use`, answered by a user message with its `tool_result`."""
+    """Return a conversation in content blocks: a text and a `tool_use`, answered by a user message with its `tool_result`."""
     plain: list[dict[str, object]] = [{"role": "user", "content": "build it"}]
     for at in range(count):
         call = {"type": "tool_use", "id": f"t{at}", "name": "read_file", "input": {"path": f"{at}.py"}}
@@ -134,7 +134,7 @@ def anthropic(count: int) -> list[Message]:
 
 
 def openai(count: int) -> list[Message]:
-    """The same with `tool_calls` and `tool_call_id`."""
+    """Return the same conversation with `tool_calls` and `tool_call_id`."""
     plain: list[object] = [{"role": "user", "content": "build it"}]
     for at in range(count):
         function = {"name": "read_file", "arguments": f'{{"path": "{at}.py"}}'}
