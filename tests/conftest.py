@@ -1,8 +1,8 @@
-"""What every test stands on: no network beyond this machine, repeatable properties, and skips that say why.
+"""Fixtures and hooks of all tests: no network access, repeatable property tests, and skips with a reason.
 
-A test names what it needs by a marker (`docker`, `bubblewrap`, `browser`, `bun`, `local_llm`, `peers`). Where that is missing
-it is skipped with the reason; with `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so that a broken
-installation never looks green.
+A test declares its requirements by markers (`docker`, `bubblewrap`, `browser`, `bun`, `local_llm`, `peers`). A test whose
+requirement is missing is skipped with the reason. With `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so
+that a broken installation does not go unnoticed.
 """
 
 import asyncio
@@ -25,25 +25,25 @@ from harness.models.local import weights
 from harness.models.local.catalogue import look_up_weights
 from tests.peers import environments
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)  # but for constants of the modules loaded by then
+settings.register_profile("repeatable", deadline=None, derandomize=True)  # except for constants of the modules imported before
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
 settings.load_profile("repeatable")
 
 
-# --- the user's own files ----------------------------------------------------------------------------------------------
+# --- files of the user ----------------------------------------------------------------------------------------------
 
-os.environ.setdefault("HARNESS_MODELS", str(weights.locate_folder()))  # what was fetched is used, and never written
+os.environ.setdefault("HARNESS_MODELS", str(weights.locate_folder()))  # downloaded models are read and never written
 os.environ.setdefault("HARNESS_PEERS", str(environments.folder()))
 _own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
 os.environ["XDG_CACHE_HOME"] = _own_cache.name
-"""But for that, no test reads or writes the user's cache; processes that a test starts inherit this."""
+"""Cache folder of the tests. Apart from the downloaded models, no test uses the user's cache, and neither do child processes."""
 
 
 # --- network -----------------------------------------------------------------------------------------------------------
 
 
 class NetworkForbidden(RuntimeError):
-    """A test tried to leave this machine; not an OSError, so that no retry swallows it."""
+    """Raised when a test uses the network. It is not an OSError, so that no retry catches it."""
 
 
 _attempts: list[str] = []
@@ -61,17 +61,17 @@ def _stays_here(host: object) -> bool:
 
 
 def _refuse_network(event: str, args: tuple[object, ...]) -> None:
-    """An audit hook: it sees every connection and look-up of this process, whatever library makes it."""
+    """Raise `NetworkForbidden` for connections and name look-ups beyond this machine; audit hook, called for every library."""
     if event in ("socket.connect", "socket.sendto"):
         address = args[1]
-        host = address[0] if isinstance(address, tuple) else "localhost"  # a unix socket's address is no tuple
+        host = address[0] if isinstance(address, tuple) else "localhost"  # the address of a Unix socket is not a tuple
     elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
         host = args[0]
     else:
         return
     if not _stays_here(host):
         _attempts.append(f"{event} {host!r}")
-        raise NetworkForbidden(f"tests stay on this machine, and this one asked for {event} {host!r}")
+        raise NetworkForbidden(f"tests must not use the network, but this test called {event} for {host!r}")
 
 
 sys.addaudithook(_refuse_network)
@@ -79,7 +79,7 @@ sys.addaudithook(_refuse_network)
 
 @pytest.fixture
 def network_attempts() -> list[str]:
-    """Attempts to leave this machine so far in this test; empty the list to say that they were meant."""
+    """Attempts of this test to use the network; a test that expects them must clear the list."""
     return _attempts
 
 
@@ -89,12 +89,12 @@ def _no_network() -> Iterator[None]:
     yield
     attempts = tuple(_attempts)
     _attempts.clear()
-    assert attempts == (), "the test tried to leave this machine and hid the refusal"
+    assert attempts == (), "the test tried to use the network and caught the exception"
 
 
 @pytest.fixture(autouse=True)
 def _loop() -> Iterator[None]:
-    """litellm makes the main thread an event loop where it has none, and asyncio drops that unclosed; this one is closed."""
+    """Provide an event loop and close it, because litellm would create one in the main thread that nobody closes."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     yield
@@ -102,12 +102,12 @@ def _loop() -> Iterator[None]:
     loop.close()
 
 
-# --- what a test may need ----------------------------------------------------------------------------------------------
+# --- requirements of tests ----------------------------------------------------------------------------------------------
 
 
 def _docker_missing() -> str | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # where no engine answers, the SDK leaves its socket open
+        warnings.simplefilter("ignore", ResourceWarning)  # without an engine, the SDK leaves its socket open
         reason = _docker_refusal()
         gc.collect()
     return reason
@@ -124,7 +124,7 @@ def _docker_refusal() -> str | None:
     try:
         client.images.get(image)
     except (docker.errors.DockerException, OSError) as error:
-        return f"the image {image!r} is not there (.ci/test-image.sh builds it): {error}"
+        return f"the image {image!r} is missing (build it with .ci/test-image.sh): {error}"
     finally:
         client.close()
     return None
@@ -141,7 +141,7 @@ def _bubblewrap_missing() -> str | None:
 
 
 def chromium_path() -> str | None:
-    """The browser that the tests drive: `$CHROMIUM`, or the distribution's."""
+    """Return the path of the browser for the tests: `$CHROMIUM`, or the installed Chromium."""
     named = os.environ.get("CHROMIUM")
     found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
     return named or next((path for path in found if path), None)
@@ -153,19 +153,19 @@ def _browser_missing() -> str | None:
 
 def _local_llm_missing() -> str | None:
     reason = weights.explain_missing(look_up_weights("local/smollm2-135m"))
-    return reason and f"local/smollm2-135m cannot be served: {reason}"
+    return reason and f"local/smollm2-135m cannot run: {reason}"
 
 
 def _local_coder_missing() -> str | None:
     if os.environ.get("REQUIRE_LOCAL_CODER") != "1":
-        return "it takes a quarter of an hour: make test-local-llm"
+        return "the test takes a quarter of an hour; run it with make test-local-llm"
     reason = weights.explain_missing(look_up_weights("local/qwen2.5-coder-1.5b"))
-    return reason and f"local/qwen2.5-coder-1.5b cannot be served: {reason}"
+    return reason and f"local/qwen2.5-coder-1.5b cannot run: {reason}"
 
 
 def _bun_missing() -> str | None:
-    found = shutil.which("bun", path="/usr/local/bin:/usr/bin:/bin")  # where a sandbox sees it
-    return None if found else "no program bun below /usr (.ci/bun.sh installs it)"
+    found = shutil.which("bun", path="/usr/local/bin:/usr/bin:/bin")  # folders that a sandbox can read
+    return None if found else "no program bun in a folder below /usr (install it with .ci/bun.sh)"
 
 
 _NEEDS: dict[str, Callable[[], str | None]] = {
@@ -190,18 +190,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(reason)
 
 
-# --- where things are --------------------------------------------------------------------------------------------------
+# --- paths --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
 def checkout() -> Path:
-    """The top of the checkout that is under test."""
+    """Top folder of the repository."""
     return Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Path of the browser; a test that asks for it carries the marker `browser`."""
+    """Path of the browser, for tests with the marker `browser`."""
     path = chromium_path()
     assert path is not None, "mark this test with pytest.mark.browser"
     return path

@@ -1,7 +1,7 @@
-"""Counts the functions of the package whose name begins with a participle: `make names`.
+"""Count the functions of the package whose name begins with a participle (`make names`).
 
-A function's name begins with a verb in the imperative. Names such as `told` or `fitted_policy` say what a value went through
-instead of what the function does. The word list is `participles.txt`.
+The name of a function begins with a verb in the imperative. Names such as `told` or `fitted_policy` describe the history of a
+value, not the work of the function. The word list is `participles.txt`.
 """
 
 import re
@@ -18,15 +18,15 @@ ENDING = re.compile(r"\w{2,}(?:ed|ing)")
 
 
 class Count(NamedTuple):
-    """Functions of some modules, those with two underscores on both sides left out."""
+    """Number of functions in some modules, without special methods such as `__init__`, and the participles among their names."""
 
     functions: int
     participles: tuple[str, ...]
-    """Place and name of each function that begins with a participle."""
+    """Place and name of each function whose name begins with a participle."""
 
     @property
     def share(self) -> float:
-        """Share of participles, 0 to 1."""
+        """Share of functions whose name begins with a participle, 0 to 1."""
         return len(self.participles) / self.functions if self.functions else 0.0
 
 
@@ -38,14 +38,14 @@ def read_words() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def is_participle(name: str) -> bool:
-    """Whether the first word of a name is a participle."""
+    """Return whether the first word of a name is a participle."""
     irregular, others = read_words()
     word = name.strip("_").split("_")[0]
     return word in irregular or (word not in others and ENDING.fullmatch(word) is not None)
 
 
 def count_names(measured: Iterable[Module]) -> Count:
-    """Count the functions of some modules, methods and properties included."""
+    """Count the functions, methods and properties of some modules."""
     names = list(_iter_names(measured))
     return Count(len(names), tuple(f"{place} {name}" for place, name in names if is_participle(name)))
 

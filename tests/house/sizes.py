@@ -1,6 +1,6 @@
-"""Prints how large the modules, functions and signatures of the package are: `make sizes`. Information, never a failure.
+"""Print the sizes of modules, functions and signatures of the package (`make sizes`), for information only.
 
-Code lines leave out docstrings, comments and blank lines.
+Code lines do not include docstrings, comments and blank lines.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ MANY_PARAMETERS = 6
 
 
 def describe_sizes(measured: Sequence[Module]) -> str:
-    """Return the table of sizes, followed by everything that is unusually large or small."""
+    """Return a table of sizes, followed by the modules and functions that are unusually large or small."""
     lengths = {module.path: len(module.code_lines) for module in measured}
     bodies = {
         f"{module.path}:{function.lineno} {function.name}": body_lines(module, function)

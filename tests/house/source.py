@@ -1,4 +1,4 @@
-"""Reads the package's own source the way a reviewer counts it: code lines without docstrings, comments and blanks."""
+"""Read the source code of the package and count its code lines, without docstrings, comments and blank lines."""
 
 import ast
 import io
@@ -26,7 +26,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """One file of the package: where it is, its tree, and the numbers of its lines that hold code."""
+    """One file of the package: path, syntax tree, and numbers of the lines that contain code."""
 
     path: str
     tree: ast.Module
@@ -39,7 +39,7 @@ class Module:
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Every Python file of the package, in order of its path."""
+    """Return every Python file of the package, sorted by path."""
     return tuple(read(path) for path in sorted(PACKAGE.rglob("*.py")))
 
 
@@ -55,13 +55,13 @@ def parse(text: str, path: str) -> Module:
 
 
 def body_lines(module: Module, function: Function) -> int:
-    """Code lines of a function below its signature, functions inside it included."""
+    """Return the number of code lines in the body of a function, including nested functions."""
     first, last = function.body[0].lineno, function.end_lineno or function.lineno
     return sum(first <= line <= last for line in module.code_lines)
 
 
 def parameters(function: Function) -> list[str]:
-    """Names of the parameters that a caller fills in: all but `self`, `cls`, `mcs`."""
+    """Return the names of the parameters of a function, except `self`, `cls` and `mcs`."""
     arguments = function.args
     named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     stars = [star for star in (arguments.vararg, arguments.kwarg) if star is not None]
@@ -69,12 +69,12 @@ def parameters(function: Function) -> list[str]:
 
 
 def is_command(function: Function) -> bool:
-    """True for a command of the command line, whose parameters are its options."""
+    """Return whether a function is a click command, whose parameters are its options."""
     return any(".command" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
 def _documentation(tree: ast.Module) -> set[int]:
-    """Lines of docstrings, those under fields included."""
+    """Return the line numbers of docstrings, including the strings under fields."""
     strings = (
         node
         for node in ast.walk(tree)

@@ -1,8 +1,9 @@
-"""The information barrier: a scripted model acts on the rendered request alone and cannot know which policy is at work.
+"""The information barrier: the reply of a scripted model depends on the request alone, never on the policy of the session.
 
-What it may import and which built-in functions it may use are listed, so that no side channel is open past the request. No name
-and no text in it speaks of a policy, and no text shares a piece with the name of one or with what compaction writes into a view.
-Docstrings may speak of anything: nothing can read them, since names between two underscores are refused.
+The modules of the scripted models may import and call only what is listed here, so that they have no other source of information.
+No name or string in these modules refers to a policy, and no string shares letters with the name of a policy or with text that
+compaction writes into a view. Docstrings are exempt: the models cannot read them, because special names such as `__doc__` are
+refused.
 """
 
 import ast
@@ -28,7 +29,7 @@ IMPORTS = frozenset(
         *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "ranking", "visible_state")),
     )
 )
-"""Modules, or the only name of a module that is used: values and pure functions, and what of the house a request is made of."""
+"""Modules, or single names of modules, that may be imported: values, pure functions, and the parts of a request."""
 BUILTINS = frozenset(
     (
         *("all", "any", "bool", "bytes", "classmethod", "dict", "enumerate", "float", "frozenset", "int", "isinstance", "len"),
@@ -36,24 +37,24 @@ BUILTINS = frozenset(
     )
 )
 SPECIAL = frozenset({"__init__", "__getitem__"})
-"""The only names between two underscores."""
+"""Special names that may be used."""
 NEVER = ("policy", "policies", "preset", "compact", "kind", "threshold")
-"""No name and no text has one of these in it, and no text a `summar`: the names of summarizers do."""
+"""Words that no name and no string may contain. Strings may not contain `summar` either, but names of summarizers may."""
 PIECE_OF_A_NAME, PIECE_OF_A_TEXT = 4, 12
-"""Characters that a text may not share with the name of a policy, and with what compaction writes."""
+"""Number of consecutive characters that a string may not share with the name of a policy, and with text of compaction."""
 SIGNS = ("#", "<")
-"""With these begin headings and tags of summaries."""
+"""First characters of headings and tags in summaries."""
 ALIKE = frozenset({"exit code 0", "tool", "/workspace", "assistant", "configuration", "surrogatepass"})
-"""Words of transcripts and of Python that share letters with a policy's name."""
+"""Allowed words of transcripts and of Python that share letters with the name of a policy."""
 SPOKEN = frozenset({" for this and no longer have it in view; looking it up."})
-"""What the agent says itself, which shares letters with a policy's name."""
+"""Allowed replies of the agent that share letters with the name of a policy."""
 INSTRUCTION = frozenset({"Create a summary"})
-"""A summarizer must know where its material ends; every summary prompt has this line, whatever the policy."""
+"""Allowed line of every summary prompt, which marks the end of the messages to summarize for every policy."""
 NAMED = ALIKE | SPOKEN | INSTRUCTION
 
 
 def texts(module: Module) -> Iterator[tuple[int, str]]:
-    """Line and value of every text that is no docstring."""
+    """Return line and value of every string that is not a docstring."""
     documentation = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Constant) and id(node) not in documentation and isinstance(node.value, str | bytes):
@@ -66,7 +67,7 @@ def pieces(text: str, characters: int) -> set[str]:
 
 @cache
 def written_by_compaction() -> frozenset[str]:
-    """The pieces of every line that the rooms of compaction hold."""
+    """Return the pieces of all lines in the strings of the package `harness.compaction`."""
     held = (text for module in modules() if module.path.startswith("harness/compaction/") for _, text in texts(module))
     lines = (line for text in held for line in text.lower().splitlines() if len(line) >= PIECE_OF_A_TEXT)
     return frozenset(piece for line in lines for piece in pieces(line, PIECE_OF_A_TEXT))
@@ -74,18 +75,18 @@ def written_by_compaction() -> frozenset[str]:
 
 @cache
 def of_policies() -> frozenset[str]:
-    """The pieces of every policy's name; a shorter name is too short to be told from a word."""
+    """Return the pieces of the names of all policies, except names too short to differ from ordinary words."""
     return frozenset(piece for name in PRESETS if len(name) >= PIECE_OF_A_NAME for piece in pieces(name, PIECE_OF_A_NAME))
 
 
 def breaches(module: Module) -> list[str]:
-    """Where a module of scripted models could learn of the policy, one line each."""
+    """Return one line for each place at which a module of scripted models could detect the policy."""
     found = [*told(module), *reached(module), *named(module)]
     return [f"{module.path}:{line}: {what}" for line, what in sorted(found)]
 
 
 def told(module: Module) -> Iterator[tuple[int, str]]:
-    """Texts that a policy could be known by."""
+    """Return the strings by which a policy could be recognized."""
     for line, text in texts(module):
         low = text.lower()
         if text in NAMED:
@@ -100,7 +101,7 @@ def told(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def reached(module: Module) -> Iterator[tuple[int, str]]:
-    """Imports, and what is taken out of a module, that are not listed."""
+    """Return imports, and attributes of modules, that are not listed."""
     imported: dict[str, str] = {}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
@@ -122,14 +123,14 @@ def reached(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def is_listed(owner: str, name: str) -> bool:
-    """Whether a name of a module may be used: it is listed itself, or is no module in a module that is listed."""
+    """Return whether a name of a module may be used: the name is listed, or the module is listed and the name is no submodule."""
     if f"{owner}.{name}" in IMPORTS:
         return True
     return owner in IMPORTS and not isinstance(getattr(import_module(owner), name, None), ModuleType)
 
 
 def named(module: Module) -> Iterator[tuple[int, str]]:
-    """Names that speak of policies, that reach into Python or into another object, and functions that are not listed."""
+    """Return names that refer to policies, special or private names, and built-in functions that are not listed."""
     for node in ast.walk(module.tree):
         line = getattr(node, "lineno", 0)
         for name in names_of(node):
@@ -213,7 +214,7 @@ SIDE_CHANNELS = {
     "the whole package": "import harness\nharness.replay",
     "the clock": "import time",
 }
-"""What a scripted model could do to learn of the policy; each must be seen, put at the head of how the agent decides."""
+"""Code by which a scripted model could detect the policy. The check must find each of these when it is added to the agent."""
 
 
 @pytest.mark.parametrize("act", SIDE_CHANNELS.values(), ids=SIDE_CHANNELS.keys())

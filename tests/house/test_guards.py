@@ -1,4 +1,4 @@
-"""The tests' own ground (tests/conftest.py): the network guard refuses, and a missing need fails where it is required."""
+"""Tests of tests/conftest.py: network access is refused, and a missing requirement fails the test if it is set as required."""
 
 import os
 import socket
@@ -7,18 +7,18 @@ import sys
 
 import pytest
 
-ELSEWHERE = ("192.0.2.1", 9)  # an address that is set aside for examples
+ELSEWHERE = ("192.0.2.1", 9)  # an address reserved for documentation
 
 
 def test_a_connection_to_another_machine_is_refused(network_attempts):
-    with socket.socket() as sock, pytest.raises(RuntimeError, match="stay on this machine"):
+    with socket.socket() as sock, pytest.raises(RuntimeError, match="must not use the network"):
         sock.connect(ELSEWHERE)
     assert len(network_attempts) == 1
     network_attempts.clear()
 
 
 def test_a_name_is_not_looked_up(network_attempts):
-    with pytest.raises(RuntimeError, match="stay on this machine"):
+    with pytest.raises(RuntimeError, match="must not use the network"):
         socket.create_connection(("harness.example", 80), timeout=1)
     network_attempts.clear()
 
@@ -33,7 +33,7 @@ def test_loopback_and_unix_sockets_work(tmp_path):
 
 
 def run_marked(checkout, folder, **environment):
-    """A pytest of its own on one test that needs a browser where none can be."""
+    """Run pytest in a separate process on a test that needs a browser, without a browser on the PATH."""
     (folder / "test_it.py").write_text("import pytest\n\n@pytest.mark.browser\ndef test_it(): ...\n")
     (folder / "conftest.py").write_text((checkout / "tests" / "conftest.py").read_text())
     clean = {name: value for name, value in os.environ.items() if name not in ("CHROMIUM", "REQUIRE_BROWSER")}

@@ -1,4 +1,4 @@
-"""`import harness` and `harness --help` stay light: what is slow to load is loaded by what uses it."""
+"""`import harness` and `harness --help` are fast: slow packages are imported only where they are used."""
 
 import importlib.util
 import json
@@ -12,7 +12,7 @@ LIGHT = [module for module in ("harness", "harness.cli", "harness.protocols") if
 
 
 def loaded_by(statement: str) -> set[str]:
-    """Names of the slow packages that a fresh interpreter has loaded after a statement."""
+    """Return the slow packages that a new interpreter has imported after a statement."""
     code = f"import json, sys\n{statement}\nprint(json.dumps(sorted({set(SLOW)!r} & set(sys.modules))))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(json.loads(run.stdout.splitlines()[-1]))

@@ -1,4 +1,4 @@
-"""The direction of imports: rooms in their order (pyproject.toml), no cycle, nobody imports the root from inside."""
+"""The direction of imports: packages in the order of pyproject.toml, no cycles, no import of the root package from inside."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def test_a_room_that_imports_the_wrong_way_is_seen(checkout, tmp_path):
 
 def test_no_module_takes_part_in_an_import_cycle(graph):
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    TopologicalSorter(imports).prepare()  # raises CycleError, which shows the cycle
+    TopologicalSorter(imports).prepare()  # raises CycleError with the cycle
 
 
 def test_no_module_imports_the_root_of_the_package(graph):

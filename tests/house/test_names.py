@@ -1,4 +1,4 @@
-"""Names: `harness.__all__` is exact, what it names is described, files are called by the one thing in them."""
+"""Names: `harness.__all__` is complete, public names have docstrings, files have specific names, functions begin with verbs."""
 
 import ast
 import inspect
@@ -17,16 +17,16 @@ NAMES_AT_MOST = 45
 PARTICIPLES_AT_MOST = 0.02
 
 LAZY_MODULES = (harness, harness.testing)
-"""Packages whose public names are loaded when they are first used."""
+"""Packages that import a public name when it is first used."""
 
 
 def order(name: str) -> tuple[int, str]:
-    """CONSTANTS, then Classes, then functions, as the linter sorts them."""
+    """Return a sort key: constants, then classes, then functions, in the order of the linter."""
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
 
 
 def bound_names(tree: ast.Module) -> set[str]:
-    """Public names that a module binds at its top or for the type checker."""
+    """Return the public names that a module binds at its top level or under `TYPE_CHECKING`."""
     checked = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
     names: set[str] = set()
     for node in [*tree.body, *(inner for block in checked for inner in block.body)]:
@@ -63,11 +63,11 @@ def test_every_exported_name_is_listed_by_dir(module):
 @pytest.mark.parametrize("module", LAZY_MODULES)
 def test_an_unknown_name_is_an_attribute_error(module):
     with pytest.raises(AttributeError, match="no_such_name"):
-        getattr(module, "no_such_name")  # noqa: B009, plain access would be refused by the type checker
+        getattr(module, "no_such_name")  # noqa: B009, the type checker refuses plain access
 
 
 def undescribed(tree: ast.Module, path: str) -> list[str]:
-    """Public modules, classes and functions without a docstring; what overrides or overloads is described elsewhere."""
+    """Return public modules, classes and functions without a docstring, except overrides and overloads."""
     missing = [] if ast.get_docstring(tree) else [path]
     scopes: list[tuple[str, list[ast.stmt]]] = [(path, tree.body)]
     while scopes:
@@ -98,7 +98,7 @@ def test_no_file_has_a_name_that_could_mean_anything():
 
 
 def mirrored(test: PurePosixPath) -> list[PurePosixPath]:
-    """Where the code may stand that a test file speaks of; properties, defaults, constants and texts are of a whole room."""
+    """Return the modules that a test file may test; tests of properties, defaults, constants and texts test a whole package."""
     name = test.stem.removeprefix("test_")
     if name.endswith("_properties") or name in {"constants", "defaults", "texts"}:
         return [test.parent / "__init__.py"]

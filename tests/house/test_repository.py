@@ -1,4 +1,4 @@
-"""What is committed: one lock without addresses, no path of a machine, no registry host, no key."""
+"""The repository holds one lock file without addresses, and no path of a machine, registry host or key."""
 
 import re
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 LOCKS_WITH_ADDRESSES = {"uv.lock", "pylock.toml", "poetry.lock", "Pipfile.lock"}
-TOP_LEVEL = {"harness", "notebooks", "experiments", "tests", "pyproject.toml", "README.md"}
-BESIDE = {"LICENSE", "Makefile", "CHANGELOG.md", "requirements.lock"}
+TOP_LEVEL = {"harness", "docs", "notebooks", "experiments", "tests", "pyproject.toml", "README.md"}
+BESIDE = {"LICENSE", "Makefile", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "requirements.lock"}
 
 HOSTS = re.compile(r"pypi[.]org|pythonhosted[.]org|registry[.]npmjs[.]org|deb[.]debian[.]org|registry-1[.]docker[.]io")
 MACHINE_PATHS = re.compile(r"(?<![\w.-])/(?:work|root|farm|Users/\w+|home/(?!agent\b)\w+)/")
@@ -19,7 +19,7 @@ KEYS = re.compile(
 )
 
 ALLOWED: dict[tuple[str, re.Pattern[str]], str] = {}
-"""(file, pattern) -> why it may stand there."""
+"""Reason why a file may match a pattern, by the file and the pattern."""
 
 
 @pytest.fixture(scope="module")

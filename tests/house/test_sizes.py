@@ -1,4 +1,4 @@
-"""The counter of code lines, on which `make sizes` rests."""
+"""The counter of code lines behind `make sizes`."""
 
 import pytest
 
