@@ -1,1 +1,1 @@
-"""What the software costs: each figure measured here, printed beside its bar, written to bench.json."""
+"""Benchmarks of speed and memory; each figure is printed next to its limit and written to bench.json."""

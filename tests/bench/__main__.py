@@ -1,4 +1,4 @@
-"""`make bench`: every figure beside its bar; exits with 1 if one is over, or has a bar and could not be measured here."""
+"""`make bench`: measure all figures; exit with 1 if a figure exceeds its limit or has a limit and cannot be measured here."""
 
 import itertools
 import os

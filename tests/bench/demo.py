@@ -1,4 +1,4 @@
-"""The quickstart with bubblewrap, from a cold and from a warm action cache: wall time, and the memory of its largest worker."""
+"""Quickstart experiment with bubblewrap, with an empty and with a filled action cache: wall time and peak memory of a worker."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ def demo() -> Iterator[Figure]:
 
 
 def run(folder: Path, output: str) -> tuple[float, int]:
-    """Seconds of a run into an empty folder, and the peak memory of its largest worker in KiB."""
+    """Return the seconds of a run into an empty folder, and the peak memory of its largest worker in KiB."""
     script = str(Path(sys.executable).with_name("harness"))
     options = ["--backend", "bubblewrap", "--workers", "2", "--cache", str(folder / "cache"), "--output", str(folder / output)]
     began, peak_kib = time.perf_counter(), 0
@@ -39,7 +39,7 @@ def run(folder: Path, output: str) -> tuple[float, int]:
 
 
 def workers_peak_kib(parent: int) -> list[int]:
-    """Peak resident memory so far of each worker process: a child with a sandbox, which the one that draws charts has not."""
+    """Return the peak resident memory of each worker process so far. A worker is a child process with a sandbox of its own."""
     peaks, parents = {}, set()
     for status in Path("/proc").glob("[0-9]*/status"):
         try:

@@ -1,4 +1,4 @@
-"""One measured figure and its bar."""
+"""A measured figure and its limit."""
 
 import json
 from collections.abc import Iterable
@@ -8,19 +8,19 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number, its unit, and what it must not exceed."""
+    """A measured number with its unit and its limit."""
 
     name: str
     value: float | None
-    """None = it could not be measured; `note` says why."""
+    """Measured number; None if it could not be measured, for the reason in `note`."""
     unit: str
     bar: float | None
-    """None = shown for comparison only."""
+    """Largest allowed value; None for a figure that is shown for comparison only."""
     note: str = ""
 
     @property
     def ok(self) -> bool | None:
-        """Whether it holds; None = nobody knows, since it was not measured."""
+        """True if the value is within the limit, None if it was not measured."""
         if self.value is None:
             return None
         return self.bar is None or self.value <= self.bar

@@ -1,7 +1,7 @@
-"""Widgets where their users have them: in JupyterLab, in a real browser, before a real kernel.
+"""Response times of widgets in JupyterLab, with a real browser and a real kernel.
 
-What is measured goes the whole way: from the event in the page through Jupyter's server to the kernel and back until the frame
-behind the one in which the answer was drawn.
+A measured time covers the whole way: from the event in the page through the Jupyter server to the kernel and back, until the
+frame after the one in which the answer is drawn.
 """
 
 import json
@@ -25,13 +25,13 @@ from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_envir
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 60
 STEPS = 2_000
-"""Of the session before it streams."""
+"""Number of steps of the session before streaming begins."""
 CLICK_EVERY_SECONDS = 2
 CLICK_BAR_SECONDS = 0.2
 MOVES = 20
 SLIDER_BAR_MS = 150.0
 SAID_TOKENS = 390_000
-"""At which the sample session has a thousand messages."""
+"""Size of the sample session, in tokens of agent text, at which it has a thousand messages."""
 
 PANEL = f"""\
 from tests.bench.lab import Streaming
@@ -70,7 +70,7 @@ CLICKS = f"""async ([count, every]) => {{
     }}
     return taken;
 }}"""
-"""Unfolds the newest tool call at set times; seconds from when the click was due until the output had been drawn."""
+"""Script that unfolds the newest tool call at fixed times and returns the seconds until each output is drawn."""
 MOVE = f"""async value => {{
     {FRAME}
     const root = document.querySelector('.harness-looking');
@@ -82,17 +82,17 @@ MOVE = f"""async value => {{
     await frame();
     return performance.now() - began;
 }}"""
-"""Moves the threshold; milliseconds until curve and table are those of the new one, to the last step."""
+"""Script that moves the threshold and returns the milliseconds until curve and table show the new values."""
 
 
 class Streaming(threading.Thread):
-    """A session that is told in a kernel, 200 updates a second for a minute: answers word by word, a tool call behind each."""
+    """Thread in the kernel that streams a session for a minute at 200 updates a second: words of answers, and tool calls."""
 
     def __init__(self, widget: AgentWidget, step: int) -> None:
         super().__init__(daemon=True)
         self._widget, self._step = widget, step
         self.told = ""
-        """What it took: JSON, when it is over."""
+        """CPU share and seconds of the streaming as JSON; empty until it ends."""
 
     def run(self) -> None:
         began, cpu = time.monotonic(), time.process_time()
@@ -103,7 +103,7 @@ class Streaming(threading.Thread):
 
 @contextmanager
 def opened(chromium: str, *sources: str) -> Iterator[tuple[Page, LabNotebook]]:
-    """A notebook of these cells, open in JupyterLab; its first cell has been run."""
+    """Open a notebook with these cells in JupyterLab and run its first cell."""
     node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     node.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     with tempfile.TemporaryDirectory() as scratch:
@@ -133,7 +133,7 @@ def printed(page: Page, cell: int) -> str:
 
 
 def streaming() -> Iterator[Figure]:
-    """CPU of a kernel whose panel streams for a minute, and clicks meanwhile."""
+    """Measure the CPU time of a kernel while a panel streams for a minute, and the response time of clicks."""
     title = f"panel in JupyterLab, {UPDATES_A_SECOND} updates a second for {SECONDS} s"
     chromium = chromium_path()
     if chromium is None:
@@ -160,7 +160,7 @@ def streaming() -> Iterator[Figure]:
 
 
 def exploring() -> Iterator[Figure]:
-    """A slider of the explorer, on a session of a thousand messages."""
+    """Measure the response time of a slider of the explorer, on a session of a thousand messages."""
     title = "explorer in JupyterLab, a slider moved"
     chromium = chromium_path()
     if chromium is None:

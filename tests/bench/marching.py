@@ -1,7 +1,8 @@
-"""A session of `long-march` as the runner runs it, in a process of its own: does its last tenth cost what the first did?
+"""CPU time of a step in the last tenth of a `long-march` session, compared with the first tenth.
 
-The clock of the trial is the CPU time of its process, so the journal holds how much each step took; what the commands take
-in the sandbox is the time of other processes, and in the seconds on the wall. Summaries come at a steady rate and are counted in.
+The runner runs the trial in a process of its own, with the CPU time of the process as the clock of the trial, so that the journal
+contains the CPU time of each step. Commands in the sandbox run in other processes and count in the wall time only. Summaries are
+included; their rate is constant.
 """
 
 import json
@@ -25,11 +26,11 @@ from tests.bench.figure import Figure
 
 STEPS = 10_000
 SHORT = 120
-"""Steps of a session before the one that is measured, so that no library is loaded in it."""
+"""Number of steps of a warm-up session, so that the measured session does not import libraries."""
 
 
 class Clock:
-    """Tells the CPU seconds of this process, and remembers for each telling what a clock on the wall said."""
+    """Clock of the CPU time of this process, which records the wall time of each call."""
 
     def __init__(self) -> None:
         self._cpu, self._wall = array("d"), array("d")
@@ -40,18 +41,18 @@ class Clock:
         return self._cpu[-1]
 
     def wall_at(self, cpu_ms: int) -> float:
-        """Seconds on the wall at the first telling of such a CPU time."""
+        """Return the wall time in seconds at which the clock first showed this CPU time."""
         return self._wall[bisect_left(self._cpu, cpu_ms / 1_000)]
 
 
 def own_peak_kib() -> int:
-    """Peak resident memory of this process; what `getrusage` gives may be that of the process that started it."""
+    """Return the peak resident memory of this process in KiB. `getrusage` may return the peak of the parent process."""
     (peak,) = re.findall(r"^VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(peak)
 
 
 def measured(steps: int) -> dict[str, float]:
-    """Milliseconds of a step in the first and in the last tenth, and the peak of the process's memory."""
+    """Return the milliseconds of a step in the first and the last tenth, and the peak memory of the process."""
     policy = KeepLast(summarizer="scripted/extractive")
     trial = Trial(task="long-march", policy=policy, window_tokens=32_768, max_steps=2 * steps, world=World(steps=steps))
     with tempfile.TemporaryDirectory() as folder:

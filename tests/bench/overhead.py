@@ -1,8 +1,8 @@
-"""CPU of a step through the runner's own parts (policy, digests, journal), only the results of the actions being instant.
+"""CPU time of a step without the time of tools: policy, digests and journal.
 
-A trivial model shows what the machinery costs. For the scripted model a real session is recorded in a sandbox once, and its
-tool results are then given back at once. Growth compares CPU around step 800 with CPU around step 50 of the same sessions;
-of several sessions the least is taken, since a busy machine only ever adds.
+A trivial model shows the cost of the harness itself. For the scripted model, one session is recorded in a sandbox, and its tool
+results are then replayed without delay. Growth is the CPU time around step 800 divided by the CPU time around step 50 of the same
+sessions. Of several sessions the smallest value counts, because other load on the machine can only increase it.
 """
 
 import json
@@ -40,7 +40,7 @@ SESSIONS = 8
 
 
 class TrivialModel:
-    """One call a step: about 100 characters of thought and 90 of arguments."""
+    """Model that makes one tool call per step, with about 100 characters of text and 90 characters of arguments."""
 
     name, window = "trivial", Window(tokens=HUGE, source="configuration")
 
@@ -60,7 +60,7 @@ class TrivialModel:
 
 
 class InstantTool:
-    """Gives back prepared outputs, for any call of its name."""
+    """Tool that returns prepared outputs, whatever its arguments."""
 
     def __init__(self, name: str, outputs: Iterator[str]) -> None:
         self.spec = ToolSpec(name=name, description=name, parameters_json="{}")
@@ -71,7 +71,7 @@ class InstantTool:
 
 
 def words(number: int, characters: int = 2_000) -> str:
-    """Unique text with the entropy of program output, not of noise."""
+    """Return unique text that compresses like the output of a program."""
     draw = random.Random(number)
     text = "exit code 0\n"
     while len(text) < characters:
@@ -90,7 +90,7 @@ def run_session(
     summarizer: Model | None = None,
     session_id: str = "bench",
 ) -> tuple[list[float], list[Entry]]:
-    """CPU seconds of the process at the end of each step, and the log; the default policy."""
+    """Run a session with the default policy; return the CPU seconds at the end of each step, and the log."""
     marks: list[float] = []
     totals = TrialTotals()
 
@@ -133,13 +133,13 @@ def trivial() -> Iterator[Figure]:
 
 
 def growth(model: str, sessions: list[list[float]]) -> Figure:
-    """Windows of 60 steps around the two."""
+    """Return the growth of CPU time, from windows of 60 steps around step 50 and step 800."""
     ratio = least(sessions, 755, 815) / least(sessions, 20, 80)
     return Figure(name=f"CPU of a step, {model} model: step 800 ÷ step 50", value=ratio, unit="×", bar=1.3)
 
 
 def scripted() -> Iterator[Figure]:
-    """A real session of flashcards, its tool results recorded once and then given back at once; and a long one."""
+    """Measure a session of flashcards with recorded tool results, and a long session."""
     task = load_task("flashcards")(1)
     with closing(open_sandbox("bubblewrap", session_id="bench")) as sandbox:
         sandbox.start()
@@ -163,7 +163,7 @@ def scripted() -> Iterator[Figure]:
 
 
 class Timed:
-    """Counts the CPU of the summarizer that it stands before."""
+    """Model that measures the CPU time of the summarizer that it wraps."""
 
     model: Model
 
@@ -183,7 +183,7 @@ class Timed:
 
 
 def forget() -> None:
-    """Let the scripted models forget what they read in earlier sessions: the figures are of a first one."""
+    """Clear the caches of the scripted models, so that each session is measured like the first one of a process."""
     for remembering in (compile_fact_patterns, build_message_reader, build_oracle_summarize, summarize_extractively):
         remembering.cache_clear()
 
@@ -200,7 +200,7 @@ TOOL_NAMES = ("execute_command", "read_file", "write_file", "list_directory")
 
 
 class ReplayTool:
-    """Gives back the recorded results in the order of all calls of a session."""
+    """Tool that returns recorded results in the order of all calls of a session."""
 
     def __init__(self, name: str, results: Iterator[ToolResult]) -> None:
         self.spec = ToolSpec(name=name, description=name, parameters_json="{}")
@@ -212,7 +212,7 @@ class ReplayTool:
 
 
 def long_script(task: Task) -> Iterator[Figure]:
-    """A long script in a huge window: nothing is ever compacted, so every step sees all that came before."""
+    """Run a long script in a very large window, so that nothing is compacted and every request contains the whole session."""
     steps = tuple(
         Step(
             name=f"look-{number}",

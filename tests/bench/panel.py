@@ -1,4 +1,4 @@
-"""What a panel costs that streams 200 updates a second, and a page that holds a session of 2,000 steps, both without Jupyter."""
+"""Cost of a panel that streams 200 updates a second, and of a page with a session of 2,000 steps, both without Jupyter."""
 
 import json
 import time
@@ -21,19 +21,19 @@ from tests.widgets.linked import Linked, PageComm
 
 UPDATES_A_SECOND = 200
 UPDATES_OF_A_STEP = 400
-"""A longer answer would not grow on in its row."""
+"""Number of updates per answer; a row shows only the beginning of a longer answer."""
 STEPS = 2_000
 
 
 def panel() -> AgentWidget:
-    """One whose session is not started: it is told by hand what a session would tell."""
+    """Return a panel whose session is not started; the benchmark sends the events itself."""
     widget = AgentWidget.from_session(SessionSpec(request="x", policy=KeepLast(), journal=Path("unused.sqlite")))
     widget.session._control.state = "working"
     return widget
 
 
 def streaming(seconds: float = 15.0) -> Iterator[Figure]:
-    """CPU of this process while a panel streams; what Jupyter takes to sign and send the messages is not in it."""
+    """Measure the CPU time of this process while a panel streams, without the signing and sending of messages by Jupyter."""
     widget, comm = panel(), PageComm()
     widget.comm = comm  # writes JSON as a kernel would, and counts
     began, cpu = time.monotonic(), time.process_time()
@@ -49,7 +49,7 @@ def streaming(seconds: float = 15.0) -> Iterator[Figure]:
 
 
 def stream(widget: AgentWidget, seconds: float, step: int = 0) -> None:
-    """Tell answers word by word, 200 updates a second, and a tool call behind each; `step` is the last that was told before."""
+    """Stream answers word by word at 200 updates a second, each followed by a tool call; `step` is the last step before."""
     began = time.monotonic()
     for number in range(1, int(seconds * UPDATES_A_SECOND) + 1):
         widget._listen(TextDelta(text=f"word {number} of an answer\n"))
@@ -61,7 +61,7 @@ def stream(widget: AgentWidget, seconds: float, step: int = 0) -> None:
 
 
 def paging() -> Iterator[Figure]:
-    """A page that is told a long session: what it holds in the end."""
+    """Measure the memory and the elements of a page after a long session."""
     chromium = chromium_path()
     if chromium is None:
         return
@@ -96,7 +96,7 @@ def end_step(widget: AgentWidget, step: int, words: str, command: str) -> None:
 
 
 def settle(linked: Linked) -> None:
-    """Until everything that was told is in the page."""
+    """Wait until the page shows every event."""
     widget = linked.widget
     assert isinstance(widget, AgentWidget)
     while not widget._event_queue.empty():

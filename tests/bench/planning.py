@@ -1,8 +1,8 @@
-"""CPU of asking a policy: nothing is due at 10 to 10,000 messages, something is at 1,000; beside it the same of two originals.
+"""CPU time of `Policy.plan` with nothing due at 10 to 10,000 messages and with a compaction due at 1,000, next to two originals.
 
-Of all presets, with their fields as they stand and with others, at every moment that they have a rule for, the slowest is shown.
-They look at the same conversation as the originals, in the same run: one call and one result of 200 characters a step. Where
-something is due on it for a policy, it has done that first; one that counts messages or turns counts to more than there are.
+The figure is that of the slowest preset, over default and other fields and over every hook for which the preset has a rule.
+Presets and originals get the same conversation in the same run: one call and one result of 200 characters per step. In the
+measurement with nothing due, a preset has compacted before, and limits on messages or turns are set higher than their number.
 Asked is what a session asks: views that grow, each once. Of several rounds the least is taken, since a busy machine only adds.
 """
 
@@ -48,7 +48,7 @@ IDLE_BAR_US, DUE_BAR_MS = 20.0, 5.0
 
 
 def conversation(size: int) -> tuple[Message, ...]:
-    """So many messages: a system message, a request, and steps of a call and its result."""
+    """Return a conversation of this many messages: a system message, a request, and steps of a call and its result."""
     messages = [system("You are an agent."), user("Do it.")]
     for step in range(size // 2 - 1):
         call = ToolCall(call_id=f"call_{step}", name="execute_command", arguments_json=f'{{"command": "run {step}"}}')
@@ -65,7 +65,7 @@ UNCOUNTED: tuple[Policy, ...] = (
     OpenHandsV0(max_size=MANY),
     PydanticWindow(trigger_messages=MANY),
 )
-"""Presets whose cap is a number of messages, events or turns: where nothing is due in a long session, it is a high one."""
+"""Presets with a limit on messages, events or turns, set so high that nothing is due in a long session."""
 OTHERWISE: tuple[Policy, ...] = (
     AnthropicClear(exempt_tools=("execute_command",)),
     AnthropicClear(least_saved_tokens=MANY),
@@ -90,9 +90,9 @@ OTHERWISE: tuple[Policy, ...] = (
     ThreeTiers(prune_at="step", agent="debugging", lazy=True, auto=False),
     ThreeTiers(protect_turns=0, lazy=True),
 )
-"""Presets with other fields than their defaults: those on which it rests whether anything must be searched for."""
+"""Presets with fields that change the work of finding out whether a compaction is due."""
 AT_REST: tuple[Hook, ...] = ("step", "turn")
-"""When a policy is asked whether something is due; after an overflow and when it is wished for, something is."""
+"""Hooks at which nothing may be due; at the other hooks (overflow, manual) a compaction always is."""
 ASKED = 10
 
 
@@ -110,12 +110,12 @@ def _folded(messages: tuple[Message, ...], counter: Any) -> View:
 
 
 def defaults() -> list[Policy]:
-    """Every preset as its fields stand; the clairvoyant one is asked only by sessions."""
+    """Return every preset with its default fields, except `oracle`, which needs a session."""
     return [kind() for name, kind in PRESETS.items() if name != "oracle"]
 
 
 def idlers() -> list[tuple[Policy, Hook]]:
-    """Every preset for which nothing may be due, in every manner and at every moment at which it could be."""
+    """Return every preset for which nothing may be due, with each set of fields and each hook at which it has a rule."""
     counted = {type(policy) for policy in UNCOUNTED}
     policies = (*(policy for policy in defaults() if type(policy) not in counted), *UNCOUNTED, *OTHERWISE)
     return [(policy, moment) for policy in policies for moment in AT_REST if moment == "step" or acts_at(policy, moment)]
@@ -126,10 +126,10 @@ def acts_at(policy: Policy, moment: Hook) -> bool:
 
 
 def at_rest(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> View:
-    """The view of a policy that has done what was due.
+    """Return the view after the policy has made the compaction that was due.
 
     Raises:
-        AssertionError: something still is, or little is left: this is no measurement of a long view at rest.
+        AssertionError: Another compaction is due, or the view is short, so that the measurement would be invalid.
     """
     compactor = SessionCompactor(policy=policy, window=HUGE, summarizer=FakeModel([]))
     view = view_of(messages, policy)
@@ -142,7 +142,7 @@ def at_rest(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> View
 
 
 def idle_seconds(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> float:
-    """CPU of one question while the session goes on by talk, which makes nothing due."""
+    """Return the CPU seconds of one call of `plan` while messages are added that trigger nothing."""
     view, budget, rounds = at_rest(policy, moment, messages), policy.budget(HUGE), []
     for _ in range(9):
         grown = [replace(view, tally_cache=TallyCache())]
@@ -159,18 +159,18 @@ def idle_seconds(policy: Policy, moment: Hook, messages: tuple[Message, ...]) ->
 
 
 def idle(messages: tuple[Message, ...]) -> tuple[float, float]:
-    """CPU seconds of the slowest preset that has nothing to do, and of `keep-last`."""
+    """Return the CPU seconds of the slowest preset with nothing due, and of `keep-last`."""
     taken = {(policy, moment): idle_seconds(policy, moment, messages) for policy, moment in idlers()}
     return max(taken.values()), taken[KeepLast(), "step"]
 
 
 def due(messages: tuple[Message, ...]) -> float:
-    """CPU seconds of the slowest preset that has something to do in a window which the conversation fills."""
+    """Return the CPU seconds of the slowest preset with a compaction due, in a window that the conversation fills."""
     return max(due_seconds(messages))
 
 
 def due_seconds(messages: tuple[Message, ...]) -> Iterator[float]:
-    """Of every preset and moment at which something is due, on a view that was never asked about before."""
+    """Return the CPU seconds of each preset and hook with a compaction due, on a new view."""
     moments: Sequence[Hook] = (*AT_REST, "overflow", "manual")
     for policy, moment in ((policy, moment) for policy in (*defaults(), *OTHERWISE) for moment in moments):
         view = view_of(messages, policy)
@@ -178,7 +178,7 @@ def due_seconds(messages: tuple[Message, ...]) -> Iterator[float]:
         try:
             fit = fit_policy(policy, window, NOMINAL_WINDOW_TOKENS).policy
             budget = fit.budget(window)
-        except UsageError:  # its reserves are more than this window
+        except UsageError:  # the reserves exceed this window
             continue
         plan = fit.plan(view, budget, None, moment)
         if plan is not None and not plan.is_empty:
@@ -192,7 +192,7 @@ def due_seconds(messages: tuple[Message, ...]) -> Iterator[float]:
 
 
 def planning() -> Iterator[Figure]:
-    """The figures."""
+    """Measure all figures of this module."""
     ours = {}
     for size in SIZES:
         slowest, ours[size] = idle(conversation(size))

@@ -1,4 +1,4 @@
-"""Twenty sessions of 200 steps as pandas frames, texts included."""
+"""Time to read twenty sessions of 200 steps as pandas data frames, including their texts."""
 
 import itertools
 import tempfile

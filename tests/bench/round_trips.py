@@ -1,4 +1,4 @@
-"""A command's way to the tool server and back, in each backend that works here."""
+"""Round-trip time of a command to the tool server, in each sandbox that works on this machine."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""What a command waits for before it does anything, beyond the interpreter's own start."""
+"""Start-up time of a command, without the start of the Python interpreter."""
 
 import statistics
 import subprocess

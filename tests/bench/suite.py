@@ -1,4 +1,4 @@
-"""How long `make test` took, as the last run of it that passed left it beside the Makefile; it is not run for this."""
+"""Duration of the last successful `make test`, read from .test-seconds; the benchmark does not run the tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.bench.figure import Figure
 
 LEFT = Path(__file__).parents[2] / ".test-seconds"
-"""Seconds, and the commit that was tested."""
+"""File with the duration in seconds and the tested commit."""
 
 
 def suite(left: Path = LEFT) -> Iterator[Figure]:

@@ -1,8 +1,8 @@
-"""Trials of `flashcards` from a warm action cache: how many a second, and where the CPU of one goes.
+"""Trials of `flashcards` per second with a filled action cache, and the CPU time of a trial by part.
 
-Twelve arms on a few seeds are run once from an empty cache and then again and again, each time into an empty folder, until a
-thousand trials have come from the warm one. What a trial costs in summaries, in its journal and in its checks, which are
-really run each time, is measured in this process and shown apart.
+Twelve arms on a few seeds are run once with an empty cache, then repeatedly with the filled one, each time into an empty folder,
+up to a thousand trials. The CPU times of summaries, journal and checks are measured in this process and shown separately. Checks
+are never cached.
 """
 
 import resource
@@ -32,7 +32,7 @@ TRIALS = 1_000
 WORKERS = 2
 MAX_BYTES = 2**30
 PROVENANCE = collect_provenance("none")
-"""Gathered once a run, not once a trial."""
+"""Data that is collected once per run, not once per trial."""
 
 
 def warm() -> Iterator[Figure]:
@@ -56,7 +56,7 @@ def warm() -> Iterator[Figure]:
 
 
 def timed(grid: Experiment) -> float:
-    """Seconds of one pass into an empty folder."""
+    """Return the seconds of one run into an empty folder."""
     with tempfile.TemporaryDirectory() as output:
         began = time.perf_counter()
         trials = grid.run(output, workers=WORKERS, progress="off").trials
@@ -65,15 +65,15 @@ def timed(grid: Experiment) -> float:
 
 
 def cpu_seconds() -> float:
-    """Of this process and of all its children that have ended."""
+    """Return the CPU seconds of this process and of its ended child processes."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
-    """Mean CPU seconds of a warm trial, and of its parts."""
+    """Return the mean CPU seconds of a trial with a filled cache, and of its parts."""
     spent: defaultdict[str, float] = defaultdict(float)
-    job(trials[0], cache)  # loads what is loaded once a worker
+    job(trials[0], cache)  # import what a worker imports once
     with ExitStack() as stack:
         for name, owner, method in (
             ("summaries", ScriptedSummarizer, "reply"),
@@ -90,7 +90,7 @@ def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
             job(trial, cache)
             spent["trial"] += cpu_seconds() - began
         began = cpu_seconds()
-        SANDBOX_POOL.close()  # what the checks have used is known when their sandbox ends
+        SANDBOX_POOL.close()  # the CPU time of checks is known only after their sandbox has ended
         ended = cpu_seconds() - began
         for name in ("trial", "checks"):
             spent[name] += ended
@@ -98,7 +98,7 @@ def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
 
 
 def counted(function: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:
-    """The function, with what it costs added up under a name."""
+    """Return the function, wrapped so that its CPU seconds are added up under a name."""
 
     def call(*given: Any, **named: Any) -> Any:
         began = cpu_seconds()

@@ -1,7 +1,7 @@
-"""From a slider of the explorer to the redrawn page, on a session of 1,000 messages: the kernel's part and the browser's.
+"""Time from a moved slider of the explorer to the redrawn page, on a session of 1,000 messages: kernel and browser.
 
-The widget and its script are real, the page is an empty one in Chromium, and what Jupyter does in between is not measured. Every
-move asks for a setting that was never rehearsed before. Of several moves the median is told: a person drags.
+The widget and its script run in an otherwise empty page in Chromium, without Jupyter. Every move selects a setting that is not
+cached. The figure is the median of several moves.
 """
 
 import statistics
@@ -21,7 +21,7 @@ from tests.notebooks.lab import BROWSER_FLAGS
 from tests.widgets.linked import FAST, Linked
 
 SAID_TOKENS = 390_000
-"""At which the sample session has a thousand messages."""
+"""Size of the sample session, in tokens of agent text, at which it has a thousand messages."""
 MESSAGES = 1_000
 MOVES = 15
 BAR_MS = 150.0
@@ -33,7 +33,7 @@ DRAWN = """message => new Promise(done => {
         setTimeout(() => done(performance.now() - began), 0);
     }));
 })"""
-"""From a message that arrives until the frame behind the one in which it was drawn."""
+"""Script that measures the time from the arrival of a message to the frame after the one in which it is drawn."""
 
 
 def median_ms(taken: list[float]) -> float:
@@ -41,7 +41,7 @@ def median_ms(taken: list[float]) -> float:
 
 
 def widgets() -> Iterator[Figure]:
-    """The figures; none without a browser."""
+    """Measure all figures of this module; none without a browser."""
     chromium = chromium_path()
     if chromium is None:
         return
@@ -64,17 +64,17 @@ def widgets() -> Iterator[Figure]:
 
 
 class Moved(NamedTuple):
-    """Seconds that one move took."""
+    """Seconds of one move of the slider."""
 
     kernel_cpu: float
     page_cpu: float
-    """Of its main thread."""
+    """CPU seconds of the main thread of the page."""
     wall: float
-    """From the question to the frame behind the one that shows the answer, without what Jupyter does in between."""
+    """Seconds from the request to the frame after the one that shows the answer, without Jupyter."""
 
 
 def moved(linked: Linked, page: CDPSession, threshold: float) -> Moved:
-    """Look at a threshold that was never looked at before."""
+    """Measure the selection of a threshold that is not cached."""
     explorer = linked.widget
     assert isinstance(explorer, CompactionExplorer)
     look = {"policy": "keep-last", "fields": {"threshold": threshold}, "window_tokens": 200_000, "step": explorer.step_count}
