@@ -11,10 +11,10 @@ import click
 
 from harness.cli.terminal import format_line
 from harness.errors import UsageError
+from harness.models.factory import SUMMARIZERS
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.weights import explain_missing
 from harness.models.registry import BASE_VARIABLES, load_litellm
-from harness.models.scripted.summarizers import SUMMARIZERS
 from harness.policies import load_policy_classes
 from harness.sandboxes.backends import BACKENDS, DEFAULT_IMAGES, Probe, probe_backend
 from harness.tasks import SUITE

@@ -6,6 +6,7 @@
 - Any other name is a model of litellm.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -20,8 +21,15 @@ from harness.models.local.model import LocalModel
 from harness.models.local.server import Endpoint
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile
-from harness.models.scripted.summarizers import ScriptedSummarizer, build_summarize, is_summarizer_variant
+from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
+from harness.models.scripted.summarizers import (
+    EMPTY_SUMMARY,
+    ScriptedSummarizer,
+    Summarize,
+    build_lossy_summarize,
+    build_oracle_summarize,
+    summarize_extractively,
+)
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Model
@@ -62,6 +70,9 @@ DEFAULT_WIRING = Wiring()
 
 
 DEFAULT_PROFILE = "attentive"
+SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
+"""Names of the scripted summarizers; P is a number from 0 to 1."""
+LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Default window of scripted models in tokens: the window of GPT-4o."""
 
@@ -188,3 +199,29 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
         check_model_name(name, keys=not wiring.is_replay)
         model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop, timeout_seconds=wiring.stall_seconds)
     return model if wiring.cassette is None else CassetteModel(model=model, cassette=wiring.cassette, take=wiring.take)
+
+
+def is_summarizer_variant(variant: str) -> bool:
+    """Return whether a scripted model of this variant writes summaries."""
+    return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
+
+
+def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
+    """Return the function of a scripted summarizer.
+
+    Raises:
+        UnknownName: there is no summarizer of that name.
+        UsageError: the oracle has no task, or the P of `lossy-P` is no probability.
+    """
+    kind = name.removeprefix("scripted/")
+    if kind == "oracle":
+        if task is None:
+            raise UsageError("the summarizer 'scripted/oracle' keeps the facts of a task, but no task was given")
+        return build_oracle_summarize(task.facts, task.script)
+    if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
+        return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)
+    if kind == "extractive":
+        return summarize_extractively
+    if kind == "empty":
+        return lambda _prompt, _limit_tokens: EMPTY_SUMMARY
+    raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})

@@ -26,13 +26,13 @@ IMPORTS = frozenset(
         *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType", "typing.NamedTuple"),
         *("harness.errors", "harness.events", "harness.messages", "harness.models.prices", "harness.models.tokenizer"),
         *("harness.protocols", "harness.task", "harness.tokens", "harness.transcript"),
-        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "ranking", "visible_state")),
+        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "visible_state")),
     )
 )
 """Modules, or single names of modules, that may be imported: values, pure functions, and the parts of a request."""
 BUILTINS = frozenset(
     (
-        *("all", "any", "bool", "bytes", "classmethod", "dict", "enumerate", "float", "frozenset", "int", "isinstance", "len"),
+        *("all", "any", "bool", "bytes", "dict", "enumerate", "float", "frozenset", "int", "isinstance", "len"),
         *("list", "map", "max", "min", "next", "range", "round", "set", "sorted", "staticmethod", "str", "sum", "tuple", "zip"),
     )
 )

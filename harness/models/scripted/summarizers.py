@@ -19,16 +19,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
 from harness import transcript
-from harness.errors import ContextOverflow, UnknownName, UsageError
+from harness.errors import ContextOverflow
 from harness.events import TextDelta
 from harness.messages import Message, assistant
 from harness.models.scripted import patterns
 from harness.models.scripted.agent import build_reply, count_tool_tokens
-from harness.models.scripted.profiles import Profile, parse_probability
+from harness.models.scripted.profiles import Profile
 from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ignore
-from harness.task import Fact, Script, Task
+from harness.task import Fact, Script
 from harness.tokens import Measured, Window
 from harness.transcript import RECEIPT
 
@@ -84,9 +84,6 @@ EMPTY_SUMMARY = "(no details were kept)"
 HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
 """A line of a summary prompt that is followed by material, e.g. `MESSAGES TO SUMMARIZE:`."""
 
-SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
-"""Names of the scripted summarizers; P is a number from 0 to 1."""
-LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 DEFAULT_SUMMARY_TOKENS = 800
 MIN_LINE_WORDS = 6
 """Minimum number of words in a line that an extractive summary keeps; shorter lines are mostly listings, brackets or headings."""
@@ -229,29 +226,3 @@ def build_lossy_summarize(share: float, seed: int) -> Summarize:
         return "\n".join(line for line in lines if random.Random(f"{seed}/{digest}/{line}").random() >= share)
 
     return summarize
-
-
-def is_summarizer_variant(variant: str) -> bool:
-    """Return whether a scripted model of this variant writes summaries."""
-    return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
-
-
-def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
-    """Return the function of a scripted summarizer.
-
-    Raises:
-        UnknownName: there is no summarizer of that name.
-        UsageError: the oracle has no task, or the P of `lossy-P` is no probability.
-    """
-    kind = name.removeprefix("scripted/")
-    if kind == "oracle":
-        if task is None:
-            raise UsageError("the summarizer 'scripted/oracle' keeps the facts of a task, but no task was given")
-        return build_oracle_summarize(task.facts, task.script)
-    if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
-        return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)
-    if kind == "extractive":
-        return summarize_extractively
-    if kind == "empty":
-        return lambda _prompt, _limit_tokens: EMPTY_SUMMARY
-    raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.summary_formats import SixSections
 from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
+from harness.models.factory import build_summarize
 from harness.models.scripted.profiles import look_up_profile
 from harness.models.scripted.summarizers import (
     EMPTY_SUMMARY,
@@ -17,7 +18,6 @@ from harness.models.scripted.summarizers import (
     Summarize,
     build_lossy_summarize,
     build_oracle_summarize,
-    build_summarize,
     extract_material,
     score_lines,
     split_words,
