@@ -61,7 +61,7 @@ UNRESERVED: Numbers = {"Reserves.output_tokens": (0,), "Reserves.safety_tokens":
 """Constants of a division of the whole window."""
 
 CONSTANTS: dict[str, Numbers] = {
-    # PEERS 2.8: characters / 3, the last three texts, 0.9 of 0.9 of the window
+    # Cline 21cb8d25: characters / 3, the last three texts, 0.9 of 0.9 of the window
     "cline": {**UNRESERVED, "Digest.texts": (3,), "JsonCharacters.characters_of_token": (3,), "ShareOfAvailable.share": (0.81,)},
     "cline-basic": {
         **UNRESERVED,
@@ -69,14 +69,14 @@ CONSTANTS: dict[str, Numbers] = {
         "JsonCharacters.characters_of_token": (3,),
         "ShareOfAvailable.share": (0.81,),
     },
-    # PEERS, row "Cline classic"
+    # Cline 01cfde0d
     "cline-classic": {
         "WindowTable.thresholds": (37000, 64000, 98000, 128000, 160000, 200000),
         "ForgetHalf.excluded_messages": (2,),
         "ForgetHalf.keep_first": (3,),
     },
     "codex": UNRESERVED,
-    # PEERS 2.12: N + M
+    # SWE-agent 3ea751c0 and The Complexity Trap: N + M
     "complexity-trap-summary": {"TurnsSinceSummary.count": (31,)},
     # langchain 1.4.7 `_overflow_retry_prompt`: half, a quarter of it from the beginning
     "deepagents": {
@@ -88,26 +88,26 @@ CONSTANTS: dict[str, Numbers] = {
     "dexto": UNRESERVED,
     # the newest message alone
     "drop-all": {"LastMessages.count": (1,)},
-    # PEERS 2.4: first 20 % of a clipped result; 1.5 tokens for a character beyond ASCII
+    # Gemini CLI 5411f113: first 20 % of a clipped result; 1.5 tokens for a character beyond ASCII
     "gemini-cli": {**UNRESERVED, "ClipOldResults.head_share": (0.2,), "WeightedCharacters.other_tokens": (1.5,)},
-    # PEERS 1: at least 30,000 tokens; a result must be longer than twice 250 characters and the line between them
+    # Gemini CLI 25137857: at least 30,000 tokens; a result must be longer than twice 250 characters and the line between them
     "gemini-masking": {
         "Mask.least_characters": (800,),
         "Mask.least_saved_tokens": (29_999,),
         "WeightedCharacters.other_tokens": (1.5,),
     },
-    # PEERS 2.18
+    # goose 006bd233
     "goose": {**UNRESERVED, "LastMessages.count": (0,), "WithoutResults.shares": (0.1, 0.2, 0.5, 1.0)},
     "inspect-edit": UNRESERVED,
     "inspect-summary": {**UNRESERVED, "LastMessages.count": (0,), "Middle.head_messages": (2,)},
-    # PEERS 2.13: the first pass and up to three more
+    # Inspect AI 0.3.285: the first pass and up to three more
     "inspect-trim": {**UNRESERVED, "LastShare.excluded_messages": (2,), "Middle.head_messages": (2,), "Repeat.max_passes": (4,)},
     "langchain-summary": {**UNRESERVED, "WithoutMiddle.head_share": (0.25,), "WithoutMiddle.share": (0.5,)},
-    # PEERS 2.16
+    # Letta 56ba9c25
     "letta": {**UNRESERVED, "LastMessages.count": (0,), "UpToShare.goal_share": (0.7,)},
     # S4.1: the cap beside the system message
     "message-window": {"LastMessages.count": (99,), "Middle.head_messages": (2,), "MoreThan.count": (101,)},
-    # PEERS 2.3: characters / 4; nothing is kept after an overflow
+    # opencode 975d7312: characters / 4; nothing is kept after an overflow
     "opencode": {
         "BeforeTurns.least_tokens": (0,),
         "BeforeTurns.most_tokens": (0,),
@@ -124,12 +124,12 @@ CONSTANTS: dict[str, Numbers] = {
         "ShareOfAvailable.share": (1.0,),
         "ShorterEvents.share": (0.8,),
     },
-    # PEERS 2.1: half of the view after a refused prompt
+    # OpenHands V0 156d0686: half of the view after a refused prompt
     "openhands-v0": {"LastEvents.count": (-1, 55), "LastEvents.share": (0.5,), "Middle.head_messages": (2,)},
     "pydantic-summary": UNRESERVED,
     "ratio": UNRESERVED,
     "roo-code": {**UNRESERVED, "LastMessages.count": (0,)},
-    # PEERS 2.9: all but the first message
+    # Roo Code cb836567: all but the first message
     "roo-sliding": {"ForgetHalf.excluded_messages": (1,), "ForgetHalf.keep_first": (1,)},
     "seed-gemini": UNRESERVED,
     "seed-opencode": UNRESERVED,
@@ -152,23 +152,23 @@ AT_LEAST_EMPTY: Choices = {"SummaryProcedure.stand_in_for": ("empty",)}
 """Constants of a procedure that accepts or replaces an empty summary."""
 
 CHOICES: dict[str, Choices] = {
-    # PEERS 2.14, 2.10: on a copy of what was said, for every request
+    # Anthropic SDK 009b0353 and LangChain 1.4.7: on a copy of what was said, for every request
     "anthropic-clear-tool-uses": {
         **ABOVE,
         "Full.measure": ("unedited",),
         "Mask.exempt_count": (True,),
         "Rule.quiet": (True,),
     },
-    # PEERS 2.8: file lists go on; an empty summary is skipped; an overflow is for the basic strategy
+    # Cline 21cb8d25: file lists go on; an empty summary is skipped; an overflow is for the basic strategy
     "cline": {**REFUSED, "Brief.files": (True,), "SummaryProcedure.skips_empty": (True,)},
     "cline-basic": REFUSED,
     "cline-classic": {**REPORTED, "ForgetHalf.place": ("in-answer",)},
-    # PEERS 2.5: the session itself and one more message; `no summary available`
+    # Codex 6ad6d5c9: the session itself and one more message; `no summary available`
     "codex": {**SINCE, **AT_LEAST_EMPTY, "Brief.layout": ("session",)},
-    # PEERS 2.12: before every model call
+    # SWE-agent 3ea751c0 and The Complexity Trap: before every model call
     "complexity-trap-mask": {"Rule.quiet": (True,)},
     "complexity-trap-summary": {"SummarizeOldestTurns.latest_only": (False,)},
-    # PEERS 2.19
+    # crush 37f36e93
     "crush": {**REPORTED, **RETOLD, "Brief.layout": ("session",), "WithClosingMessage.when": ("interrupted",)},
     # deepagents 0.7.32: the arguments of calls that write files, before every request
     "deepagents": {
@@ -180,18 +180,18 @@ CHOICES: dict[str, Choices] = {
         "Rule.quiet": (True,),
         "ShortenArguments.tools": ("edit_file", "write_file"),
     },
-    # PEERS 2.21: the former summary is filtered out
+    # dexto ea2b1863: the former summary is filtered out
     "dexto": {**ABOVE, **SINCE, **BY_ASSISTANT, "Rule.quiet": (True,), "Summarize.former": ("dropped",)},
-    # PEERS 2.4
+    # Gemini CLI 5411f113
     "gemini-cli": {
         **RETOLD,
         "Brief.drops": ("scratchpad",),
         "Full.measure": ("prompt",),
         "Message.role": ("assistant",),
     },
-    # PEERS 1: as if nothing had been due where there is too little
+    # Gemini CLI 25137857: as if nothing had been due where there is too little
     "gemini-masking": {"Rule.quiet": (True,)},
-    # PEERS 2.18: the transcript is in the system prompt
+    # goose 006bd233: the transcript is in the system prompt
     "goose": {
         **ABOVE,
         **REPORTED,
@@ -201,20 +201,20 @@ CHOICES: dict[str, Choices] = {
         "Message.role": ("assistant",),
         "Rule.moment": ("overflow", "turn"),
     },
-    # PEERS 2.13
+    # Inspect AI 0.3.285
     "inspect-edit": {**ABOVE, **SINCE, **REFUSED},
     "inspect-summary": {**ABOVE, **SINCE, **REFUSED, **RETOLD, **AT_LEAST_EMPTY, "Sections.with_task": (True,)},
     "inspect-trim": {**ABOVE, **SINCE, **REFUSED, "Snap.direction": ("forward",)},
     # S0.5
     "keep-last": BY_ASSISTANT,
-    # PEERS 2.10
+    # LangChain 1.4.7
     "langchain-clear-tool-uses": {**ABOVE, "Full.measure": ("unedited",), "Mask.exempt_count": (True,)},
     "langchain-summary": {**RETOLD, **AT_LEAST_EMPTY, "Full.measure": ("reported", "rescaled")},
-    # PEERS 2.16
+    # Letta 56ba9c25
     "letta": {**ABOVE, **REPORTED, **REFUSED, **RETOLD},
     # S4.1
     "message-window": {"Forget.keep_summaries": (True,), "Rule.quiet": (True,)},
-    # PEERS 2.3: question of the user, answer of the assistant
+    # opencode 975d7312: question of the user, answer of the assistant
     "opencode": {**REPORTED, **REFUSED, **BY_ASSISTANT, "Message.role": ("user",)},
     "opencode-prune": {
         "Mask.completed_only": (True,),
@@ -222,7 +222,7 @@ CHOICES: dict[str, Choices] = {
         "Rule.moment": ("turn",),
         "Rule.quiet": (True,),
     },
-    # PEERS 2.2: the strictest reason, both ends snapped forward; an empty summary is taken
+    # OpenHands SDK 1.58.0: the strictest reason, both ends snapped forward; an empty summary is taken
     "openhands": {
         **ABOVE,
         **REFUSED,
@@ -233,7 +233,7 @@ CHOICES: dict[str, Choices] = {
         "Snap.direction": ("forward",),
         "Summarize.in_events": (True,),
     },
-    # PEERS 2.1: half of a text from its head, half from its tail
+    # OpenHands V0 156d0686: half of a text from its head, half from its tail
     "openhands-v0": {
         **REFUSED,
         "EventList.middle_out": (True,),
@@ -243,9 +243,9 @@ CHOICES: dict[str, Choices] = {
     },
     # as S0.5
     "paced": BY_ASSISTANT,
-    # PEERS 2.17
+    # pi 83378aad
     "pi": {**ABOVE, **SINCE, **REFUSED, "Brief.files": (True,)},
-    # PEERS 2.11
+    # pydantic-ai-harness 0.62.0
     "pydantic-clear": {**ABOVE, **SINCE, "Mask.exempt_count": (True,)},
     "pydantic-summary": {
         **ABOVE,
@@ -259,7 +259,7 @@ CHOICES: dict[str, Choices] = {
     "ratio": {"Full.measure": ("prompt",), "Summarize.role": ("system",)},
     # S2.1, S2.4
     "reserve-recent": {**ABOVE, **SINCE, "Checkpoint.part_of_turn": (True,)},
-    # PEERS 2.9
+    # Roo Code cb836567
     "roo-code": {
         **SINCE,
         **REFUSED,
@@ -273,7 +273,7 @@ CHOICES: dict[str, Choices] = {
     # S1.7
     "seed-gemini": {"LastShare.unit": ("characters",), "Snap.direction": ("forward",)},
     "seed-opencode": {"Full.measure": ("prompt",), "Mask.stop_at_summary": (True,), "Summarize.role": ("system",)},
-    # PEERS 2.12
+    # SWE-agent 3ea751c0 and The Complexity Trap
     "swe-agent": {"Rule.quiet": (True,)},
     # S3.2, S3.3, S3.8
     "three-tiers": {
@@ -301,7 +301,7 @@ def test_the_choices_of_a_preset_are_those_of_its_source(kind: str) -> None:
 
 
 SHARED: dict[str, float] = {
-    # DESIGN, guards: two fruitless attempts, then nobody is asked until the view has grown by a tenth
+    # two attempts without effect, then a pause until the view has grown by a tenth
     "compactor.FRUITLESS_IN_A_ROW": 2,
     "compactor.GROWTH_BEFORE_NEXT": 1.1,
     # where a cut stays as it is unless a preset says otherwise
@@ -309,27 +309,27 @@ SHARED: dict[str, float] = {
     "presets.langchain.LastOfWindow.least_messages": 1,
     "cuts.LastShare.excluded_messages": 0,
     "cuts.LastTokens.least_messages": 0,
-    # PEERS 2.21: dexto's list for a summary that did not come
+    # dexto ea2b1863: dexto's list for a summary that did not come
     "presets.dexto.RequestsAndTools.request_characters": 200,
     "presets.dexto.RequestsAndTools.requests": 5,
     # S0.6
     "summary_formats.SixSections.max_tokens": 800,
-    # PEERS 2.8: what cline's basic digest shows of a command and of a text
+    # Cline 21cb8d25: what cline's basic digest shows of a command and of a text
     "presets.cline.COMMAND_CHARACTERS": 100,
     "presets.cline.SAID_CHARACTERS": 500,
     # ours: no stub of an observation is longer, no pointer to what was offloaded
     "presets.swe_agent.MAX_STUB_CHARACTERS": 60,
     "presets.gemini.Offload.preview_characters": 0,
     "presets.gemini.POINTER_CHARACTERS": 300,
-    # PEERS 2.8
+    # Cline 21cb8d25
     "presets.cline.NOTICE_TEXTS": 3,
-    # PEERS 2.14: passes of inspect's trim, and the messages of its input
+    # Inspect AI 0.3.285: passes of its trimming, and the messages of its input
     "presets.inspect_ai.INPUT_MESSAGES": 2,
     "presets.inspect_ai.MAX_PASSES": 4,
-    # PEERS 2.10
+    # LangChain 1.4.7
     "presets.langchain.CharactersAndOverhead.characters_per_token": 4,
     "presets.langchain.CharactersAndOverhead.overhead_tokens": 3,
-    # PEERS 2.1: what OpenHands does with a prompt that is too long for its summarizer
+    # OpenHands V0 156d0686: what OpenHands does with a prompt that is too long for its summarizer
     "presets.openhands.RESET_ATTEMPTS": 5,
     "presets.openhands.RESET_SHARE": 0.8,
     # S4.4, S4.6

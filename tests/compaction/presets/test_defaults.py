@@ -35,7 +35,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     "inspect-summary": {"threshold": 0.9, "context_window": None, "summary_max_tokens": 4_096},
     "inspect-trim": {"threshold": 0.9, "context_window": None, "preserve": 0.8},
-    # anthropic-sdk-python 009b0353; PEERS 2.14
+    # anthropic-sdk-python 009b0353; Anthropic SDK 009b0353
     "anthropic-clear-tool-uses": {
         "trigger_tokens": 100_000,
         "keep_results": 3,
@@ -90,7 +90,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "summarize_on_trim": False,
         "summary_max_tokens": 1_024,
     },
-    # PEERS 2.12
+    # SWE-agent 3ea751c0 and The Complexity Trap
     "mini-swe-agent": {},
     "none": {},
     "oracle": {**KEEP_LAST, "keep_share": 0.5},
@@ -130,7 +130,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "agent": "coding",
         "summary_max_tokens": 2_000,
     },
-    # PEERS 2.8; the table's rows "Cline SDK agentic", "Cline SDK basic" and "Cline classic"
+    # Cline 21cb8d25, and 01cfde0d before its SDK
     "cline": {
         "threshold": 0.9,
         "input_share": 0.9,
@@ -149,9 +149,9 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "long_answers": 5,
     },
     "cline-classic": {"enough_share": 0.3, "half_share": 0.5, "spare_tokens": 40_000, "spare_share": 0.8},
-    # PEERS 2.5; the length of a summary is ours where the source sets none, there and below
+    # Codex 6ad6d5c9; the length of a summary is ours where the source sets none, there and below
     "codex": {"threshold": 0.9, "compact_at_tokens": None, "keep_user_tokens": 20_000, "summary_max_tokens": 4_096},
-    # PEERS 2.12
+    # SWE-agent 3ea751c0 and The Complexity Trap
     "complexity-trap-mask": {"keep_results": 10, "polling": 1},
     "complexity-trap-summary": {
         "turns": 21,
@@ -160,9 +160,9 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "mask_results": None,
         "summary_max_tokens": 4_096,
     },
-    # PEERS 2.19
+    # crush 37f36e93
     "crush": {"left_share": 0.2, "left_tokens": 20_000, "large_window_tokens": 200_000, "summary_max_tokens": 4_096},
-    # PEERS 2.21
+    # dexto ea2b1863
     "dexto": {
         "threshold": 0.9,
         "window_cap_tokens": None,
@@ -176,7 +176,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "result_characters": 500,
         "summary_max_tokens": 2_000,
     },
-    # PEERS 2.4
+    # Gemini CLI 5411f113
     "gemini-cli": {
         "adapted": False,
         "threshold": 0.5,
@@ -185,16 +185,16 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "result_characters": 40_000,
         "summary_max_tokens": 4_096,
     },
-    # PEERS 1, gemini tool-output masking
+    # Gemini CLI 25137857
     "gemini-masking": {
         "protect_tokens": 50_000,
         "prune_minimum_tokens": 30_000,
         "preview_characters": 250,
         "exempt_tools": (),
     },
-    # PEERS 2.18
+    # goose 006bd233
     "goose": {"adapted": False, "threshold": 0.8, "summary_max_tokens": 4_096},
-    # PEERS 2.16
+    # Letta 56ba9c25
     "letta": {
         "threshold": 0.9,
         "sliding_share": 0.3,
@@ -203,7 +203,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "result_characters": 2_000,
         "summary_max_tokens": 4_096,
     },
-    # PEERS 2.3
+    # opencode 975d7312
     "opencode": {
         "max_output_tokens": 32_000,
         "input_limit_tokens": None,
@@ -232,7 +232,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "keep_last": 10,
         "summary_max_tokens": 800,
     },
-    # PEERS 2.17
+    # pi 83378aad
     "pi": {
         "enabled": True,
         "fixed": True,
@@ -272,7 +272,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "keep_tokens": None,
         "keep_request": True,
     },
-    # PEERS 2.9
+    # Roo Code cb836567
     "roo-code": {
         "max_output_tokens": 8_192,
         "hard_share": 0.9,
@@ -282,7 +282,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "summary_max_tokens": 4_096,
     },
     "roo-sliding": {"max_output_tokens": 8_192, "hard_share": 0.9, "drop_share": 0.5},
-    # PEERS 2.12
+    # SWE-agent 3ea751c0 and The Complexity Trap
     "swe-agent": {"keep_results": 5, "polling": 1},
 }
 

@@ -25,7 +25,7 @@ OPENHANDS = (
 )
 
 ASKED: dict[str, str] = {
-    # PEERS 1, each in the row of its peer, column "Replacement"; order and spelling are theirs
+    # from the sources of each system, in its order and spelling
     "cline": "## Goal | ## State | ### Done | ### In progress | ### Blocked | ## Highlights | ## Next | ## Files | ### Read | "
     "### Edited",
     "codex": "progress and decisions | constraints | next steps | critical",
@@ -45,7 +45,7 @@ ASKED: dict[str, str] = {
     "## Relevant Files",
     "openhands": OPENHANDS,
     "openhands-v0": OPENHANDS,
-    # 2.17: the beginning of a turn is told apart
+    # pi 83378aad: the beginning of a turn is summarized separately
     "pi": "## Goal | ## Constraints & Preferences | ## Progress | ### Done | ### In Progress | ### Blocked | ## Key Decisions | "
     "## Next Steps | ## Critical Context | ## Original Request | ## Early Progress | ## Context for Suffix",
     "pydantic-summary": "Intent | Key decisions | Artifacts | Current state | Next steps | Open questions",
@@ -57,7 +57,7 @@ OURS = frozenset({"bounds", "keep_last", "none", "paced", "ratio", "reserve", "t
 """Modules of presets that are modelled on no published system."""
 
 STANDS: dict[str, tuple[str, ...]] = {
-    # PEERS, rows "crush", "dexto", "goose", "opencode", "gemini-cli", "inspect"; 2.17 of pi
+    # the versions of crush, dexto, goose, opencode, Gemini CLI, Inspect AI and pi in `test_defaults`
     "crush": (r"user: SUMMARY", rf"user: .*interrupted.*initial request was: `{LAST}`"),
     "dexto": (r"assistant: <session_compaction>\nSUMMARY\n</session_compaction>",),
     "gemini-cli": (r"user: SUMMARY", r"assistant: \w.*"),
