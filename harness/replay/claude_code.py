@@ -95,17 +95,10 @@ def _read_user_row(row: Fields, draft: Draft) -> None:
     elif row.read_flag("isVisibleInTranscriptOnly"):
         draft.count_dropped("row shown to the user only")
     else:
-        before = len(draft.turns)
-        draft.add_message("user", read_parts(message, draft), row.place)
-        match row.values.get("toolUseResult"):
-            case {"interrupted": True}:
-                _mark_interrupted(draft, before)
-
-
-def _mark_interrupted(draft: Draft, since: int) -> None:
-    for turn in draft.turns[since:]:
-        if turn.role == "tool":
-            turn.parts = [replace(part, status="interrupted") for part in turn.parts if isinstance(part, ToolResult)]
+        parts, outcome = list(read_parts(message, draft)), row.values.get("toolUseResult")
+        if isinstance(outcome, dict) and outcome.get("interrupted") is True:
+            parts = [replace(part, status="interrupted") if isinstance(part, ToolResult) else part for part in parts]
+        draft.add_message("user", parts, row.place)
 
 
 def _read_system_row(row: Fields, draft: Draft) -> None:

@@ -8,7 +8,7 @@ a session include tokens read from the cache, but its output tokens exclude reas
 from collections.abc import Iterator
 
 from harness.errors import format_count
-from harness.messages import Part, Reasoning, Text, ToolCall
+from harness.messages import Part, Reasoning, Text
 from harness.replay.blocks import build_usage, make_call, make_reasoning_parts, make_text_parts
 from harness.replay.document import Document, Fields, encode_json, is_object_with
 from harness.replay.draft import Draft
@@ -65,7 +65,7 @@ def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) ->
             call_id = call.read_text("id") or f"call-{len(draft.turns)}-{number}"
             if not call.has("id"):
                 waiting.setdefault(call.read_text("name"), []).append(call_id)
-            yield _read_call(call, call_id)
+            yield make_call(call_id, call.read_text("name"), call.values.get("args"))
         elif part.has("functionResponse"):
             response = part.read_object("functionResponse")
             made_up = waiting.get(response.read_text("name"), [])
@@ -76,10 +76,6 @@ def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) ->
         else:
             kind = ", ".join(sorted(map(replace_surrogates, part.values))) or "nothing"
             draft.count_dropped(f"part with {kind[:60]}, left out")
-
-
-def _read_call(call: Fields, call_id: str) -> ToolCall:
-    return make_call(call_id, call.read_text("name"), call.values.get("args"))
 
 
 def _read_response(response: Fields, call_id: str, draft: Draft, place: str, status: str = "completed") -> None:
@@ -136,7 +132,7 @@ def _read_answer(message: Fields, draft: Draft) -> None:
         for thought in message.read_objects("thoughts")
     ]
     calls = list(message.read_objects("toolCalls"))
-    tool_calls = [_read_call(call, call.read_text("id")) for call in calls]
+    tool_calls = [make_call(call.read_text("id"), call.read_text("name"), call.values.get("args")) for call in calls]
     tokens = message.read_object("tokens")
     read, reasoning = tokens.read_count("cached"), tokens.read_count("thoughts")
     uncached = tokens.read_count("input") + tokens.read_count("tool") - read

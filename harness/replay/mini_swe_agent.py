@@ -21,7 +21,6 @@ from harness.replay.document import Document, Fields, is_object_with
 from harness.replay.draft import Draft
 
 _COMMAND = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
-_TOOL = "bash"
 
 
 def can_read(document: Document) -> bool:
@@ -79,7 +78,7 @@ def _read_answer(message: Fields, draft: Draft, model: str, call_id: str) -> str
     commands = _COMMAND.findall(message.read_text("content")) if is_text and not calls else []
     content = read_parts(message, draft)
     if len(commands) == 1:
-        calls = [make_call(call_id, _TOOL, {"command": commands[0]})]
+        calls = [make_call(call_id, "bash", {"command": commands[0]})]
         content = iter(make_text_parts(_COMMAND.sub("", message.read_text("content")).strip()))
     draft.add_answer(
         [*make_reasoning_parts(message.read_text("reasoning_content")), *content, *calls],

@@ -7,6 +7,7 @@ condensation lists the events that it evicts; old outputs hold pairs of action a
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from harness.errors import MalformedRecording
@@ -37,11 +38,7 @@ def _is_event(item: Any) -> bool:
 
 
 def _flatten_events(history: list[Any]) -> Iterator[Any]:
-    for item in history:
-        if isinstance(item, list):
-            yield from item
-        else:
-            yield item
+    return chain.from_iterable(item if isinstance(item, list) else [item] for item in history)
 
 
 def read(document: Document) -> Iterator[Draft]:
@@ -106,7 +103,8 @@ class _Reader:
         self.seen_responses.add(key)
         parts: list[Part] = []
         if first:
-            parts += read_parts(message, self.draft) if message is not None else make_text_parts(_read_text(action, arguments))
+            name = "content" if action == "message" else "thought"
+            parts += make_text_parts(arguments.read_text(name)) if message is None else read_parts(message, self.draft)
         if metadata.has("tool_call_id") or action != "message":
             parts.append(self.read_call(event, metadata, message, arguments))
         usage = read_openai_usage(response.read_object("usage"))
@@ -130,7 +128,3 @@ class _Reader:
             self.draft.add_result(call_id, event.read_text("content"), event.place, status=observation)
         elif observation not in _IGNORED_EVENTS:
             self.draft.add_message("user", make_text_parts(event.read_text("content")), event.place)
-
-
-def _read_text(action: str, arguments: Fields) -> str:
-    return arguments.read_text("content") if action == "message" else arguments.read_text("thought")

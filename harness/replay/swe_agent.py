@@ -12,8 +12,6 @@ from harness.replay.blocks import flatten_text, make_call, make_reasoning_parts,
 from harness.replay.document import Document, Fields, is_object_with
 from harness.replay.draft import Draft
 
-_TOOL = "bash"
-
 
 def can_read(document: Document) -> bool:
     """Return whether a document is a trajectory of SWE-agent: an object with a history of messages."""
@@ -68,6 +66,6 @@ def _read_answer(message: Fields, draft: Draft, index: int, *, example: bool) ->
     else:
         pending_id = f"call-{index}"
         parts += make_text_parts(message.read_text("thought").strip())
-        parts.append(make_call(pending_id, _TOOL, {"command": action}))
+        parts.append(make_call(pending_id, "bash", {"command": action}))
     draft.add_answer(parts, message.place, example=example)
     return pending_id

@@ -143,11 +143,7 @@ TRIALS: tuple[Column, ...] = (
     ),
     Column("cache_saved_usd", "float64", "USD", "Net savings by the provider's cache; missing if a price is unknown", form=7),
     Column(
-        "cache_could_save_usd",
-        "float64",
-        "USD",
-        "Net savings by a simulated cache that never evicts; missing if a price is unknown",
-        form=7,
+        "cache_could_save_usd", "float64", "USD", "Simulated savings by a cache that never evicts; missing if unknown", form=7
     ),
     Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
     Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
@@ -222,7 +218,7 @@ TRIALS: tuple[Column, ...] = (
         "share",
         "p.read_tokens",
         "r.prompt_tokens",
-        "cache_read_tokens divided by prompt_tokens; missing if nothing was sent",
+        "Share of prompt tokens read from a cache; missing if none",
     ),
 )
 
@@ -292,13 +288,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("summarizer_output_tokens", "Int64", "tokens", "Measured output tokens of the summarizer; missing if not called"),
     Column("summarizer_cost_usd", "float64", "USD", "Cost of the summarizer; missing if not called or if its price is unknown"),
     Column("summarizer_seconds", "float64", "s", "Duration of the summarizer's call; on the virtual clock if it is scripted"),
-    Column(
-        "wall_seconds",
-        "float64",
-        "s",
-        "Wall time from planning to the logged event, summarizer included; missing if an older version logged it",
-        form=7,
-    ),
+    Column("wall_seconds", "float64", "s", "Wall time from planning to logging, summarizer included; missing if unknown", form=7),
     Column("logged_at", "datetime64[ms, UTC]", "", "Time at which the compaction was logged", "e.at_ms"),
 )
 
