@@ -30,7 +30,7 @@ class SummaryRequest:
 
 @runtime_checkable
 class SummaryFormat(Protocol):
-    """How a summary is requested and how its text is inserted into the view. Pure."""
+    """Form of the prompt for a summary and of the text that is inserted into the view. Pure."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return the messages that are sent to the summarizer."""

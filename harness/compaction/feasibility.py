@@ -33,9 +33,9 @@ class _Conflict(NamedTuple):
     """Amounts of a rule that finds nothing to do when it is due."""
 
     kept_amount: Amount
-    """Amount that the rule retains."""
+    """Amount of the view that the rule retains."""
     due_amount: Amount
-    """Amount that makes the rule due."""
+    """Amount of the view that makes the rule due."""
 
 
 def check_feasible(policy: object, budget: Budget) -> None:

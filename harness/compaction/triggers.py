@@ -128,7 +128,7 @@ NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfAvailable:
-    """Threshold at a share of the window less its reserves.
+    """Division with a threshold at a share of the window less its reserves.
 
     With the default reserves of 11,000 tokens, a share of 0.8 gives a threshold of 93,600 tokens in a window of 128,000.
     """
@@ -156,7 +156,7 @@ class ShareOfAvailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowMinusReserve:
-    """Threshold at the window less one reserve."""
+    """Division with a threshold at the window less one reserve."""
 
     reserve_tokens: int
     """Tokens reserved at the end of the window."""
@@ -172,7 +172,7 @@ class WindowMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsableInput:
-    """Threshold at the number of tokens that the model accepts as input."""
+    """Division with a threshold at the number of tokens that the model accepts as input."""
 
     max_output_tokens: int
     """Tokens reserved for the answer; a smaller output limit of the model takes precedence."""
@@ -198,7 +198,7 @@ class UsableInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTokens:
-    """Threshold at a fixed number of tokens, independent of the window."""
+    """Division with a threshold at a fixed number of tokens, independent of the window."""
 
     tokens: int
     """Threshold in tokens."""
@@ -211,7 +211,7 @@ class FixedTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoThreshold:
-    """Budget without a threshold in tokens, for policies with another trigger or none."""
+    """Division without a threshold in tokens, for policies with another trigger or with none."""
 
     rule: str
     """Description of what triggers the policy instead."""

@@ -41,7 +41,7 @@ class IfSaves:
     """Mask that runs only if it saves enough tokens."""
 
     tokens: int
-    """Minimum savings in tokens."""
+    """Minimum number of tokens that masking must save."""
     reducer: Mask
     """Mask that runs if it saves enough."""
     counter: Counter

@@ -88,7 +88,10 @@ class BeforeNewest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTable:
-    """Threshold from a table of windows; for other windows, the larger of a share and of the window less a reserve."""
+    """Division with a threshold from a table of windows.
+
+    In a window that is not in the table, the threshold is the larger of a share and of the window less a reserve.
+    """
 
     thresholds: tuple[tuple[int, int], ...]
     """Pairs of window and threshold, both in tokens."""
@@ -232,7 +235,7 @@ class ForgetHalf:
     keep_first: int
     """Number of retained messages behind the system message."""
     excluded_messages: int
-    """Number of messages that the share does not count."""
+    """Number of messages that are left out when the share is computed."""
     notice: str
     """Text of the notice; `{count}` is replaced by the number of evicted messages."""
     place: Literal["behind", "in-answer"]

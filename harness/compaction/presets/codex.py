@@ -34,7 +34,7 @@ class HandOver:
     """
 
     most_tokens: int
-    """Maximum tokens of retained user messages."""
+    """Maximum number of tokens in the retained messages of the user."""
     format: SummaryFormat
     """Format of the prompt and of the summary."""
     max_tokens: int

@@ -27,7 +27,7 @@ class AnsweredSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingTokens:
-    """Threshold at which only a share of the window is left, or a fixed number of tokens in a large window."""
+    """Division with a threshold at which a share of the window is left, or a fixed number of tokens of a large window."""
 
     share: float
     """Share of a window that is not large."""

@@ -21,7 +21,7 @@ class Repeat:
     """
 
     reducer: Reducer
-    """Reducer to run."""
+    """Reducer to run repeatedly."""
     max_passes: int
     """Maximum number of passes."""
     counter: Counter = DEFAULT_COUNTER

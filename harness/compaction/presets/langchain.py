@@ -100,7 +100,7 @@ class LastOfWindow:
     """Tail of as many messages as fit a share of the window."""
 
     share: float
-    """Share of the window."""
+    """Share of the window that the tail may fill."""
     least_messages: int = 1
     """Minimum number of retained messages, whatever their length."""
 
@@ -194,7 +194,7 @@ class CharactersAndOverhead:
     """
 
     characters_per_token: float = 4.0
-    """Characters per token."""
+    """Number of characters per token."""
     overhead_tokens: int = 3
     """Tokens added for each message."""
     with_system: bool = False

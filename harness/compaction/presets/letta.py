@@ -52,7 +52,7 @@ class Ends:
     """Shortening that cuts tool results first and then keeps only both ends; see `harness.plan.PromptShortener`."""
 
     result_characters: int
-    """Maximum length of a tool result in characters."""
+    """Maximum length of a tool result in the shortened prompt, in characters."""
     share: float
     """Share of the characters to keep at either end."""
 

@@ -25,11 +25,11 @@ class SummarizeSplitTurn:
     keep_tokens: int
     """Minimum number of newest tokens that are retained."""
     history: SummaryFormat
-    """Format of the history before the turn."""
+    """Summary format for the history before the turn."""
     beginning: SummaryFormat
-    """Format of the beginning of a turn behind its history."""
+    """Summary format for the beginning of a turn that has a history."""
     beginning_alone: SummaryFormat
-    """Format of the beginning of a turn that has no history."""
+    """Summary format for the beginning of a turn that has no history."""
     max_tokens: int
     """Maximum number of output tokens for the history."""
     beginning_max_tokens: int

@@ -54,7 +54,7 @@ class LastBundles:
 
 
 class _BundleTally:
-    """Tally of the bundles behind the newest one with a stub; see `harness.tally_cache`."""
+    """Tally of the bundles behind the newest result with a certain text; see `harness.tally_cache`."""
 
     __slots__ = ("_last", "_stub", "count")
 

@@ -77,9 +77,9 @@ class SummarizeBeforeRecent:
     keep_tokens: int
     """Minimum number of newest estimated tokens that are retained."""
     history: SummaryFormat
-    """Format of the history before the newest turn."""
+    """Summary format for the history before the newest turn."""
     beginning: SummaryFormat
-    """Format of the beginning of the newest turn."""
+    """Summary format for the beginning of the newest turn."""
     max_tokens: int
     """Maximum number of output tokens for each of the two summaries."""
 

@@ -31,7 +31,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMinusReserve:
-    """Threshold just above a share of the window less a reserve."""
+    """Division with a threshold just above a share of the window less a reserve."""
 
     share: float
     """Share of the window."""

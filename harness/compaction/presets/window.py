@@ -18,12 +18,12 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """Reducer that is replaced by another one once enough messages have been evicted without a summary."""
+    """Reducer that runs one reducer regularly and another one after enough messages were evicted without a summary."""
 
     every_messages: int
     """Number of messages evicted since the last summary, including those about to be evicted, from which on `periodic` runs."""
     regular: Reducer
-    """Reducer that runs otherwise."""
+    """Reducer that runs while few messages have been evicted without a summary."""
     periodic: Reducer
     """Reducer that writes a summary."""
 
