@@ -121,9 +121,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
     if wiring.tool_calls == "text":
         raise UsageError(f"tool_calls = 'text' applies to real models only; the scripted model {name!r} needs no protocol")
     if task is None:
-        raise UsageError(
-            f"model {name!r} follows the script of a task, but no task was given; add --task or choose a real model (--model)"
-        )
+        raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
     variant, profile_name = split_scripted_name(name)
     if is_summarizer_variant(variant):
         raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")

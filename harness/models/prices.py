@@ -41,13 +41,8 @@ class Price:
         """Return the cost of a call with this usage."""
         read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
         write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
-        parts = (
-            usage.input_tokens * self.input_usd,
-            usage.output_tokens * self.output_usd,
-            usage.cache_read_tokens * read,
-            usage.cache_write_tokens * write,
-        )
-        return sum(parts) / MILLION
+        uncached = usage.input_tokens * self.input_usd + usage.output_tokens * self.output_usd
+        return (uncached + usage.cache_read_tokens * read + usage.cache_write_tokens * write) / MILLION
 
 
 NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75, above_prompt_tokens=-1)

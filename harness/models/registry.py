@@ -109,9 +109,8 @@ def supports_cache_breakpoints(name: str) -> bool:
     provider = look_up_provider(name)
     if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
         return True
-    return (
-        provider in CLAUDE_PROVIDERS and "claude" in name.lower() and look_up_entry(name).get("supports_prompt_caching") is True
-    )
+    has_cache = look_up_entry(name).get("supports_prompt_caching") is True
+    return has_cache and provider in CLAUDE_PROVIDERS and "claude" in name.lower()
 
 
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:

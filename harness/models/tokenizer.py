@@ -32,9 +32,7 @@ def _load_encoding() -> "Encoding":
     folders = list(found.submodule_search_locations or ()) if found else []
     bundled = [path for folder in folders if (path := Path(folder) / "litellm_core_utils" / "tokenizers").is_dir()]
     if not bundled:
-        raise UsageError(
-            "the scripted model counts tokens with a file that comes with litellm, which is not installed; install litellm"
-        )
+        raise UsageError("the scripted model counts tokens with a file of litellm, which is not installed; install litellm")
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled[0]))
     import tiktoken  # noqa: PLC0415  (slow, and reads the variable set above)
 

@@ -54,11 +54,9 @@ class FakeModel:
             raise prepared
         for line in prepared.text.splitlines(keepends=True):
             listen(TextDelta(text=line))
-        counter = QuarterOfCharacters()
-        usage = Usage(
-            input_tokens=Measured(sum(counter.count(message) for message in request.messages)),
-            output_tokens=Measured(counter.count(prepared)),
-        )
+        count = QuarterOfCharacters().count
+        input_tokens = Measured(sum(map(count, request.messages)))
+        usage = Usage(input_tokens=input_tokens, output_tokens=Measured(count(prepared)))
         return protocols.Reply(message=prepared, usage=usage, seconds=0.0)
 
 
@@ -100,9 +98,8 @@ class MemorySandbox:
 
     def __init__(self, answer: Callable[[str], protocols.ExecResult] = succeed) -> None:
         """Start with an empty workspace."""
-        self.info = protocols.SandboxInfo(
-            backend="memory", image=None, isolation=(), limits=protocols.SandboxLimits(), enforced=()
-        )
+        limits = protocols.SandboxLimits()
+        self.info = protocols.SandboxInfo(backend="memory", image=None, isolation=(), limits=limits, enforced=())
         self._answer = answer
         self._files: dict[str, bytes] = {}
         self._blobs = MemoryBlobStore()

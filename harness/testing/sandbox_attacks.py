@@ -41,9 +41,7 @@ for address in ("192.0.2.1", "8.8.8.8"):
     except OSError as error:
         print(error.errno)
 """
-_SWAP_DIRECTORY_AND_LINK = (
-    "mkdir d; echo ours > d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &"
-)
+_SWAP_WITH_LINK = "mkdir d; echo ours > d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &"
 _FORGE_FRAMES = r"""
 import glob, os, struct, sys
 server = int(sys.argv[1])
@@ -230,7 +228,7 @@ class PathAttacks(SandboxLaws):
 
     def test_swapping_a_directory_for_a_link_wins_no_race(self, sandbox: Sandbox) -> None:
         """While a directory and a link are swapped, reading gives the file of the workspace or an error."""
-        sandbox.run(_SWAP_DIRECTORY_AND_LINK)
+        sandbox.run(_SWAP_WITH_LINK)
         outcomes: set[bytes] = set()
         give_up = time.monotonic() + 1.5
         while time.monotonic() < give_up:

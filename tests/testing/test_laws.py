@@ -361,7 +361,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "makes nothing with a prior": (*("law-5-blank", around_the_prompt), *(("", "greeting", ""), "is not used either")),
     "reads a value that nobody told": (
         *("law-5-blank", lambda task: doing(task, "guests_7", "echo Greet 57 times")),
-        *(("", "times", ""), "written as '57', not as its prior '1'"),
+        *(("", "times", ""), "becomes '57', not its prior '1'"),
     ),
     "passes on the prior": (
         *("law-5-blank", lambda task: content_with(task, "len(lines) == 1")),

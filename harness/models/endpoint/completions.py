@@ -61,11 +61,8 @@ def _parse_request(given: Mapping[str, Any]) -> Request:
         _check_content(message, f"messages.{index}")
     if not isinstance(tools, list):
         raise UsageError(f"tools: must be a list (got {tools!r:.80})")
-    return Request(
-        messages=tuple(map(sanitize_message, decode_messages(messages))),
-        tools=decode_tools(tools),
-        max_output_tokens=_parse_output_limit(given),
-    )
+    decoded = tuple(map(sanitize_message, decode_messages(messages)))
+    return Request(messages=decoded, tools=decode_tools(tools), max_output_tokens=_parse_output_limit(given))
 
 
 def _check_content(message: object, where: str) -> None:

@@ -70,9 +70,7 @@ class Fault:
         if self.kind not in get_args(FaultKind):
             raise UnknownName("fault", self.kind, get_args(FaultKind))
         if self.first < 1 or (self.last is not None and self.last < self.first):
-            raise UsageError(
-                f"fault {self.kind!r}: FIRST must be at least 1 and LAST at least FIRST (got {self.first} to {self.last})"
-            )
+            raise UsageError(f"fault {self.kind!r}: must be 1 <= FIRST <= LAST (got {self.first} to {self.last})")
         if self.kind == "429" and not re.fullmatch(r"(\d{1,6}(\.\d{1,3})?)?", self.value):
             raise UsageError(f"fault '429': the value must be a number of seconds (got {self.value!r})")
         if self.kind == "overflow" and self.value and self.value not in OVERFLOW_MESSAGES:

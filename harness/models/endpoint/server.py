@@ -225,9 +225,8 @@ class _Handler(BaseHTTPRequestHandler):
             while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
             return
-        self.connection.setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-        )  # closing then resets the connection
+        # closing then resets the connection
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
 
     def _send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:

@@ -114,9 +114,7 @@ class LocalModel:
 
     def _require_endpoint(self) -> Endpoint:
         if self.endpoint is None:
-            raise UsageError(
-                f"model {self.name!r} has no running server; open the model inside `harness.models.local.server.serve_models`"
-            )
+            raise UsageError(f"model {self.name!r} has no server; open it inside `harness.models.local.server.serve_models`")
         return self.endpoint
 
     def _build_client(self) -> LitellmModel:

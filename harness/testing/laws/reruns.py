@@ -84,9 +84,8 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
     moves = trace(task, first.requests) if (sent, taken) != (None, None) else ()
     if sent is not None and (taken is None or sent <= taken):
         step = moves[max(0, sent - 1)].step
-        fact = _find_fact(
-            task, step, *("\n".join(map(extract_searchable_text, run.requests[sent][0].messages)) for run in (first, second))
-        )
+        texts = ("\n".join(map(extract_searchable_text, run.requests[sent][0].messages)) for run in (first, second))
+        fact = _find_fact(task, step, *texts)
         yield Finding(f"the tool outputs differ {when}", step=step, fact=fact, seed=seed)
     elif taken is not None:
         step = moves[taken].step if taken < len(moves) else ""

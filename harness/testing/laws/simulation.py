@@ -3,12 +3,12 @@
 import re
 import secrets
 import stat
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar, cast
 
 from harness import policies as kinds
@@ -166,9 +166,7 @@ def simulate(
     )
     sandbox.start()
     write_workspace(task, sandbox)
-    resources = SessionResources(
-        session_id="law", log=MemoryLog(), clock=time.monotonic, sandbox=sandbox, outputs=MemoryOutputs()
-    )
+    resources = SessionResources(session_id="law", log=MemoryLog(), clock=monotonic, sandbox=sandbox, outputs=MemoryOutputs())
     session = assemble_session(spec, resources)
     session.agent.model = model = _RecordingModel(session.agent.model)
     outcome = session.agent.run(session.make_start_event("{}"), spec.system_prompt)

@@ -127,7 +127,7 @@ def test_a_prompt_beyond_the_window_is_an_overflow_with_its_numbers_before_a_tok
 def test_one_that_nobody_serves_tells_its_window_and_no_more():
     model = LocalModel(name=NAME, endpoint=None)
     assert (model.window.tokens, model.window.source) == (8_192, "registry")
-    with pytest.raises(UsageError, match="no running server"):
+    with pytest.raises(UsageError, match="has no server"):
         model.reply(Request(messages=TALK))
 
 
@@ -162,4 +162,4 @@ def test_a_long_session_is_summarized_within_what_it_reads_under_any_policy(mode
     assert event.status == "applied", event.failure
     assert event.summarizer_usage is not None
     assert event.summarizer_usage.prompt_tokens <= 4_000
-    assert "the summarizer reads 4000 tokens at most" in event.reason
+    assert "the summarizer reads at most 4000 tokens" in event.reason
