@@ -44,7 +44,7 @@ def both_say_what_to_do(page: Page) -> re.Match[str]:
     assert "finished trials are stored: run the cell again and press Resume" in page.locator(".g-alarm").inner_text()
     page.locator(".a-alarm").get_by_text("The kernel does not answer").wait_for()
     said = page.locator(".a-alarm").first.inner_text()
-    assert "nothing that was logged is lost" in said
+    assert "the logged session is not lost" in said
     assert page.locator(".a-phase, .g-state").all_inner_texts() == ["no answer"] * 2
     told = TOLD.search(said)
     assert told is not None, said

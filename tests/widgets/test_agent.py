@@ -599,7 +599,7 @@ def test_in_jupyterlab_a_session_runs_in_a_dark_theme_and_its_keys_are_not_those
     notebook = open_notebook(CELL.replace("NAME", "two"), AGAIN, END, theme="dark")
     goes_from_start_to_resume(page, notebook)
     resume = page.locator(".a-root").get_by_role("button", name="Resume", exact=True)
-    finds(page, "() => document.querySelector('.a-root [title^=Go]').getAttribute('aria-disabled') === 'false'")
+    finds(page, "() => document.querySelector('.a-root [title^=Continue]').getAttribute('aria-disabled') === 'false'")
     resume.focus()
     for key in ("d", "d", "x", "m"):  # in command mode these cut the cell, or make another kind of it
         page.keyboard.press(key)
