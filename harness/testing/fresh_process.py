@@ -23,7 +23,7 @@ from harness.tasks import load_task, make_task
 
 
 class TaskPart(NamedTuple):
-    """A part of a task that is compared on its own."""
+    """A part of a task that is digested and compared separately."""
 
     kind: Literal["value", "fact", "step", "field"]
     name: str

@@ -146,7 +146,7 @@ class ConversationReader:
         self._last: tuple[tuple[Message, ...], VisibleState] | None = None
 
     def read(self, messages: tuple[Message, ...]) -> VisibleState:
-        """Return the information in all these messages together."""
+        """Return the visible state after all messages of a conversation."""
         last, self._last = self._last, None
         seen, visible = last if last is not None and messages[: len(last[0])] == last[0] else ((), VisibleState())
         for message, reading in zip(messages[len(seen) :], self.read_each(messages, len(seen)), strict=True):
@@ -168,7 +168,7 @@ class ConversationReader:
                 yield self._message_reader.read(message, call)
 
     def build_state(self, reading: MessageReading) -> VisibleState:
-        """Return the state of a conversation that consists of one message."""
+        """Return the visible state after a single message."""
         visible = VisibleState()
         self._add(visible, reading)
         return visible
