@@ -57,7 +57,9 @@ axes = {
 GridWidget(Experiment(name="thresholds", base=base, axes=axes), workers=4)"""
 EXPLORER_CELL = """\
 import harness
-harness.CompactionExplorer("flashcards", policy="keep-last", window_tokens=32_768)"""
+explorer = harness.CompactionExplorer("flashcards", policy="keep-last", window_tokens=32_768)
+explorer.change_settings(nominal_window_tokens=None)
+explorer"""
 INSPECTOR_CELL = """\
 import harness
 inspector = harness.SessionInspector("flashcards")
