@@ -47,10 +47,6 @@ def format_material(request: SummaryRequest) -> str:
     return f"{former}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}"
 
 
-INSTRUCTION_OPENING = "Create a summary"
-"""First words of an instruction; a scripted summarizer recognizes the end of the material by these words."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
     """Format with one instruction that is the same in every round, except for a sentence about a former summary."""

@@ -25,7 +25,7 @@ REDUCERS: list[Reducer] = [
     Forget(middle=MIDDLE),
     SUMMARIZE,
     Mask(clear_arguments=True),
-    Offload(mask=Mask(least_characters=compute_least_characters(0))),
+    Offload(least_characters=compute_least_characters(0)),
 ]
 
 

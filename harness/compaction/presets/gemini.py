@@ -8,8 +8,7 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset,
 from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import ALL_KEPT, Amount, Full, NoThreshold, ShareOfAvailable
-from harness.events import Replace
-from harness.messages import Message, Part, ToolResult, assistant, user
+from harness.messages import Message, ToolResult, assistant, user
 from harness.plan import Plan, SummaryProcedure
 from harness.tokens import Budget, Counter, WeightedCharacters, count_json_characters
 from harness.truncation import Truncation, describe_location, name_output
@@ -117,39 +116,30 @@ POINTER_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offload:
-    """Reducer that saves the results selected by a mask and replaces each one by a pointer between both ends of its text.
+class Offload(Mask):
+    """Mask that saves the results which it selects, and replaces each one by a pointer between both ends of its text.
 
-    A result must be longer than its pointer, or it would be offloaded again and again; therefore the mask has a minimum length.
+    A result must be longer than its pointer, or it would be offloaded again and again; so `least_characters` must be set. The
+    stub is not used.
     """
 
-    mask: Mask
-    """Mask that selects the results; its stub is not used."""
     preview_characters: int = 0
     """Maximum length of either end of the text that is kept, in characters; whole lines where the end contains a line break."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
-        plan = self.mask.reduce(view, budget, reason)
+        plan = Mask.reduce(self, view, budget, reason)
         if plan.is_empty:
             return plan
-        changed = {change.item for change in plan.replace}
-        original_messages = {item.item_id: item.message for item in view.items if item.item_id in changed}
-        texts = [
-            part.output for change in plan.replace for part in original_messages[change.item].results if self.mask.can_mask(part)
-        ]
-        changes = tuple(self._insert_pointers(change, original_messages[change.item]) for change in plan.replace)
-        return replace(plan, reason=f"{plan.reason} into the saved outputs", replace=changes, texts_to_save=tuple(texts))
+        changed_ids = {change.item for change in plan.replace}
+        results = (result for item in view.items if item.item_id in changed_ids for result in item.message.results)
+        texts = tuple(result.output for result in results if self.can_mask(result))
+        return replace(plan, reason=f"{plan.reason} into the saved outputs", texts_to_save=texts)
 
-    def _insert_pointers(self, change: Replace, original: Message) -> Replace:
-        """Return the change of a mask with pointers in place of its stubs; cleared arguments of calls stay cleared."""
-        parts = tuple(self._insert_pointer(old, new) for old, new in zip(original.parts, change.message.parts, strict=True))
-        return replace(change, message=replace(change.message, parts=parts))
-
-    def _insert_pointer(self, old: Part, new: Part) -> Part:
-        if not isinstance(old, ToolResult):
-            return new
-        return with_output(old, format_pointer(old.output, self.preview_characters)) if self.mask.can_mask(old) else old
+    def _make_stub(self, result: ToolResult) -> ToolResult:
+        if not self.can_mask(result):
+            return result
+        return with_output(result, format_pointer(result.output, self.preview_characters))
 
 
 def compute_least_characters(preview_characters: int) -> int:
@@ -288,13 +278,13 @@ class GeminiMasking(Preset):
     def pipeline(self) -> Pipeline:
         """Pipeline with one rule: offload old results once they are large enough."""
         counter = WeightedCharacters(other_tokens=1.5)
-        mask = Mask(
+        offload = Offload(
             keep_tokens=self.protect_tokens,
             least_saved_tokens=self.prune_minimum_tokens - 1,
             least_characters=compute_least_characters(self.preview_characters),
             exempt_tools=self.exempt_tools,
             counter=counter,
+            preview_characters=self.preview_characters,
         )
-        offload = Offload(mask=mask, preview_characters=self.preview_characters)
-        rules = (Rule(Prunable(mask=mask), offload, quiet=True),)
+        rules = (Rule(Prunable(mask=offload), offload, quiet=True),)
         return Pipeline(NoThreshold(rule="by tool output alone"), rules, counter=counter)

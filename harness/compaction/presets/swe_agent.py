@@ -201,12 +201,16 @@ class MiniSweAgent(Preset):
 class _LastObservations(Preset):
     """Base of the two policies that retain the newest results."""
 
+    keep_results: Positive = 5
+    """Number of newest results that are retained."""
     polling: Positive = 1
     """Number of results that are masked at a time."""
 
-    def _build_pipeline(self, keep: int) -> Pipeline:
-        """Return the pipeline with one rule: mask the results that are overdue."""
-        rule = Rule(Overdue(keep=keep, every=self.polling), ElideResults(keep=keep, every=self.polling), quiet=True)
+    @property
+    def pipeline(self) -> Pipeline:
+        """Pipeline with one rule: mask the results that are overdue."""
+        keep, every = self.keep_results, self.polling
+        rule = Rule(Overdue(keep=keep, every=every), ElideResults(keep=keep, every=every), quiet=True)
         return Pipeline(NoThreshold(rule=f"the newest {keep} results stay"), (rule,))
 
 
@@ -230,13 +234,7 @@ class SweAgent(_LastObservations):
             Default: `10_000`.
     """
 
-    keep_results: Positive = 5
     kind: Literal["swe-agent"] = "swe-agent"
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: mask the results that are overdue."""
-        return self._build_pipeline(self.keep_results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,11 +258,6 @@ class ComplexityTrapMask(_LastObservations):
 
     keep_results: Positive = 10
     kind: Literal["complexity-trap-mask"] = "complexity-trap-mask"
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: mask the results that are overdue."""
-        return self._build_pipeline(self.keep_results)
 
 
 CHECKPOINT_INSTRUCTION = (

@@ -6,8 +6,7 @@ from typing import Literal, NamedTuple
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.summary_formats import format_material
-from harness.compaction.triggers import Always, Full, NoThreshold, Trigger, UsableInput
-from harness.events import Hook
+from harness.compaction.triggers import Always, Full, NoThreshold, UsableInput
 from harness.messages import CompactionMarker, Message, system, user
 from harness.plan import SummaryRequest
 from harness.tokens import RoundedQuarter
@@ -161,10 +160,9 @@ class ThreeTiers(SummarizingPreset):
         if not self.auto:
             return Pipeline(NoThreshold(rule="no summaries"), pruning, counter=RoundedQuarter())
         division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
-        full: Trigger = Full(measure="reported", above=True)
-        due: tuple[tuple[Hook, Trigger], ...] = (("turn" if self.lazy else "step", full), ("overflow", Always()))
-        summarizing = (Rule(trigger, self._build_summarize(), moment=moment) for moment, trigger in due)
-        return Pipeline(division, (*pruning, *summarizing), counter=RoundedQuarter())
+        full, summarize = Full(measure="reported", above=True), self._build_summarize()
+        due = Rule(full, summarize, moment="turn" if self.lazy else "step")
+        return Pipeline(division, (*pruning, due, Rule(Always(), summarize, moment="overflow")), counter=RoundedQuarter())
 
     def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from harness.compaction.cuts import SNAP_BACK, LastMessages
+from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
@@ -161,7 +161,7 @@ class MessageWindow(SummarizingPreset):
         if self.max_messages == 0:
             return Pipeline(NoThreshold(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
-        middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n, snap=SNAP_BACK)
+        middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n)
         evict: Reducer = Forget(middle=middle, keep_summaries=True)
         if self.summarize_on_trim:
             summary = Summarize(

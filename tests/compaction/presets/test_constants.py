@@ -92,8 +92,8 @@ CONSTANTS: dict[str, Numbers] = {
     "gemini-cli": {**UNRESERVED, "ClipOldResults.head_share": (0.2,), "WeightedCharacters.other_tokens": (1.5,)},
     # Gemini CLI 25137857: at least 30,000 tokens; a result must be longer than twice 250 characters and the line between them
     "gemini-masking": {
-        "Mask.least_characters": (800,),
-        "Mask.least_saved_tokens": (29_999,),
+        "Offload.least_characters": (800,),
+        "Offload.least_saved_tokens": (29_999,),
         "WeightedCharacters.other_tokens": (1.5,),
     },
     # goose 006bd233
@@ -368,7 +368,8 @@ def shared() -> Iterator[tuple[str, object]]:
         for name, kind in vars(module).items():
             own = inspect.isclass(kind) and kind.__module__ == info.name and is_dataclass(kind)
             if own and not issubclass(kind, Preset):
-                yield from ((f"{place}.{name}.{field.name}", field.default) for field in fields(kind))
+                declared = (field for field in fields(kind) if field.name in inspect.get_annotations(kind))
+                yield from ((f"{place}.{name}.{field.name}", field.default) for field in declared)
 
 
 def assigned(source: str) -> set[str]:

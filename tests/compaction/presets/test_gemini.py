@@ -15,7 +15,6 @@ from harness.compaction.presets.gemini import (
     compute_least_characters,
     format_pointer,
 )
-from harness.compaction.stages import Mask
 from harness.errors import UsageError
 from harness.events import Entry, Patch
 from harness.messages import Message, ToolResult, assistant, user
@@ -118,8 +117,9 @@ def test_ends_of_whole_lines_are_shown_whole() -> None:
 @given(log=logs().map(lengthened), preview=st.sampled_from([0, 20]), arguments=st.booleans())
 def test_what_goes_from_the_view_is_what_is_saved(log: tuple[Entry, ...], preview: int, arguments: bool) -> None:
     view = fold_all(log)
-    mask = Mask(least_characters=compute_least_characters(preview), clear_arguments=arguments)
-    plan = Offload(mask=mask, preview_characters=preview).reduce(view, POLICY.budget(window(9_000)), "due")
+    least = compute_least_characters(preview)
+    offload = Offload(least_characters=least, clear_arguments=arguments, preview_characters=preview)
+    plan = offload.reduce(view, POLICY.budget(window(9_000)), "due")
     after = apply_patch(view.items, Patch(replace=plan.replace), 0, COUNTER)
     pairs = [(old, new) for one, two in zip(view.items, after, strict=True) for old, new in _results(one.message, two.message)]
     gone = [(old, new) for old, new in pairs if old != new]
