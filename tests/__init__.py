@@ -1,1 +1,1 @@
-"""The tests: a folder for each room, and beside them contracts, house, laws, notebooks, bench and golden."""
+"""Tests: one folder per package, and folders for contracts, the repository itself, laws, notebooks, benchmarks and goldens."""

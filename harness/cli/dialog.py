@@ -1,4 +1,4 @@
-"""A session of several turns at a terminal: typed lines, slash commands, Ctrl-C, and the end of the session."""
+"""Dialog with a live session at a terminal: typed lines, slash commands, Ctrl-C, and the end of the session."""
 
 import codecs
 import os
@@ -38,6 +38,7 @@ class SlashCommand(NamedTuple):
     """A command that the user types after a slash."""
 
     help: str
+    """Description in the list of `/help`."""
     run: Callable[["Dialog", Any], None]
     """Function called with the dialog and the number that the user typed, or None without a number."""
     parameter: str = ""
@@ -77,7 +78,7 @@ class Dialog:
             raise UsageError(f"there is no command {f'/{name}'!r}; /help lists the commands")
         is_missing = not rest and command.parameter and not command.parameter.startswith("[")
         if is_missing or len(rest) > bool(command.parameter) or not all(word.isdecimal() for word in rest):
-            raise UsageError(f"write {format_usage(name)}")
+            raise UsageError(f"/{name} does not take these arguments; write {format_usage(name)}")
         command.run(self, int(rest[0]) if rest else None)
 
 

@@ -28,10 +28,13 @@ class CheckResult(NamedTuple):
     """Result of one check of this machine."""
 
     subject: str
+    """Name of the checked component, e.g. `docker`."""
     state: Literal["ok", "missing", "failed"]
     """`missing` limits what can be used; `failed` means that no session can run."""
     detail: str
+    """Finding in words."""
     advice: str = ""
+    """Command or action that installs what is missing; empty if there is nothing to do."""
 
 
 @click.command("doctor")

@@ -1,4 +1,4 @@
-"""Prints the events of a session as they happen: the text of the model to one stream, the log to another."""
+"""Printer of the events of a session as they happen: the text of the model goes to one stream, the log to another."""
 
 import shlex
 import threading
@@ -32,15 +32,15 @@ class EventPrinter:
     totals: SessionTotals = field(default_factory=SessionTotals)
     _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
     _open_line_stream: TextIO | None = None
-    """Stream whose last line has no line end yet."""
+    """Stream whose current line is still open, i.e. has no line end; None if no line is open."""
     _has_streamed_text: bool = False
-    """True if the text of the current answer was printed while it streamed."""
+    """Whether the text of the current answer was printed while it streamed."""
     _reported_call_ids: set[str] = field(default_factory=set)
-    """Ids of the calls whose results are printed but not logged yet."""
+    """Ids of tool calls whose outcome is printed although the step is not logged yet."""
     _open_call_id: str = ""
-    """Id of the call whose line is printed up to its result."""
+    """Id of the tool call whose line in the log still lacks its outcome; empty if there is none."""
     _reasoning_parts: list[str] = field(default_factory=list)
-    """Reasoning to be printed at its end."""
+    """Parts of the model's reasoning, which are printed as one line when the reasoning ends."""
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -148,7 +148,7 @@ class EventPrinter:
         self._open_call_id = call.call_id
 
     def _print_call_end(self, result: ToolResult) -> None:
-        """Print the outcome of a call, on the line of the call if nothing was printed since."""
+        """Print the outcome of a tool call, on the line of the call if nothing was printed since."""
         call = self._pending_calls.pop(result.call_id, None)
         if call is None:
             return

@@ -1,4 +1,4 @@
-"""`harness models` lists and downloads small local models; `harness serve-scripted` serves the scripted models over HTTP."""
+"""`harness models`: list and download small local models. `harness serve-scripted`: serve the scripted models over HTTP."""
 
 import threading
 

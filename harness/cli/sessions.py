@@ -253,7 +253,7 @@ def _open_journals(named_places: tuple[Path, ...], *, read_only: bool = False) -
 
 @contextmanager
 def _open_journal(path: Path, *, read_only: bool = False) -> Iterator[Journal]:
-    """Open a journal; for an experiment's journal, hold the lock that keeps runs out."""
+    """Open a journal. The journal of an experiment is opened for writing only while no run uses it, by taking the run's lock."""
     needs_lock = path.name == JOURNAL_FILE and path.with_name("run.lock").exists() and not read_only
     with lock_folder(path.parent) if needs_lock else nullcontext(), Journal.open(path, read_only=read_only) as journal:
         yield journal

@@ -1,4 +1,4 @@
-"""`harness tasks` lists the built-in tasks or shows one; `harness task` creates and checks a task of the user."""
+"""`harness tasks`: list the built-in tasks or show one. `harness task`: create or check a task of your own."""
 
 import importlib.resources
 import inspect

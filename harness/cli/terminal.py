@@ -22,12 +22,12 @@ def format_line(text: str, width: int = 200) -> str:
 
 
 def format_counts(*counts: tuple[int, str]) -> str:
-    """Return numbers of things in words, e.g. `1 turn, 3 steps`."""
+    """Return counts with their nouns, e.g. `1 turn, 3 steps`."""
     return ", ".join(format_count(count, noun) for count, noun in counts)
 
 
 def list_first(lines: Sequence[str], limit: int = 10) -> list[str]:
-    """Return the first lines; if some are left out, one more line states their number."""
+    """Return at most `limit` lines, followed by a line such as `and 3 more` if lines are left out."""
     return [*lines[:limit], f"and {len(lines) - limit} more"] if len(lines) > limit else list(lines)
 
 

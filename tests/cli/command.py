@@ -1,4 +1,4 @@
-"""The command line as a user starts it: a process of its own, or, where nothing but words comes out, within this one."""
+"""Functions that start the command line, in a process of its own or, for commands that only print, in the test process."""
 
 import os
 import subprocess
@@ -11,19 +11,19 @@ from click.testing import CliRunner, Result
 from harness.cli import main
 
 TINY = f"{Path(__file__).parents[1] / 'experiment' / 'tiny_task.py'}:tiny"
-"""A task of ten steps."""
+"""Name of a task with ten steps."""
 LOCAL = ("--backend", "local", "--unsafe-local")
-"""The sandbox that works wherever the tests run; the tests' own commands are harmless."""
+"""Options for the sandbox `local`, which works on every machine; the commands of these tests are harmless."""
 START = "from harness.cli import main; main(prog_name='harness')"
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """That of this process without the keys of any provider."""
+    """Return the environment variables of this process without API keys, with some added."""
     return {name: value for name, value in os.environ.items() if "API_" not in name} | variables
 
 
 def harness(*arguments: str | Path, given: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run `harness` to its end."""
+    """Run `harness` in a process of its own, to its end."""
     return subprocess.run(
         [sys.executable, "-c", START, *map(str, arguments)],
         input=given,
@@ -36,12 +36,12 @@ def harness(*arguments: str | Path, given: str = "", **variables: str) -> "subpr
 
 
 def within(*arguments: str | Path, given: str = "") -> Result:
-    """Run `harness` in this process, which has loaded everything already."""
+    """Run `harness` in this process, where all libraries are already imported."""
     return CliRunner(env={name: None for name in os.environ if "API_" in name}).invoke(main, [*map(str, arguments)], given)
 
 
 def started(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
-    """`harness` at work; the caller ends it."""
+    """Start `harness` in a process that the caller must end."""
     return subprocess.Popen(
         [sys.executable, "-c", START, *map(str, arguments)],
         stdin=subprocess.DEVNULL,

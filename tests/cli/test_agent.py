@@ -1,4 +1,4 @@
-"""`harness agent` (S0.10): a task of several lines from standard input; start, end, compactions and errors are told."""
+"""Tests of `harness agent` (S0.10): requests of several lines, and the log of start, end, compactions and errors."""
 
 import io
 import os
@@ -84,7 +84,7 @@ def test_by_default_it_works_in_a_sandbox():
 
 def test_a_task_of_several_lines_is_read_from_standard_input():
     done = within("agent", "--task", TINY, *LOCAL, given="Write port=N into conf.txt.\n\nThe port is 4711.\n")
-    assert "checks: 1 of 2 passed" in done.stderr  # the grader wants 4000
+    assert "checks: 1 of 2 passed" in done.stderr  # the grader expects 4000
     assert "check port failed: got 'port=4711\\n'" in done.stderr
 
 
@@ -227,7 +227,7 @@ SLOW = TINY.replace(":tiny", ":slow")
 
 
 class Person:
-    """Somebody at a terminal: types, reads the log line by line, presses keys."""
+    """User at a terminal, who types lines and keys and reads the log."""
 
     def __init__(self, *arguments):
         self.keyboard, theirs = pty.openpty()
@@ -265,7 +265,7 @@ class Person:
         raise AssertionError(f"{sign!r} never came:\n{self.told}")
 
     def leaves(self):
-        """The end of the input; the exit code."""
+        """End the input and return the exit code."""
         self.types("\x04")
         _, rest = self.process.communicate(timeout=120)
         self.told += rest
@@ -299,7 +299,7 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         person.types("/diff 9\n/nonsense\n/rollback\n/rollback 5\n")
         person.reads_until("error: the session has no turn 9; it has turns 1 to 3")
         person.reads_until("error: there is no command '/nonsense'; /help lists the commands")
-        person.reads_until("error: write /rollback STEP")
+        person.reads_until("error: /rollback does not take these arguments; write /rollback STEP")
         person.reads_until("rolled back to step 5")
         person.types("/fork 4\n/resume\n")
         forked = shlex.split(person.reads_until("forked: harness agent --journal"))
@@ -329,7 +329,7 @@ def test_ctrl_c_stops_the_turn_and_a_second_one_the_session():
 
 
 def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch):
-    folder = os.open(tmp_path, os.O_RDONLY)  # a file that cannot be read
+    folder = os.open(tmp_path, os.O_RDONLY)  # an open folder, which cannot be read as a file
     wanted = session(journal=tmp_path / "j.sqlite", keep=tmp_path / "files")
 
     def fileno():
@@ -349,7 +349,7 @@ def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch)
 def has_begun(journal):
     try:
         return bool(load_log(journal, find_session("", (journal,)).session_id))
-    except HarnessError:  # no such file, or no such session, yet
+    except HarnessError:  # the file or the session does not exist yet
         return False
 
 

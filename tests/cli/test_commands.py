@@ -19,7 +19,7 @@ def test_help_is_there_at_once():
         began = time.perf_counter()
         harness("--help")
         took.append(time.perf_counter() - began)
-    assert min(took) < 3  # the bar of half a second is measured by the benchmark, on a quiet machine
+    assert min(took) < 3  # the benchmark measures the limit of half a second, on an idle machine
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,4 +1,4 @@
-"""Typed lines, slash commands and Ctrl-C."""
+"""Tests of typed lines, slash commands and Ctrl-C in a dialog."""
 
 import os
 import pty
@@ -42,7 +42,7 @@ class Interrupted(Exception):
 
 @contextmanager
 def taken_elsewhere():
-    """Within it a signal comes that another thread takes, so that it breaks no call of the main thread."""
+    """Send a signal that another thread receives, so that it interrupts no system call of the main thread."""
 
     def handler(_number, _frame):
         raise Interrupted
@@ -89,7 +89,7 @@ MESSAGES = ("add a test for the parser", "can you look at b.txt instead?", "show
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.slow  # the library of real models is slow to import
 @pytest.mark.parametrize("answer", ["c", "Continue"])
 def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path, monkeypatch, answer):
     replies = [*(asks(number) for number in range(3)), *[Say(pieces=("done",))] * (1 + len(MESSAGES))]

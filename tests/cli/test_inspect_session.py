@@ -1,4 +1,4 @@
-"""`harness inspect` as a user starts it."""
+"""Tests of `harness inspect`."""
 
 import io
 import shutil
@@ -23,7 +23,7 @@ from tests.store.samples import ENDED, begun, compaction, finished, opening, ste
 
 @pytest.fixture
 def journal(tmp_path):
-    """Two sessions, one of them that of a trial and compacted."""
+    """Experiment with two sessions; one of them belongs to a trial and is compacted."""
     path = tmp_path / "experiments" / "tiny" / "output" / "journal.sqlite"
     with Journal.open(path) as opened:
         first = [*opening("first"), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED]

@@ -1,4 +1,4 @@
-"""The list of local models, fetching them by name, and the endpoint of the scripted models in a session."""
+"""Tests of the list and the download of local models, and of sessions at the endpoint of the scripted models."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ def test_a_name_that_there_is_not_is_refused_before_anything_is_fetched(tmp_path
 
 @contextmanager
 def serving(*arguments):
-    """The address of an endpoint that runs as a process of its own."""
+    """Run an endpoint in a process of its own and yield its address."""
     process = started("serve-scripted", "--port", "0", *arguments)
     try:
         assert process.stdout is not None
@@ -48,7 +48,7 @@ def test_it_tells_its_address_lists_its_models_and_ends_on_ctrl_c():
 
 
 def session_through(faults, *options):
-    """A session at an endpoint with some faults, from start to end."""
+    """Run a session at an endpoint with faults, and return the process."""
     with serving("--task", TINY, *(word for fault in faults for word in ("--fault", fault))) as address:
         return harness(
             "agent",

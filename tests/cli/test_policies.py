@@ -1,4 +1,4 @@
-"""The list of policies and the picture of one: what is told is measured, whatever is installed."""
+"""Tests of `harness policies`: the list, which is measured on a sample session, and the drawing of one policy."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.cli.command import harness, within
 
 @pytest.fixture(scope="module")
 def listed():
-    """Each block of the list by the name of its policy."""
+    """Entries of the list, by the name of the policy."""
     shown = within("policies")
     assert shown.exit_code == 0, shown.stderr
     return {block.split()[0]: block for block in shown.stdout.strip().split("\n\n")}

@@ -31,7 +31,7 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_a_failure(tmp_path):
 
 
 def helper_of(pid):
-    """The process that draws the charts beside a report; None = it is not at work yet, or still a copy of who starts it."""
+    """Return the id of the process that draws the charts of a report; None until it runs its own program."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         process = Path("/proc", child)
         if b"spawn_main" in (process / "cmdline").read_bytes() and "/numpy/" in (process / "maps").read_text():
@@ -49,6 +49,8 @@ def test_sigterm_ends_a_report_and_who_draws_its_charts(to, tmp_path):
         time.sleep(0.01)
     assert helper is not None
     to(process.pid, signal.SIGTERM)
-    _, said = process.communicate(timeout=40)  # it returns when nobody holds the pipes any more, the helper neither
+    _, said = process.communicate(
+        timeout=40
+    )  # returns when all processes have closed the pipes, including the one that draws charts
     assert process.returncode == 130
     assert said == "stopped\n"

@@ -48,7 +48,7 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
 
     again = harness("run", experiment, *RUN)
     assert again.returncode == 0, again.stderr
-    assert "success (" not in again.stderr  # nothing ran
+    assert "success (" not in again.stderr  # no trial was run
     shown = harness("report", experiment)
     assert shown.returncode == 0
     assert "Report on small: 4 trials" in shown.stdout
@@ -117,7 +117,7 @@ def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_t
     for more in ((), ("--retry-failed",)):
         done = harness("run", experiment, *RUN, *more)
         assert (done.returncode, lost in done.stderr) == (1, True), done.stderr
-        assert done.stderr.count("failed: sandbox_error") == 2  # both ran
+        assert done.stderr.count("failed: sandbox_error") == 2  # both trials were run
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`harness sessions`, `harness export` and `harness import`, started as a user starts them."""
+"""Tests of `harness sessions`, `harness export` and `harness import`."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ from tests.store.samples import ENDED, begun, compaction, opening, step, trial
 
 @pytest.fixture
 def place(tmp_path):
-    """An experiment with two sessions."""
+    """Experiment with two sessions."""
     with Journal.open(tmp_path / "tiny" / "output" / "journal.sqlite") as journal:
         events = [
             *opening("first"),
