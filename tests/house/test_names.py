@@ -98,9 +98,9 @@ def test_no_file_has_a_name_that_could_mean_anything():
 
 
 def mirrored(test: PurePosixPath) -> list[PurePosixPath]:
-    """Return the modules that a test file may test; tests of properties, defaults, constants and texts test a whole package."""
+    """Return the modules that a test file may test; some names, such as `test_checks`, stand for tests of a whole package."""
     name = test.stem.removeprefix("test_")
-    if name.endswith("_properties") or name in {"constants", "defaults", "texts"}:
+    if name.endswith("_properties") or name in {"checks", "constants", "defaults", "texts"}:
         return [test.parent / "__init__.py"]
     return [test.parent / f"{name}.py", test.parent / f"_{name}.py", test.parent / name / "__init__.py"]
 
