@@ -171,7 +171,7 @@ def _check_is_listed(name: str, provider: str) -> None:
     before = f"{provider}/" if name.startswith(f"{provider}/") else ""
     names = {before + known.removeprefix(f"{provider}/") for known in listed}
     near = get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
-    advice = f"Declare a model that the installed litellm does not list in a file named by {TABLE_VARIABLE} (README, Models)"
+    advice = f"Declare a model that litellm does not list in a file named by {TABLE_VARIABLE} (see the guide on real models)"
     raise UnknownName(f"model of {provider}:", name, near, advice)
 
 
