@@ -2,7 +2,6 @@
 
 The file has four tables::
 
-
     [experiment]   title, description, trial_timeout_seconds, stall_seconds, executor, action_cache, …
     [trial]        the base trial: task, policy, model, window_tokens, …
     [axes]         dotted path = list of values

@@ -53,7 +53,7 @@ class Quantile(NamedTuple):
 
     def __str__(self) -> str:
         cut = f", {self.cut_short} of them cut short by overflow or max_steps" if self.cut_short else ""
-        requests, sessions = format_count(self.requests, "request"), format_count(self.sessions, "uncompressed session")
+        requests, sessions = format_count(self.requests, "request"), format_count(self.sessions, "uncompacted session")
         return f"{self.tokens:,} tokens, from {requests} of {sessions}{cut}"
 
 

@@ -143,7 +143,7 @@ def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, t
     found = planned.grid[0].quantiles[PATH]
     assert found.sessions == 2
     told = [line for line in describe_plan(planned).splitlines() if line.startswith(PATH)]
-    assert told == [f"{PATH}=q0.5 of {TINY}: {found.tokens:,} tokens, from {found.requests} requests of 2 uncompressed sessions"]
+    assert told == [f"{PATH}=q0.5 of {TINY}: {found.tokens:,} tokens, from {found.requests} requests of 2 uncompacted sessions"]
 
 
 @pytest.mark.bubblewrap
