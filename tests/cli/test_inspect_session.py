@@ -156,7 +156,7 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
 
 def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(journal):
     refused = within("inspect", "first", "--in", journal, "--patch")
-    assert (refused.exit_code, "those of trials" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "workspaces of trials" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

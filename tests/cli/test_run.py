@@ -175,7 +175,7 @@ def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatc
     def said(trial):
         return describe_plan(Experiment(name="e", base=trial))
 
-    assert "warning: policy 'keep-last' never compacts: the context window of model 'hosted_vllm/mine' is not known" in said(mine)
+    assert "warning: policy 'keep-last' never compacts: the context window of model 'hosted_vllm/mine' is unknown" in said(mine)
     assert "warning" not in said(replace(mine, window_tokens=50_000))
     assert "warning" not in said(replace(mine, policy=policy_from_plain({"kind": "none"})))
 

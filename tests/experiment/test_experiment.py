@@ -198,7 +198,7 @@ BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), w
         (replace(BASE, policy=NoCompaction(), window_tokens=300), WindowTooSmall, "first request .* 300; raise window_tokens"),
         (replace(BASE, sandbox=SandboxChoice(backend="local")), UsageError, "isolates nothing; run with --unsafe-local"),
         (replace(BASE, sandbox=SandboxChoice(backend="docker", image="no/such:0")), SandboxUnavailable, "docker"),
-        (replace(BASE, sandbox=SandboxChoice(image="no/such:0")), SandboxUnavailable, "'docker' .* for the image 'no/such:0'"),
+        (replace(BASE, sandbox=SandboxChoice(image="no/such:0")), SandboxUnavailable, "'docker' .* the image 'no/such:0'"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeypatch, trial, kind, words):
@@ -210,7 +210,7 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeyp
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
 def test_a_number_of_workers_that_cannot_be_is_refused_before_anything_is_written(tmp_path, workers):
-    with pytest.raises(UsageError, match="workers: a whole number"):
+    with pytest.raises(UsageError, match="workers: must be a whole number"):
         Experiment(name="x", base=BASE).run(tmp_path / "output", workers=workers, progress="off")
     assert list(tmp_path.iterdir()) == []
 
@@ -218,7 +218,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused_before_anything_is_writte
 def test_an_output_folder_that_cannot_be_is_a_store_error(tmp_path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(StoreError, match=r"cannot write to .*name another output folder"),
+        pytest.raises(StoreError, match=r"cannot write to .*choose another output folder"),
         open_output(tmp_path / "file" / "output"),
     ):
         pass

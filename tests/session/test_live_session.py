@@ -587,7 +587,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     assert answer.message == assistant("I run it.", asked, reasoning="hm")
     assert [(one.call_id, one.status) for one in result.message.results] == [("c1", "interrupted")]
     assert (ended.status, ended.reason) == ("failed", "broken_off")
-    assert "while calls of this answer ran (execute_command)" in ended.detail
+    assert "during tool calls (execute_command)" in ended.detail
     live.start()
     assert live.wait(SECONDS) == "idle", live.failure
     live.resume()
@@ -892,7 +892,7 @@ def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_pa
     for entry in live.entries:
         narrator(entry)
     assert narrator.totals == totals
-    assert f"of these by 1 sub-agents: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.format_total(simulated=False)
+    assert f"including 1 sub-agent: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.format_total(simulated=False)
     figures = build_feed(CompactionHistory(None, live.spec.policy.counter), live.entries).state["figures"]
     assert figures["prompt_tokens"] == totals.all_prompt_tokens
     assert figures["sub_agent_tokens"] == its.prompt_tokens + its.output_tokens
