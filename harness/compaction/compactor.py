@@ -64,10 +64,6 @@ class _SummaryOutcome:
         note = f"the prompt was shortened {format_count(times, 'time')}, because {cause}"
         self.notes = [*(self.notes if times == 1 else self.notes[:-1]), note]
 
-    def note_failure(self, error: Exception) -> None:
-        """Add the reason why a summary failed."""
-        self.failures.append(f"{type(error).__name__}: {error}")
-
 
 class SummaryPrompt(NamedTuple):
     """Prompt for a summarizer, with the material that it was built from."""
@@ -166,7 +162,7 @@ class SessionCompactor:
         try:
             return self._fill_slots(plan, view, outcome, signal)
         except (ModelError, SummaryFailed) as error:
-            outcome.note_failure(error)
+            outcome.failures.append(f"{type(error).__name__}: {error}")
             skipped = isinstance(error, SummaryEmpty) and any(slot.procedure.skips_empty for slot in plan.slots)
             return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
 
@@ -212,7 +208,7 @@ class SessionCompactor:
             procedure = slot.procedure
             if procedure.stand_in is None or (procedure.stand_in_for == "empty" and not isinstance(error, SummaryEmpty)):
                 raise
-            outcome.note_failure(error)
+            outcome.failures.append(f"{type(error).__name__}: {error}")
             return procedure.stand_in.write_summary(summary_prompt.request)
 
     def _ask_summarizer(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:

@@ -13,8 +13,8 @@ from harness.messages import Message
 from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
 
-CutBoundary: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
-"""Messages that may be the first retained one: any message, any but a tool result, or one of certain roles.
+CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assistant"]
+"""Messages that may be the first retained one: any message but a tool result, or one of certain roles.
 
 A tool result must not be the first retained message, because its call would be evicted.
 """
@@ -149,7 +149,6 @@ SNAP_BACK = Snap()
 """Move to the nearest earlier message that is not a tool result."""
 
 _BOUNDARY_CHECKS: dict[CutBoundary, Callable[[Message], bool]] = {
-    "any": lambda _: True,
     "no-result": lambda message: message.role != "tool",
     "user": lambda message: message.role == "user",
     "assistant": lambda message: message.role == "assistant",

@@ -178,7 +178,9 @@ class Digest:
             *(index for index in range(1, len(view.items)) if view.items[index].item_id in view.summaries),
         }
         for start, end in pairwise(request_indexes):
-            survivors |= set(_find_last_plain_answer(view.items, start, end))
+            messages = [(index, view.items[index].message) for index in range(start, end)]
+            plain_answers = [index for index, message in messages if message.role == "assistant" and not message.calls]
+            survivors |= set(plain_answers[-1:])
         room = self.target.compute_tokens(view, budget) - sum(view.items[index].tokens for index in survivors)
         turn = (request_indexes or [0])[-1] + 1
         fitting = turn + find_fitting_start([item.tokens for item in view.items[turn:]], room)
@@ -199,12 +201,6 @@ class Digest:
         text = "\n".join((f"{body}\n\n{NOTICE_HEADING}", *action_lines, *answers[-self.texts :]))
         others = tuple(part for part in anchor.message.parts if not isinstance(part, Text))
         return Replace(item=anchor.item_id, message=replace(anchor.message, parts=(Text(text=text), *others)))
-
-
-def _find_last_plain_answer(items: Sequence[Item], start: int, end: int) -> tuple[int, ...]:
-    """Return the index of the last answer without calls between two places, as a tuple; empty if there is none."""
-    plain = [index for index in range(start, end) if items[index].message.role == "assistant" and not items[index].message.calls]
-    return tuple(plain[-1:])
 
 
 def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
@@ -357,8 +353,12 @@ class _ClineSdk(Preset):
             long_answers=self.long_answers,
         )
 
-    def _build_division(self) -> ShareOfAvailable:
-        return ShareOfAvailable(share=self.threshold * self.input_share)
+    def _build_pipeline(self, summarize: Summarize | None = None) -> Pipeline:
+        """Return the pipeline with a digest after an overflow and, as a fallback or alone, before each step."""
+        digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
+        reducer = OnFailure(first=summarize, then=digest) if summarize else digest
+        rules = (Rule(Full(), reducer), Rule(Always(), digest, moment="overflow"))
+        return Pipeline(ShareOfAvailable(share=self.threshold * self.input_share), rules, counter=JSON_COUNTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,17 +396,14 @@ class Cline(_ClineSdk, SummarizingPreset):
     @property
     def pipeline(self) -> Pipeline:
         """Pipeline with a rule before each step and a rule after an overflow."""
-        target = self._build_target()
         summarize = Summarize(
-            middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=target),
+            middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=self._build_target()),
             format=Brief(instruction=INSTRUCTION, merge=MERGE, heading=SUMMARY_HEADING, files=True),
             max_tokens=self.summary_max_tokens,
             excerpt=CapTexts(result_characters=self.result_characters),
             procedure=SummaryProcedure(skips_empty=True),
         )
-        digest = Digest(target=target, texts=NOTICE_TEXTS)
-        rules = (Rule(Full(), OnFailure(first=summarize, then=digest)), Rule(Always(), digest, moment="overflow"))
-        return Pipeline(self._build_division(), rules, counter=JSON_COUNTER)
+        return self._build_pipeline(summarize)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,9 +432,7 @@ class ClineBasic(_ClineSdk):
     @property
     def pipeline(self) -> Pipeline:
         """Pipeline with the same reducer before each step and after an overflow."""
-        digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
-        rules = (Rule(Full(), digest), Rule(Always(), digest, moment="overflow"))
-        return Pipeline(self._build_division(), rules, counter=JSON_COUNTER)
+        return self._build_pipeline()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

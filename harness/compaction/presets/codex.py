@@ -152,5 +152,4 @@ class Codex(SummarizingPreset):
                 shorter=WithoutOldest(), stand_in=ConstantText(words="(no summary available)"), stand_in_for="empty"
             ),
         )
-        rule = Rule(Full(measure="reported-and-since"), hand_over)
-        return Pipeline(division, (rule,), counter=counter)
+        return Pipeline(division, (Rule(Full(measure="reported-and-since"), hand_over),), counter=counter)

@@ -131,10 +131,9 @@ class Dexto(SummarizingPreset):
     def pipeline(self) -> Pipeline:
         """Pipeline with two tiers: clear old results, then summarize."""
         stretch = BeforeTurnsOrShare(turns=self.keep_turns, share=self.keep_share, least_messages=self.keep_least_messages)
-        heading, closing = "<session_compaction>", "</session_compaction>"
         summary = Summarize(
             middle=stretch,
-            format=Brief(instruction=INSTRUCTION, heading=heading, closing=closing),
+            format=Brief(instruction=INSTRUCTION, heading="<session_compaction>", closing="</session_compaction>"),
             max_tokens=self.summary_max_tokens,
             role="assistant",
             former="dropped",

@@ -168,10 +168,8 @@ class EventList:
         else:
             thought = self._cut_text(transcript.extract_text(message))
             for index, call in enumerate(message.calls):
-                yield TranscriptEvent("call", call.name, "" if index else thought, self._format_arguments(call))
-
-    def _format_arguments(self, call: ToolCall) -> str:
-        return json.dumps(dict(transcript.parse_arguments(call)), ensure_ascii=False) if self.with_arguments else ""
+                given = json.dumps(dict(transcript.parse_arguments(call)), ensure_ascii=False) if self.with_arguments else ""
+                yield TranscriptEvent("call", call.name, "" if index else thought, given)
 
     def _cut_text(self, text: str, *, mark_inside: bool = False) -> str:
         """Return the beginning of a long text and three dots, which count towards the limit in a message but not elsewhere."""
