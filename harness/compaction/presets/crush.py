@@ -1,4 +1,4 @@
-"""Policy of crush: summarize everything that has been answered."""
+"""Policy of Crush: summarize everything that has been answered."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -65,14 +65,14 @@ CONTINUATION = "The session was interrupted because it grew too long. The user's
 class Crush(SummarizingPreset):
     """Summary of everything answered, when 20K tokens are left of a window above 200K, or a fifth of a smaller window.
 
-    Source: crush 37f36e93, `internal/agent/agent.go`.
+    Source: Crush 37f36e93, `internal/agent/agent.go`.
 
     The summarizer receives the messages of the session and one more message. If the compaction interrupts a turn, a sentence with
     the user's last message follows the summary; in repeated compactions these sentences nest, as in the original. If the summary
     fails or is empty, the view stays unchanged, while the original ends the turn. To-do lists are left out, because no tool here
     keeps one.
 
-    Choose this policy for large windows that should be used almost completely, or to compare with crush.
+    Choose this policy for large windows that should be used almost completely, or to compare with Crush.
 
     Attributes:
         left_share: Share of the window left when compaction is triggered, for windows that are not large. Default: `0.2`.

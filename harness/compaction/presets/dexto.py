@@ -1,4 +1,4 @@
-"""Policy of dexto: clear old results, then summarize everything before the last turns."""
+"""Policy of Dexto: clear old results, then summarize everything before the last turns."""
 
 import collections
 from dataclasses import dataclass
@@ -88,14 +88,14 @@ Create a summary of the messages above. Answer in this form:
 class Dexto(SummarizingPreset):
     """Clearing of old results above 90 % of the window; if that is not enough, a summary of all but the last 2 turns.
 
-    Source: dexto ea2b1863, `packages/core/src/context/compaction`.
+    Source: Dexto ea2b1863, `packages/core/src/context/compaction`.
 
     If two turns are all there is, the last fifth of the messages since the last summary is retained, at least 3 messages. The
     original may separate a call from its result there; here the cut moves back. A former summary is evicted without being
     summarized again, so its content is lost, as in the original. If the summary fails or is empty, a list of requests and tools
     replaces it.
 
-    Choose this policy to compare with dexto, or for two tiers of which the cheap one comes first.
+    Choose this policy to compare with Dexto, or for two tiers of which the cheap one comes first.
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.

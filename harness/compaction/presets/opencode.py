@@ -1,4 +1,4 @@
-"""Policies of opencode: a summary as the answer to a question, with the last turns behind it, and the pruning of tool results."""
+"""Policies of OpenCode: a summary as the answer to a question, with the last turns behind it, and the pruning of tool results."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -87,13 +87,13 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 class OpenCode(SummarizingPreset):
     """Summary of all but the last 2 turns, as an answer of the assistant, when the last call fills the model's usable input.
 
-    Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
+    Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
     The view then holds a question of the user, the summary as its answer, the retained turns, and a request to continue. A former
     summary is updated. After an overflow nothing is retained but the user's last message, repeated behind the summary. If the
     summary fails or is empty, the view stays unchanged, while the original stops.
 
-    Choose this policy to compare with opencode, or to keep the last turns up to a small budget.
+    Choose this policy to compare with OpenCode, or to keep the last turns up to a small budget.
 
     Attributes:
         max_output_tokens: Tokens reserved for the answer; a smaller output limit of the model takes precedence.
@@ -163,7 +163,7 @@ class OpenCode(SummarizingPreset):
 class OpenCodePrune(Preset):
     """Clearing of tool results outside the newest 40K tokens and the last 2 turns, before a turn, if that saves 20K tokens.
 
-    Source: opencode fork 975d7312, `packages/opencode/src/session/compaction.ts`, `prune`, which is off by default there.
+    Source: OpenCode fork 975d7312, `packages/opencode/src/session/compaction.ts`, `prune`, which is off by default there.
 
     The policy acts between two turns of the user, so it does nothing in a session with a single request. `adapted` lets it act
     before every step, without protected turns.

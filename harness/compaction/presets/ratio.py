@@ -1,4 +1,4 @@
-"""Policies of this project's second reference design: compact at a share of the window and keep a share of the messages."""
+"""Policies of this project's own design: compact at a share of the window and keep a share of the messages."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -13,11 +13,11 @@ from harness.tokens import Counter, WeightedCharacters
 HANDOVER_INSTRUCTION = (
     "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
 )
-"""Instruction to the summarizer; the reference design gives none."""
+"""Instruction to the summarizer; the design of the policy gives none."""
 
 
 HEADING = "Previous context summary:"
-"""Heading of the summary, from the reference design."""
+"""Heading of the summary, as in the design of the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class _ShareKept(SummarizingPreset):
 class Ratio(_ShareKept):
     """Summary of all but the last 30 % of the messages, as a system message, at 80 % of the window.
 
-    Source: this project's second reference design.
+    Source: this project's own design.
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
     where no call waits for its result, while the design falls back to an unsafe cut. If the summary fails or is empty, the view
@@ -74,14 +74,14 @@ class Ratio(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedOpenCode(_ShareKept):
-    """Clearing of tool outputs outside the last 40K tokens and then a summary, as a design document describes opencode.
+    """Clearing of tool outputs outside the last 40K tokens and then a summary, as a design document describes OpenCode.
 
-    Source: this project's second reference design; `opencode` reproduces the actual program.
+    Source: this project's own design; `opencode` reproduces the actual program.
 
     The design leaves trigger and cut open, which are those of `ratio`. If the summary fails or is empty, only the clearing takes
     effect.
 
-    Choose this policy to compare the description of opencode with `opencode`.
+    Choose this policy to compare the description of OpenCode with `opencode`.
 
     Attributes:
         protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
@@ -105,9 +105,9 @@ class SeedOpenCode(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedGemini(_ShareKept):
-    """Summary of all but the last 30 % of the characters, at 50 % of the window, as a design document describes the Gemini CLI.
+    """Summary of all but the last 30 % of the characters, at 50 % of the window, as this project's design describes the Gemini CLI.
 
-    Source: this project's second reference design, with its weights of characters; `gemini-cli` reproduces the actual program.
+    Source: this project's own design, with its weights of characters; `gemini-cli` reproduces the actual program.
 
     If the summary fails or is empty, the view stays unchanged.
 

@@ -1,4 +1,4 @@
-"""Policy of this project's third reference design: keep a reserve free and recent tokens verbatim, and merge summaries."""
+"""Policy of this project's own design: keep a reserve free and recent tokens verbatim, and merge summaries."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -42,7 +42,7 @@ _SECTIONS = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Format of a document with seven sections and two lists of files; sections and tags are those of the reference design."""
+    """Format of a document with seven sections and two lists of files; sections and tags are those of its design."""
 
     part_of_turn: bool = False
     """Whether the summary covers the beginning of a split turn instead of the history before it."""
@@ -112,7 +112,7 @@ def _find_newest_turn(view: View) -> int:
 class ReserveRecent(SummarizingPreset):
     """Markdown summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
-    Source: this project's third reference design.
+    Source: this project's own design.
 
     Each round merges the former document with the new messages and lists the files that were read and modified. If the summary
     fails or is empty, the view stays unchanged.

@@ -63,9 +63,8 @@ class Overdue:
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
-        return (
-            f"more than {self.keep} results, {self.every} at a time" if _count_overdue(view, self.keep, self.every) > 0 else None
-        )
+        count = _count_overdue(view, self.keep, self.every)
+        return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
         """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""

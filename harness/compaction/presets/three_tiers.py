@@ -1,4 +1,4 @@
-"""Policy of this project's fourth reference design: truncate tool outputs, clear old ones, and summarize on overflow."""
+"""Policy of this project's own design: truncate tool outputs, clear old ones, and summarize on overflow."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -77,14 +77,14 @@ STRATEGIES: dict[str, Strategy] = {
         focus=("Error patterns", "Reproduction steps", "Failed attempts"),
     ),
 }
-"""Strategies by kind of agent, with the examples of the reference design and the corresponding tools of this project."""
+"""Strategies by kind of agent, with the examples of the policy's design and the corresponding tools of this project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeTiers(SummarizingPreset):
     """Truncation of long tool outputs, clearing of old ones before each turn, and one summary of everything on overflow.
 
-    Source: this project's fourth reference design.
+    Source: this project's own design.
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
     one prompt unless `prune_at` is `step`; the other tiers work in any session. Tokens written to a provider's cache count as

@@ -1,4 +1,4 @@
-"""Policy of this project's fifth reference design: a maximum number of messages, with or without a summary."""
+"""Policy of this project's own design: a maximum number of messages, with or without a summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,11 +39,11 @@ CONCISE_INSTRUCTION = (
     "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
     "what problems were encountered, and what the current state of the task is. Be factual and brief."
 )
-"""Instruction to the summarizer, verbatim from the reference design."""
+"""Instruction to the summarizer, verbatim from the design of the policy."""
 
 
 HEADING = "[Conversation Summary]"
-"""Heading of the summary, from the reference design."""
+"""Heading of the summary, as in the design of the policy."""
 
 
 SUMMARY_EVERY_MESSAGES = 10
@@ -82,7 +82,7 @@ class TrimResult(NamedTuple):
 class MessageWindow(SummarizingPreset):
     """Eviction of the oldest messages between a retained head and a retained tail, above 100 messages.
 
-    Source: this project's fifth reference design.
+    Source: this project's own design.
 
     The system message does not count. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
     messages of one turn. If the summary fails or is empty, the messages are evicted without one.
