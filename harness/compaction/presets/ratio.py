@@ -74,7 +74,7 @@ class Ratio(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedOpenCode(_ShareKept):
-    """Clearing of tool outputs outside the last 40K tokens and then a summary, as a design document describes OpenCode.
+    """Clearing of tool outputs outside the last 40K tokens and then a summary, as this project's design describes OpenCode.
 
     Source: this project's own design; `opencode` reproduces the actual program.
 
@@ -105,7 +105,7 @@ class SeedOpenCode(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedGemini(_ShareKept):
-    """Summary of all but the last 30 % of the characters, at 50 % of the window, as this project's design describes the Gemini CLI.
+    """Summary of all but the last 30 % of the characters, at 50 % of the window, as this project's design describes Gemini CLI.
 
     Source: this project's own design, with its weights of characters; `gemini-cli` reproduces the actual program.
 
