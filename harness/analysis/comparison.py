@@ -130,7 +130,9 @@ def _describe_score_difference(difference: PairedDifference) -> str:
 
 def describe_ratio(ratio: PairedRatio) -> str:
     """Return a ratio of two arms as one line of text."""
-    name = {"prompt_tokens": "prompt tokens", "total_cost_usd": "cost"}.get(ratio.metric, ratio.metric)
+    name = {"prompt_tokens": "agent prompt tokens", "total_cost_usd": "cost in USD (with summaries)"}.get(
+        ratio.metric, ratio.metric
+    )
     if not ratio.pairs:
         return f"{name}: {ratio.warning}"
     totals, typical = format_interval(ratio.ratio_of_totals_interval), format_interval(ratio.geometric_mean_interval)
