@@ -74,7 +74,7 @@ def test_the_cost_of_the_summarizer_is_a_cost():
 
 def test_a_price_that_is_not_known_makes_no_ratio():
     found = results([{"arm": "a", "summarizer_cost_usd": None}, {"arm": "b"}])
-    assert "cost: no pair has both values" in str(compare(found, "a", "b"))
+    assert "cost in USD (with summaries): no pair has both values" in str(compare(found, "a", "b"))
 
 
 def test_the_table_shows_the_four_counts():
