@@ -73,7 +73,7 @@ class UsageError(HarnessError, ValueError):
 
 
 class UnknownName(UsageError):
-    """An unknown name; the message suggests similar known names and may give further advice."""
+    """An unknown name, e.g. of a task or policy; the message suggests similar known names and may give further advice."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
@@ -83,7 +83,7 @@ class UnknownName(UsageError):
 
 
 class MissingKey(UsageError):
-    """The API key of a provider is not in the environment."""
+    """The API key of a model's provider is missing in the environment variables."""
 
     def __init__(self, model: str, variables: Iterable[str]) -> None:
         self.model, self.variables = model, tuple(variables)
@@ -149,7 +149,10 @@ class RequestRefused(ModelError):
 
 
 class NotRecorded(ModelError):
-    """A replayed cassette holds no reply to a request; the message states how many messages of the conversation it holds."""
+    """A cassette (a file of recorded replies of a model) holds no reply to a request, so the request cannot be replayed.
+
+    The message states how many messages of the conversation the cassette contains.
+    """
 
     def __init__(self, model: str, cassette: str, messages: int, known_messages: int) -> None:
         self.model, self.cassette, self.messages, self.known_messages = model, cassette, messages, known_messages
@@ -161,7 +164,7 @@ class NotRecorded(ModelError):
 
 
 class SandboxError(HarnessError):
-    """The machinery below the tools failed; the model does not see the message."""
+    """The sandbox in which tools run commands failed; the model does not see the message."""
 
 
 class SandboxUnavailable(SandboxError):
@@ -181,7 +184,7 @@ class ToolError(HarnessError):
 
 
 class PathRefused(ToolError):
-    """A path that leads out of the workspace."""
+    """A tool call named a path that leads out of the workspace."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -189,7 +192,7 @@ class PathRefused(ToolError):
 
 
 class FileMissing(ToolError):
-    """A path at which no file or directory exists."""
+    """A tool call named a path at which no file or directory exists."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -201,15 +204,15 @@ class CompactionError(HarnessError):
 
 
 class SummaryFailed(CompactionError):
-    """The summarizer returned no usable summary."""
+    """The summarizer (the model that writes summaries for a compaction) returned no usable summary."""
 
 
 class SummaryEmpty(SummaryFailed):
-    """The summarizer replied without text."""
+    """The summarizer (the model that writes summaries for a compaction) replied without text."""
 
 
 class IllegalPlan(CompactionError):
-    """A compaction policy proposed an invalid view; the message names the policy and the violated rule."""
+    """A compaction policy proposed messages that no model may be sent; the message names the policy and the violated rule."""
 
     def __init__(self, policy: str, violation: str) -> None:
         self.policy, self.violation = policy, violation
@@ -217,4 +220,4 @@ class IllegalPlan(CompactionError):
 
 
 class StoreError(HarnessError):
-    """The journal or the results cannot be read or written."""
+    """The journal (the file with the log of a session) or the stored results cannot be read or written."""

@@ -26,12 +26,12 @@ class ToolSpec:
     name: str
     description: str
     parameters_json: str
-    """JSON schema of the arguments object."""
+    """JSON schema of the object with the tool's arguments, as JSON text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request to a model: messages, tools and output limit."""
+    """One request to a model: the messages, the tools that the model may call, and the maximum length of the reply."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -45,19 +45,19 @@ class Reply:
     message: Message
     usage: Usage
     seconds: float
-    """Duration of the request in seconds; of a scripted model, seconds on its virtual clock."""
+    """Duration of the request in seconds. A scripted model reports seconds of its simulated clock."""
     cost_usd: float | None = None
     """Cost of the request in US dollars; None if the price of the model is unknown."""
     cut_short: bool = False
-    """Whether the output limit ended the reply."""
+    """Whether the reply is incomplete because it reached the maximum number of output tokens."""
 
 
 def ignore(*_: object) -> None:
-    """Do nothing; the default of every callback."""
+    """Do nothing with any arguments; the default of parameters that take a callback."""
 
 
 class Model(Protocol):
-    """Answers requests. Thread-safe; no state that could change a reply is kept between calls. The owner closes it."""
+    """A language model that answers requests. Thread-safe; keeps no state between calls that could change a reply."""
 
     @property
     def name(self) -> str:
@@ -65,13 +65,13 @@ class Model(Protocol):
 
     @property
     def window(self) -> Window:
-        """Context window of the model; 0 tokens if its size is unknown."""
+        """Context window of the model (maximum length of a prompt with its reply); 0 tokens if the size is unknown."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request.
+        """Answer a request with one message, which may contain tool calls.
 
         Args:
-            request: Messages, tools and output limit.
+            request: Messages, tools and maximum length of the reply.
             listen: Function called with each piece of reasoning or text as it arrives, and with an empty piece for other content.
 
         Raises:
@@ -82,10 +82,12 @@ class Model(Protocol):
 
 @runtime_checkable
 class PromptTokenCounter(Protocol):
-    """A model with its own tokenizer; an optional addition to `Model`. Thread-safe; equal messages have equal counts."""
+    """A model that can count prompt tokens with its own tokenizer. Optional for models; thread-safe."""
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
         """Return the number of prompt tokens that the model would report for these messages, without tools.
+
+        Equal messages have equal counts.
 
         Raises:
             ModelError: The tokenizer cannot be reached.
@@ -94,22 +96,22 @@ class PromptTokenCounter(Protocol):
 
 @runtime_checkable
 class LimitedInputModel(Protocol):
-    """A model that, as a summarizer, is sent only part of a conversation; an optional addition to `Model`."""
+    """A model that limits the length of the prompts sent to it when it writes summaries. Optional for models."""
 
     @property
     def max_input_tokens(self) -> int | None:
-        """Maximum length in tokens of prompts sent to this model as a summarizer, under every policy; None allows its window."""
+        """Maximum length in tokens of a prompt that asks this model for a summary, under every policy. None allows the window."""
 
 
 class Tool(Protocol):
-    """A function that a model can call. Several calls may run at the same time."""
+    """A function that a model can call, e.g. to read a file. Several calls may run at the same time."""
 
     @property
     def spec(self) -> ToolSpec:
-        """Description of the tool that is sent to the model."""
+        """Name, description and parameters of the tool, as sent to the model."""
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Run the tool. A failure inside the workspace is returned as a result with the status `error`.
+        """Run the tool with the arguments of a call. A failure in the workspace is returned as a result with the status `error`.
 
         Raises:
             SandboxDied: The sandbox was lost.
@@ -117,28 +119,28 @@ class Tool(Protocol):
 
 
 class Policy(Protocol):
-    """A compaction policy: decides which messages the model sees next, given view and budget. Pure and immutable."""
+    """A compaction policy, which decides which messages the model sees next. Its methods are pure functions; it is immutable."""
 
     @property
     def counter(self) -> Counter:
-        """Token counter that the triggers of the policy use."""
+        """Token counter with which the policy measures whether compaction is due."""
 
     @property
     def clip_characters(self) -> int:
         """Maximum length of a tool output in characters; longer outputs are cut to this length before they are logged."""
 
     def budget(self, window: Window) -> Budget:
-        """Divide the window of the model into budget and reserves; called once in a session."""
+        """Divide the window of the model into a token budget for messages and reserves for replies; called once in a session."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the compaction to make now, or None if no compaction is due.
+        """Return the plan of the compaction to make now, or None if no compaction is due.
 
-        Must not do I/O, read a clock or call a model; the time taken when nothing is due must not depend on the length of the
-        view.
+        The method must not do I/O, read a clock or call a model. When no compaction is due, the time taken must not depend on the
+        number of messages.
 
         Args:
             view: Messages that would be sent next.
-            budget: Return value of `budget` for the window of the session.
+            budget: Token budget of the session, as returned by the method `budget`.
             usage: Usage that the provider reported for the last step alone; None before the first step.
             hook: Occasion of the call, for example before a step or after an overflow.
         """
@@ -146,59 +148,59 @@ class Policy(Protocol):
 
 @runtime_checkable
 class WarningPolicy(Protocol):
-    """A policy with warnings for its user; an optional addition to `Policy`. Pure."""
+    """A compaction policy that can warn its user about an ineffective configuration. Optional for policies; pure."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about fields that have no effect as configured, shown before a session or grid starts."""
+        """Warnings about settings of the policy that have no effect, shown before a session or experiment starts."""
 
     def check_view(self, view: View) -> str | None:
-        """Return a warning about this view, or None; a warning is shown once, when it first applies."""
+        """Return a warning about the messages sent next, or None. A warning is shown once, when it first applies."""
 
 
 @runtime_checkable
 class TruncatingPolicy(Protocol):
-    """A policy with its own rule for cutting long tool outputs; an optional addition to `Policy`."""
+    """A compaction policy with its own rule for shortening long tool outputs. Optional for policies."""
 
     @property
     def truncation(self) -> Truncation:
-        """Rule by which tool outputs are cut before they are logged; replaces `clip_characters`."""
+        """Rule by which long tool outputs are shortened before they are logged; used instead of `clip_characters`."""
 
 
 class OutputStore(Protocol):
     """Storage for complete tool outputs of one session. Thread-safe; the caller that opened it closes it."""
 
     def save(self, text: str) -> str:
-        """Store an output and return its name; equal outputs have equal names.
+        """Store a complete tool output and return its name; equal outputs have equal names.
 
         Raises:
             StoreError: The output could not be stored.
         """
 
     def load(self, name: str) -> str:
-        """Return the stored output with this name.
+        """Return the complete tool output that was stored under a name.
 
         Raises:
-            FileMissing: No output has this name, or the output has expired; the model reads the message.
+            FileMissing: No output has the name, or the output has expired; the model reads the message.
         """
 
 
 class Need(NamedTuple):
-    """The next time at which the content of a message is needed."""
+    """Prediction of when the rest of a session next needs the content of a message."""
 
     in_steps: int
-    """Number of steps until the content is needed; 0 is the next step."""
+    """Number of steps until the content of the message is needed; 0 means in the next step."""
     lost_for_good: bool = False
-    """Whether the content cannot be obtained again once it is evicted."""
+    """Whether the content of the message cannot be obtained again once the message is evicted."""
     receipt_only: bool = False
-    """Whether only the fact that the call was made, its target and its status are needed, not its full content."""
+    """Whether it is enough to keep that a tool call was made, with its target and status, without its full content."""
 
 
 class Oracle(Protocol):
-    """Predicts which messages of a view the rest of the session needs; only upper-bound policies use it. Pure."""
+    """Predictor of the messages that the rest of a session will need; used only by upper-bound policies. Pure."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """Return the next need of each message, or None for a message that is never needed again."""
+        """Return for each message when its content is next needed, or None if it is never needed again."""
 
 
 class Compactor(Protocol):
@@ -206,16 +208,16 @@ class Compactor(Protocol):
 
     @property
     def policy(self) -> Policy:
-        """Compaction policy of the session."""
+        """Compaction policy that is at work in the session."""
 
     @property
     def budget(self) -> Budget:
-        """Token budget of the session."""
+        """Token budget of the session, computed once from the model's window."""
 
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Return the compaction event to log before `step`, or None if no compaction is due.
+        """Compact the view (the messages that the model sees next) if compaction is due, and return the event to log, or None.
 
         Raises:
             IllegalPlan: The policy proposed an invalid view.
@@ -234,7 +236,7 @@ class Log(Protocol):
         """
 
     def entries(self) -> Iterable[Entry]:
-        """Return all events logged so far, in order."""
+        """Return all events that the log contains so far, in order."""
 
     def close(self) -> None:
         """Write out buffered data and close the log; may be called more than once."""
@@ -247,7 +249,7 @@ SANDBOX_BOUNDS: Final = {
     "output_bytes": (1, 24 * 2**20),
     "file_bytes": (1, 48 * 2**20),
 }
-"""Smallest and largest value of each limit of a sandbox.
+"""Smallest and largest allowed value of each limit of a sandbox, by name of the limit.
 
 Below the smallest value commands cannot run, or an engine reads the number as "no limit"; a limit above the largest value cannot
 be enforced.
@@ -256,7 +258,9 @@ be enforced.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits(StrictFields):
-    """Limits of a sandbox. `SandboxInfo` lists which of them a backend enforces; `SANDBOX_BOUNDS` holds their bounds.
+    """Limits on the resources of a sandbox, such as memory and processes.
+
+    `SandboxInfo` lists the limits that a backend enforces; `SANDBOX_BOUNDS` holds the smallest and largest value of each limit.
 
     Attributes:
         memory_bytes: Maximum memory of all processes together, in bytes. Default: `536_870_912`.
@@ -275,7 +279,7 @@ class SandboxLimits(StrictFields):
     network: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values outside `SANDBOX_BOUNDS` or of another type."""
+        """Refuse limits that have the wrong type or are outside their allowed range."""
         refuse_mistyped_fields(self)
         for name, (least, most) in SANDBOX_BOUNDS.items():
             value = getattr(self, name)
@@ -292,18 +296,18 @@ class SandboxInfo:
     isolation: tuple[str, ...]
     limits: SandboxLimits
     enforced: tuple[str, ...]
-    """Names of the limits that the backend enforces for all processes of the sandbox together."""
+    """Names of the limits (e.g. `memory_bytes`) that the sandbox enforces for all its processes together."""
     versions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecResult:
-    """The result of a command, whether it succeeded, failed or was killed."""
+    """The result of a command in a sandbox, whether the command succeeded, failed or was killed."""
 
     exit_code: int
     """Exit code of the command; 128 plus the signal number if a signal killed it."""
     stdout: bytes
-    """Undecoded standard output, cut to `SandboxLimits.output_bytes`."""
+    """Standard output of the command as bytes, cut to the maximum output size of the sandbox."""
     stderr: bytes
     stdout_bytes: int
     """Number of bytes that the command wrote to standard output, including the bytes cut off."""
@@ -315,7 +319,7 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One entry of a directory listing."""
+    """One file, directory or link in a directory listing."""
 
     name: str
     kind: Literal["file", "directory", "link", "other"]
@@ -334,12 +338,12 @@ class FileState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state of a workspace; the contents of its files are in a blob store."""
+    """The state of all files of a workspace. The contents of the files are kept separately in a blob store."""
 
     tree_id: str
-    """SHA-256 of the manifest (hexadecimal); two workspaces are equal if and only if their tree ids are."""
+    """SHA-256 (hexadecimal) over paths, modes and contents; two workspaces are equal if and only if their tree ids are equal."""
     files: Mapping[str, FileState] = field(default_factory=dict)
-    """State of each file by path; the entries of a directory are listed in the order in which they were created."""
+    """State of each file by its path; the entries of a directory are in the order in which they were created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,7 +361,7 @@ class Sandbox(Protocol):
 
     @property
     def info(self) -> SandboxInfo:
-        """Backend, image and limits; available after `start`."""
+        """Backend, image and limits of the sandbox; available after the sandbox was started."""
 
     def start(self) -> None:
         """Start the sandbox with an empty workspace.
@@ -374,17 +378,17 @@ class Sandbox(Protocol):
         """
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """Return the content of a file, cut to `max_bytes` if given.
+        """Return the content of a file in the workspace, cut to `max_bytes` if given.
 
         Raises:
             FileMissing, PathRefused: The path is wrong; the model reads the message.
         """
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file and create missing parent directories."""
+        """Create or overwrite a file in the workspace; missing parent directories are created."""
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """Return the entries of a directory, sorted by name."""
+        """Return the entries of a directory in the workspace, sorted by name."""
 
     def snapshot(self) -> Snapshot:
         """Return the current state of the workspace.
@@ -394,13 +398,13 @@ class Sandbox(Protocol):
         """
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-        """Return the files that differ between two snapshots of this sandbox, sorted by path."""
+        """Return the files that differ between two snapshots of the workspace, sorted by path."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring the workspace back to the state of a snapshot."""
+        """Restore the files of the workspace to the state of a snapshot."""
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process, empty the scratch directory and write files, replacing anything in their place.
+        """Prepare the workspace for a grader: end every process, empty the directory for temporary files, and write files.
 
         Args:
             files: Content of each file by its path relative to the workspace. Before writing, the first component of each path is
@@ -422,7 +426,7 @@ class BlobStore(Protocol):
     """Storage of file contents by their SHA-256 (hexadecimal). Nothing is ever removed; several sandboxes may share a store."""
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store file content under its hash, which the caller has verified; storing the same content twice has no effect."""
+        """Store the content of a file under its hash, which the caller has verified; storing it twice has no effect."""
 
     def get(self, sha256: str) -> bytes:
-        """Return the file content with this hash. Raises SandboxError if the store does not hold it."""
+        """Return the content of the file with a hash. Raises SandboxError if the store does not hold the content."""

@@ -14,38 +14,41 @@ from harness.codec import StrictFields
 from harness.errors import UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
-"""Program that a sandbox must provide to run the commands of a task."""
+"""Program, `python` or `bun`, that a sandbox must provide to run the commands of a task."""
 
 FactKind: TypeAlias = Literal[
     "constraint", "goal", "decision", "artifact", "value", "error", "progress", "next-step", "preference", "superseded"
 ]
-"""Kind of information that a fact carries. `superseded` is a fact whose first value is replaced by a later one."""
+"""Kind of information that a fact (a value that the agent must remember) carries, e.g. `constraint` or `artifact`.
+
+A fact of the kind `superseded` has a first value that the task later replaces by another one.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTemplate:
-    """Tool call of a script; string arguments may contain `${fact}` placeholders."""
+    """Tool call of a script; its arguments may contain placeholders such as `${port}` for facts that the agent must remember."""
 
     tool: str
-    """Name of the tool."""
+    """Name of the tool to call, e.g. `read_file`."""
     arguments: tuple[tuple[str, str], ...]
-    """Name and template of each argument, in the order of the JSON object that is sent."""
+    """Name and template text of each argument of the tool call, in the order of the JSON object that is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    r"""A value that an agent must remember to finish a task, and how to read the value from visible text.
+    r"""A value that an agent must remember to finish a task, with the patterns that find the value in visible text.
 
     Attributes:
-        name: Name of the fact, also the name of its `${name}` placeholder in the script. Required.
-        kind: Kind of information, e.g. `constraint` or `artifact`; results are reported by kind. Required.
+        name: Name of the fact. A script refers to the value by the placeholder `${name}`. Required.
+        kind: Kind of information, e.g. `constraint` or `artifact`; results are reported for each kind. Required.
         said_in: Place where the agent first meets the value: the user's `prompt`, a `file`, the `output` of a command, or the
             agent's `own` message. Required.
-        patterns: Regular expressions that read the value. Each is matched line by line and has one group, the value. The most
-            recent match in the view counts. Required.
-        prior: Value that a scripted model uses when the fact is neither visible nor recoverable. The prior differs from the true
-            value under every seed. Required.
-        recover: Tool call that shows the value again; None means that the value cannot be recovered. Default: `None`.
+        patterns: Regular expressions that find the value in a text, line by line. Each has one group, which matches the value.
+            The most recent match in the view (the messages that the model sees next) counts. Required.
+        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value. The prior
+            differs from the true value under every seed. Required.
+        recover: Tool call that shows a forgotten value again; None means that the value cannot be recovered. Default: `None`.
         source: Path that must appear in a directory listing before the agent may use `recover`; an empty string allows
             `recover` at any time. Default: `''`.
         revised: Whether the task states an older value first, in words that `patterns` match as well. Default: `False`.
@@ -75,63 +78,75 @@ class Fact:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether a later value replaces the first one, either by the fact's kind or because `revised` is set."""
+        """Whether a later value replaces the first value of the fact: its kind is `superseded`, or `revised` is set."""
         return self.revised or self.kind == "superseded"
 
     @property
     def reacquisition_calls(self) -> int | None:
-        """Number of tool calls that show a forgotten value again: `recover`, and a listing of `source` if `source` is set.
+        """Number of tool calls needed to see a forgotten value again; None if the value cannot be recovered.
 
-        None means that the value cannot be recovered.
+        The calls are `recover`, and before it a directory listing that shows `source`, if `source` is set.
         """
         return None if self.recover is None else 1 + bool(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Signs in the visible text that a step is done; one of the four kinds of signs is enough."""
+    """Signs in the visible text that a step of a script is done; one of the four kinds of signs is enough.
+
+    The kinds are receipts of tool calls, directory listings, a line that reports the step, and a number of finished steps.
+    """
 
     receipts: tuple[tuple[str, str], ...] = ()
-    """Tool and regular expression over the key argument of a call that succeeded (receipt `ok` or `exit code 0`)."""
+    """For each call of the step, the tool and a regular expression for the main argument, e.g. the path.
+
+    The step is done once each of these calls has a receipt of success (`ok` or `exit code 0`).
+    """
     listed_paths: tuple[str, ...] = ()
-    """Paths, relative to the workspace, that must all appear in directory listings."""
+    """Paths, relative to the workspace, that show the step as done once all of them appear in directory listings."""
     summary_pattern: str = ""
     """Regular expression for a line of a summary that reports the step as done; also for tool output if `in_output` is set."""
     required_text: str = ""
-    """Literal text, e.g. a path, that a line must contain before `summary_pattern` is tried. Empty tries every line."""
+    """Literal text, e.g. a path, that a line must contain before `summary_pattern` is matched with it. Empty tries every line."""
     in_output: bool = False
-    """Whether `summary_pattern` is also searched in tool output."""
+    """Whether a line of tool output that matches `summary_pattern` shows the step as done, as a line of a summary does."""
     count_pattern: str = ""
-    """Regular expression with one group, the number of steps done, searched in summaries and in tool output."""
+    """Regular expression whose group matches the number of steps done, searched in summaries and in tool output."""
     minimum_count: int = 0
-    """Smallest number read by `count_pattern` that shows the step as done."""
+    """Number of finished steps, as read by `count_pattern`, from which on this step is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """Calls that repair a known error. The error is repaired once the receipts of these calls follow the failed result."""
+    """Tool calls with which the scripted agent repairs an error that a step is known to meet, e.g. a failing test.
+
+    The error counts as repaired once successful results of these calls follow the failed result.
+    """
 
     error_pattern: str
-    """Regular expression over the failed result."""
+    """Regular expression that finds the error in the result of a failed tool call."""
     text: str
-    """Text of the agent's message with the repairing calls."""
+    """Text of the message in which the scripted agent requests the tool calls that repair the error."""
     calls: tuple[CallTemplate, ...]
-    """Calls that repair the error."""
+    """Tool calls with which the scripted agent repairs the error."""
     required_facts: tuple[str, ...] = ()
-    """Names of the facts needed for the repair."""
+    """Names of the facts (values to remember) that the agent needs for the repair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step in the work of a competent agent: one message with its tool calls.
+    """One step in the work of a competent agent: one message of the agent with its tool calls.
 
     Attributes:
         name: Name of the step, unique in its script. Required.
-        text: Text of the message; may contain `${fact}` placeholders. Required.
-        calls: Tool calls of the message; several calls run in parallel. Required.
-        done: Signs by which a scripted model recognises the step as done. Required.
-        required_facts: Names of the facts needed for the step, including every placeholder of `text` and `calls`. Default: `()`.
-        repairs: Repairs of the errors that the calls may meet, e.g. after a first version with a bug. Default: `()`.
+        text: Text of the agent's message; may contain placeholders such as `${port}`, filled with values that the model has read.
+            Required.
+        calls: Tool calls that the message requests; several calls run in parallel. Required.
+        done: Signs in the visible text by which a scripted model recognises the step as done. Required.
+        required_facts: Names of the facts that the agent needs for the step, including every placeholder of its text and calls.
+            Default: `()`.
+        repairs: Repairs of errors that the calls are known to meet, e.g. when they run tests of a first version with a bug.
+            Default: `()`.
     """
 
     name: str
@@ -144,11 +159,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """Steps of a competent agent, in order; a scripted model takes the first step that is not visibly done.
+    """Work of a competent agent as a list of steps; a scripted model always takes the first step that is not visibly done.
 
     Attributes:
-        steps: Steps in the order of the work. Required.
-        final_text: Text of the last message, sent when every step is done. Required.
+        steps: Steps of the agent, in the order of the work. Required.
+        final_text: Text of the agent's last message, sent when every step is done. Required.
     """
 
     steps: tuple[Step, ...]
@@ -160,9 +175,9 @@ class Check:
     """Named condition that must hold in the workspace when the session ends.
 
     Attributes:
-        name: Name of the check, as the grader prints it. Required.
+        name: Name of the check, as the grader (the program that decides the checks) prints it. Required.
         title: One-line description of the condition, shown in results. Required.
-        required_facts: Names of the facts without which the check passes by luck only. Default: `()`.
+        required_facts: Names of the facts that an agent must know to pass the check other than by luck. Default: `()`.
     """
 
     name: str
@@ -186,26 +201,26 @@ class Grader:
     """
 
     files: tuple[tuple[str, str], ...]
-    """Path and content of each file written into the workspace right before `command` runs. The first component of each path is
-    reserved for the grader: anything that the agent left there is removed."""
+    """Path and content of each file of the grader, written into the workspace right before the grader runs. The first component
+    of each path is reserved for the grader: anything that the agent left there is removed."""
     command: str
-    """Shell words of one program and its arguments; the path of the nonce is appended. The program replaces the shell."""
+    """One program with its arguments, in shell syntax, that grades; the path of the nonce is appended. It replaces the shell."""
     modules: tuple[str, ...] = ()
-    """Modules of Python's standard library to load before the script is forked, where the sandbox supports forking; this saves
-    a quarter of the grader's CPU time. `command` must then be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must still
-    import the modules."""
+    """Modules of Python's standard library to load before the grader's script is forked, where the sandbox supports forking; this
+    saves a quarter of the grader's CPU time. `command` must then be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must
+    still import the modules."""
     timeout_seconds: float = 120.0
-    """Seconds after which the grader is killed."""
+    """Seconds after which a grader that still runs is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterMessage:
-    """User message that is queued while the agent works."""
+    """User message of a scripted task that is queued while the agent already works."""
 
     step: int
-    """Number of the step, from 1, before which the message is queued."""
+    """Number of the agent's step, counted from 1, before which the user message is queued."""
     text: str
-    """Text of the message."""
+    """Text of the later user message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,13 +230,13 @@ class Task:
     Attributes:
         name: Name of the task, e.g. `flashcards`. Required.
         title: One-line description for lists and reports. Required.
-        tags: Kinds of memory load, e.g. `constraints` or `large outputs`. Required.
+        tags: Words for what makes the task a test of memory, e.g. `constraints` or `large outputs`. Required.
         prompt: Text of the first user message. Required.
         workspace: Path and text of each file in the workspace at the start. Required.
-        runtime: Program that the sandbox must provide. Default: `'python'`.
+        runtime: Program that the sandbox must provide, `python` or `bun`. Default: `'python'`.
         checks: Conditions that are checked at the end; the score is the share of checks that pass. Required.
-        grader: Program that decides the checks. Required.
-        facts: Values that the agent must remember, without the values themselves. Required.
+        grader: Program that decides which checks pass. Required.
+        facts: Descriptions of the values that the agent must remember, without the values themselves. Required.
         script: Steps of a competent agent, carried out by a scripted model. Required.
         later_messages: User messages that are queued while the agent works. Default: `()`.
         cacheable: Whether the action cache may reuse the result of an equal command in an equal workspace. Set False if commands
@@ -252,20 +267,20 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World(StrictFields):
-    """Settings that change how a task strains memory; None keeps the task's own behaviour.
+    """Settings that change how much a task demands of the agent's memory; None keeps the task's own behaviour.
 
-    The settings decide which policy can win, so results are best read as maps over them. The task `long-march` supports every
-    setting. All other tasks support the last four, which then change how the user states the facts of the request (see
-    `harness.tasks.variants`).
+    The settings decide which compaction policy can win, so results are best compared over a range of settings. The task
+    `long-march` supports every setting. All other tasks support the last four, which then change how the user states the facts
+    (values to remember) of the request; see `harness.tasks.variants`.
 
     Attributes:
-        steps: Steps of the script, at least 1. Default: `None`.
-        tokens_per_step: Mean number of tokens that a step adds to the view. Default: `None`.
+        steps: Number of steps that the task takes, at least 1. Default: `None`.
+        tokens_per_step: Mean number of tokens that a step adds to the conversation. Default: `None`.
         output_sigma: Sigma of the lognormal distribution of tool-output sizes; 0 makes all outputs equally long, 1.9 matches
             recorded sessions. Default: `None`.
-        recoverable_share: Share of the facts that can be read again, 0 to 1. Default: `None`.
-        use_lag_steps: Steps between the statement of a fact and its first use. Default: `None`.
-        redundancy: Number of times that each fact is stated, at least 1. Default: `None`.
+        recoverable_share: Share of the facts that the agent can read again after forgetting them, 0 to 1. Default: `None`.
+        use_lag_steps: Number of steps between the statement of a fact and its first use. Default: `None`.
+        redundancy: Number of times that each fact is stated to the agent, at least 1. Default: `None`.
         update_rate: Share of the facts whose value is later replaced, 0 to 1. Default: `None`.
 
     Example:
@@ -282,7 +297,7 @@ class World(StrictFields):
     update_rate: float | None = None
 
     def __post_init__(self) -> None:
-        """Check that each setting is a number in its range."""
+        """Check that each setting of the task is a number within its allowed range."""
         least = {"steps": 1, "tokens_per_step": 1, "redundancy": 1}
         shares = {"recoverable_share", "update_rate"}
         for name, value in self.overrides.items():
@@ -294,10 +309,10 @@ class World(StrictFields):
 
     @property
     def overrides(self) -> dict[str, int | float]:
-        """Settings that are not None, by name."""
+        """Settings that differ from the task's own behaviour (are not None), by name."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 TaskTemplate: TypeAlias = Callable[..., Task]
-"""Function that makes the task of a seed, its only argument. Templates that support every `World` setting also take `world`."""
+"""Function that makes a task from a seed. A template that supports every setting of `World` also takes the argument `world`."""

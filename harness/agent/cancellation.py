@@ -1,4 +1,4 @@
-"""Stopping a session from another thread, without delay even while a provider does not answer."""
+"""Stopping a session from another thread without delay, even while the provider of the model does not answer."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 POLL_SECONDS = 0.05
 MAIN_THREAD_WAIT_SECONDS = 0.1
-"""Longest uninterrupted wait of the main thread, in seconds.
+"""Maximum time in seconds that the main thread waits without a break.
 
 Python runs signal handlers in the main thread, and only between calls. A signal that arrives just before a blocking call, or that
 another thread receives, does not interrupt the call; short waits make sure that the handler runs soon.
@@ -20,7 +20,7 @@ another thread receives, does not interrupt the call; short waits make sure that
 
 
 class Cancellation:
-    """A request to stop a session. Thread-safe; it cannot be withdrawn."""
+    """A request to stop a session, made from any thread. Thread-safe; a request cannot be withdrawn."""
 
     def __init__(self, poll: Callable[[], None] = ignore) -> None:
         """Create a cancellation that has not been requested yet.
@@ -43,11 +43,11 @@ class Cancellation:
 
 
 class WorkAbandoned(Exception):
-    """Raised in a working thread to end work whose result is no longer needed."""
+    """Raised in a worker thread to end work whose result is no longer needed because the session was cancelled."""
 
 
 class _PendingResult(Future[T]):
-    """The result or error of work that runs in another thread."""
+    """The result or error of a function that runs in another thread, available once the function has ended."""
 
     is_abandoned = False
 
@@ -59,14 +59,14 @@ class _PendingResult(Future[T]):
             self.set_exception(error)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most that many seconds and return whether the work has ended."""
+        """Wait at most `seconds` for the work in the other thread and return whether the work has ended."""
         with suppress(TimeoutError):
             self.exception(seconds)
             return True
         return False
 
     def abandon(self, undo: Callable[[T], object]) -> None:
-        """End the work at its next call of `raise_if_abandoned`; pass a result that arrives nevertheless to `undo`."""
+        """End the work at its next call of `raise_if_abandoned`; a result that arrives nevertheless is passed to `undo`."""
         self.is_abandoned = True
         self.add_done_callback(lambda ended: None if ended.exception() else undo(ended.result()))
 
@@ -75,10 +75,10 @@ _thread_state = threading.local()
 
 
 def raise_if_abandoned() -> None:
-    """End the work of this thread if its result is no longer needed; call it before each report of progress.
+    """Raise WorkAbandoned if the result of this thread's work is no longer needed; called before each report of progress.
 
     Raises:
-        WorkAbandoned: The waiting thread was cancelled.
+        WorkAbandoned: The session that waits for the result was cancelled.
     """
     pending: _PendingResult[object] | None = getattr(_thread_state, "pending", None)
     if pending is not None and pending.is_abandoned:
@@ -86,7 +86,7 @@ def raise_if_abandoned() -> None:
 
 
 def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = ignore) -> T | None:
-    """Run work in another thread and return its result, or None if the session is cancelled first.
+    """Run a function in another thread and return its result, or None if the session is cancelled first.
 
     After a cancellation, or if waiting fails, the work is abandoned: its thread ends at the next call of `raise_if_abandoned`,
     and `undo` is called with a result that arrives nevertheless.
@@ -113,7 +113,7 @@ def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, 
 
 
 def run_to_completion(work: Callable[[], T], cancellation: Cancellation | None) -> T:
-    """Run work in another thread and return its result, also after a cancellation: a running tool is allowed to finish.
+    """Run a function in another thread and return its result, even after a cancellation, so that a running tool can finish.
 
     If waiting fails, the cancellation is requested before the error is raised, so that no further tool starts and sub-agents end.
     """

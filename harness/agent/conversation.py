@@ -21,22 +21,22 @@ from harness.view import View, drop_rolled_back, fold, render_messages
 
 
 class Conversation:
-    """The log of a session and the view folded from it, always consistent with each other. Not thread-safe."""
+    """The log of a session and its current view (the messages that the model sees next). Not thread-safe."""
 
     view: View
-    """The current view."""
+    """View after all logged events: the messages that the model sees next."""
     last_sent_view: View
-    """The view sent in the last request of a continued session; empty in a new session."""
+    """View that was sent in the last request before the session was continued; empty in a new session."""
     usage: Usage | None
-    """Usage that the provider reported for the last request; None if there is none or the view was compacted since."""
+    """Token usage that the provider reported for the last request; None before the first request and after a compaction."""
 
     def __init__(self, log: Log, counter: Counter) -> None:
-        """Fold the events of a log: an empty one, or that of a session to continue."""
+        """Compute the current view from the events of a log, which is empty or belongs to a session to continue."""
         self._log, self._counter = log, counter
         self._fold_all()
 
     def append(self, *events: Event) -> tuple[Entry, ...]:
-        """Log events in one transaction, then fold them into the view.
+        """Log events in one transaction, then update the view (the messages that the model sees next) with them.
 
         Raises:
             StoreError: Nothing was logged, and the view is unchanged.
@@ -67,7 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """The messages of a request, and the length of the prefix shared with the previous request."""
+    """The messages of a request to the model, and how many of its first messages equal those of the previous request."""
 
     messages: tuple[Message, ...]
     digest: str
@@ -76,10 +76,10 @@ class PreparedRequest:
 
 
 class RequestBuilder:
-    """Builds the request of each step by extending the previous request; builds it anew only after the view was compacted."""
+    """Builder of the request of each step, which extends the previous request and starts anew only after a compaction."""
 
     def __init__(self, counter: Counter) -> None:
-        """Create a builder for a session in which no request was sent yet."""
+        """Create a builder of requests for a session in which no request was sent yet."""
         self._counter = counter
         self._messages: tuple[Message, ...] = ()
         self._chain: list[bytes] = []
@@ -89,11 +89,11 @@ class RequestBuilder:
         self._edit_count = 0
 
     def forget_view(self) -> None:
-        """Build the next request anew, because the view is not an extension of the last one."""
+        """Build the next request from scratch, because the messages no longer begin with those of the previous request."""
         self._edit_count = -1
 
     def prepare(self, view: View) -> PreparedRequest:
-        """Return the request for a view."""
+        """Return the request that sends a view (the messages that the model sees next)."""
         if self._messages and view.edits == self._edit_count:
             kept_messages, kept_tokens = len(self._chain), self._total_tokens
             self._extend(tuple([item.message for item in view.items[self._item_count :]]))
@@ -120,22 +120,22 @@ class RequestBuilder:
 
 
 class Inbox:
-    """A queue of user messages. Thread-safe: any thread may add messages, and the loop takes them between steps."""
+    """A queue of user messages. Thread-safe: any thread may add messages, and the agent takes them between steps."""
 
     def __init__(self, later: Iterable[LaterMessage] = ()) -> None:
-        """Create a queue that holds the messages of a scripted task until the steps at which they are due."""
+        """Create a queue; `later` are user messages of a scripted task, held until the steps at which they are due."""
         self._later = sorted(later, key=lambda message: message.step)
         self._queue: deque[str] = deque()
         self._lock = threading.Lock()
 
     def put(self, text: str) -> int:
-        """Add a message and return its position in the queue; 1 is next."""
+        """Add a user message and return its position in the queue; position 1 is taken next."""
         with self._lock:
             self._queue.append(text)
             return len(self._queue)
 
     def take(self, step: int) -> tuple[str, ...]:
-        """Remove and return all messages due before the given step, in order."""
+        """Remove all user messages due before a step from the queue and return them in order."""
         if not self._queue and not self._later:
             return ()
         with self._lock:
@@ -147,16 +147,16 @@ class Inbox:
 
 
 class StreamBuffer:
-    """Collects the pieces of a streamed reply, so that an interrupted reply can be logged. Not thread-safe."""
+    """Buffer for the pieces of a streamed reply of the model, so that an interrupted reply can be logged. Not thread-safe."""
 
     def __init__(self, listen: Callable[[TextDelta], None] = ignore) -> None:
-        """Create an empty buffer that passes each piece with visible content to `listen`."""
+        """Create an empty buffer that passes each piece of a reply with visible content to `listen`."""
         self._listen = listen
         self._texts: list[str] = []
         self._reasonings: list[str] = []
 
     def __call__(self, delta: TextDelta) -> None:
-        """Add the next piece and pass it on.
+        """Add the next piece of a streamed reply and pass it on to the listener.
 
         Raises:
             WorkAbandoned: The reply is no longer needed, because the session was cancelled.
@@ -167,28 +167,28 @@ class StreamBuffer:
             self._listen(delta)
 
     def add(self, delta: TextDelta) -> None:
-        """Add the next piece without passing it on."""
+        """Add the next piece of a streamed reply without passing it on to the listener."""
         if delta.anew:
             self.clear()
         (self._texts if delta.part == "text" else self._reasonings).append(delta.text)
 
     def clear(self) -> None:
-        """Discard all pieces, because the reply was logged or is generated anew."""
+        """Discard all pieces of the reply, because the reply was logged or is generated anew."""
         self._texts, self._reasonings = [], []
 
     @property
     def text(self) -> str:
-        """Text received so far."""
+        """Text of the streamed reply received so far."""
         self._texts = ["".join(self._texts)]
         return self._texts[0]
 
     @property
     def reasoning(self) -> str:
-        """Reasoning received so far."""
+        """Reasoning of the model received so far in the streamed reply."""
         self._reasonings = ["".join(self._reasonings)]
         return self._reasonings[0]
 
     def build_message(self) -> Message | None:
-        """Return the reply so far as a message, or None if nothing was received."""
+        """Return the part of the reply received so far as a message, or None if nothing was received."""
         text, reasoning = self.text, self.reasoning
         return assistant(text, reasoning=reasoning) if text or reasoning else None

@@ -39,11 +39,11 @@ from harness.view import compute_context_usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limit on the steps of a turn, and the order in which tools run.
+    """Limit on the number of steps of a turn, and whether tools run in parallel.
 
     Attributes:
         max_steps: Maximum number of model calls in a turn; the turn then ends with the stop reason `max_steps`. Default: `50`.
-        parallel_tools: Whether to run the calls of one reply at the same time. Results are logged in call order either way.
+        parallel_tools: Whether to run the tool calls of one reply at the same time. Results are logged in call order either way.
             Default: `False`.
 
     Example:
@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reason why a turn ended."""
+    """The reason why a turn of the agent ended, with an explanation."""
 
     reason: StopReason
     detail: str = ""
@@ -95,12 +95,13 @@ class Agent:
         model: Model that is called once in each step. Required.
         tools: Tools that the model can call. Required.
         log: Log to which every event of the session is appended. Required.
-        compactor: Compaction policy at work, with its budget for this session. Required.
-        clock: Function that returns the time in seconds; used to measure how long tools run. Required.
+        compactor: Object that applies a compaction policy to this session within a token budget. Required.
+        clock: Function that returns the current time in seconds; used to measure how long tools run. Required.
         limits: Maximum number of steps, and whether tools run in parallel. Default: `Limits()`.
         inbox: Queue of further user messages, taken before each step. Default: `Inbox()`.
         instructions: Text added to the system prompt, for this session only. Default: `''`.
-        cancellation: Means to stop the session from another thread; None runs everything in the calling thread. Default: `None`.
+        cancellation: Object with which another thread can stop the session; None runs everything in the calling thread.
+            Default: `None`.
         listen: Function called with every logged entry and every signal, in the thread where the event happens. It must return
             quickly. Default: `ignore`.
         loop_detector: Detector of calls repeated several times in a row; None allows all repetitions, as trials do.
@@ -133,14 +134,14 @@ class Agent:
     save_workspace: Callable[[int], Sequence[Event]] | None = None
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
-        """Work on `session.task` until the agent rests, a limit is reached or an error ends the session.
+        """Work on a task until the agent replies without calling a tool, a limit is reached or an error ends the session.
 
         Args:
             session: First event of the log, with the task and the configuration of the session.
             system_prompt: Text of the system prompt.
 
         Raises:
-            IllegalPlan: The policy proposed a view that a model must not be sent.
+            IllegalPlan: The policy proposed messages that must not be sent to a model.
             StoreError: The log cannot be written; events that were logged before are kept.
         """
         live = Session(self)
@@ -151,7 +152,7 @@ class Agent:
 
 
 class Session:
-    """The state of a session in progress: a new one, or one that is continued from its log. Not thread-safe."""
+    """The state of a session in progress, either new or continued from its log. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
         """Rebuild the state of the conversation from the events in the log of the agent."""
@@ -166,16 +167,16 @@ class Session:
             self.request_builder.forget_view()
 
     def begin(self, session: SessionStarted, system_prompt: str, *more: Event) -> None:
-        """Log the first events of a new session: its start, the system prompt, the task, and any further events given."""
+        """Log the first events of a new session: its start, the system prompt, the task, and any further events."""
         prompt = MessageAdded(message=system(system_prompt, self.agent.instructions), step=0)
         self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *more)
 
     def run_turn(self, *opening_events: Event) -> Stop:
-        """Run steps until the agent rests, a limit is reached, an error ends the turn or the session is cancelled.
+        """Run steps until the agent replies without a tool call, reaches a limit, meets an error or is cancelled.
 
         Args:
             opening_events: Events that begin the turn, such as a user message; logged after the policy had the chance to compact.
-                None given: the turn continues with the messages already in the view.
+                Without such events the turn continues with the existing messages.
         """
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):
@@ -187,13 +188,13 @@ class Session:
         return Stop("max_steps", f"stopped after {format_count(max_steps, 'step')}")
 
     def open_turn(self, opening_events: Sequence[Event]) -> bool:
-        """Give the policy the chance to compact, then log the events that begin a turn; return False after a cancellation."""
+        """Let the policy compact if it is due, then log the events that begin a turn; return False after a cancellation."""
         can_continue = self.compact(self.conversation.view.steps + 1, "turn")
         self.record(*opening_events)
         return can_continue
 
     def run_step(self, step: int) -> Stop | None:
-        """Run one step; return the stop reason, or None to continue with the next step."""
+        """Run one step (a model call and its tool calls); return the stop reason, or None to continue with the next step."""
         queued_messages = [_build_message_event(user(text), step) for text in self.agent.inbox.take(step)]
         if (queued_messages and not self.open_turn(queued_messages)) or not self.compact(step, "step"):
             return self.check_cancellation()
@@ -209,7 +210,10 @@ class Session:
         return self.finish_step(step, prepared, reply)
 
     def compact(self, step: int, hook: Hook) -> bool:
-        """Let the policy compact the view if compaction is due; return False after a cancellation."""
+        """Let the policy compact the view (the messages that the model sees next) if compaction is due.
+
+        Return False after a cancellation.
+        """
         view, agent = self.conversation.view, self.agent
 
         def compact_view() -> list[Event]:
@@ -225,9 +229,9 @@ class Session:
         return agent.cancellation is None or not agent.cancellation.is_requested
 
     def request_reply(self, prepared: PreparedRequest, step: int) -> tuple[PreparedRequest, Reply] | None:
-        """Return the request sent and the reply of the model, or None after a cancellation.
+        """Send a request and return it with the reply of the model, or return None after a cancellation.
 
-        If the prompt exceeds the window of the model, the policy may compact once more and the request is sent again.
+        If the prompt exceeds the window of the model, the policy may compact once more, and a shorter request is sent.
         """
         try:
             reply = self.call_model(prepared)
@@ -242,7 +246,7 @@ class Session:
         return None if reply is None else (prepared, reply)
 
     def call_model(self, prepared: PreparedRequest) -> Reply | None:
-        """Call the model and return its reply, or None after a cancellation."""
+        """Send a request to the model and return the reply, or None after a cancellation."""
         request = Request(messages=prepared.messages, tools=self.toolbox.specs)
         if self.agent.cancellation is None:
             return self.agent.model.reply(request, self.agent.listen)
@@ -250,7 +254,7 @@ class Session:
         return run_interruptibly(lambda: self.agent.model.reply(request, partial), self.agent.cancellation)
 
     def finish_step(self, step: int, prepared: PreparedRequest, reply: Reply) -> Stop | None:
-        """Run the tools requested in a reply, log the step, and return the stop reason or None."""
+        """Run the tools requested in a reply, log the step, and return the stop reason, or None to continue."""
         agent, view, calls = self.agent, self.conversation.view, reply.message.calls
         started_at = agent.clock()
         stop, workspace_events = None, list[Event]()
@@ -285,7 +289,7 @@ class Session:
         return stop or self.check_cancellation() or _find_stop(reply)
 
     def detect_loop(self, calls: Sequence[ToolCall]) -> Stop | None:
-        """Return the stop reason if these calls repeat earlier calls too often, else None."""
+        """Return the stop reason if a tool call was repeated too often in a row, else None."""
         detector = self.agent.loop_detector
         for call in calls:
             if detector is not None and detector.should_stop(call):
@@ -319,7 +323,7 @@ class Session:
         return Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:
-        """Append events to the log and pass the logged entries to the listener."""
+        """Append events to the log of the session and pass the logged entries to the listener."""
         if events:
             for entry in self.conversation.append(*events):
                 self.agent.listen(entry)

@@ -1,4 +1,4 @@
-"""The system prompt of this project's default design, adapted to the runtime in the sandbox."""
+"""The default system prompt of the coding agent, adapted to the runtime (Python or Bun) in the sandbox."""
 
 from harness.task import Runtime
 
@@ -33,5 +33,5 @@ COMPLETION_MARKER = "TASK COMPLETE"
 
 
 def build_system_prompt(runtime: Runtime) -> str:
-    """Return the system prompt for a sandbox with this runtime."""
+    """Return the system prompt of the coding agent for a sandbox with the runtime `python` or `bun`."""
     return _SYSTEM_PROMPT.format(runtime={"python": "Python 3", "bun": "Bun"}[runtime], marker=COMPLETION_MARKER)

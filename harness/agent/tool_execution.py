@@ -10,10 +10,10 @@ from harness.protocols import Tool
 
 
 class Toolbox:
-    """The tools of a session by name. Thread-safe if the tools are."""
+    """The tools of a session by name, which runs the tool calls of a reply. Thread-safe if the tools are."""
 
     def __init__(self, tools: Sequence[Tool], listen: EventListener) -> None:
-        """Collect the tools; `listen` is called when a tool starts and when it ends."""
+        """Collect the tools of a session; `listen` is called when a tool starts and when it ends."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self._listen = listen
         self.specs = tuple(tool.spec for tool in tools)
@@ -50,27 +50,30 @@ class Toolbox:
 
 
 def make_interrupted_result(call: ToolCall) -> ToolResult:
-    """Return the result of a call that was interrupted or never started."""
+    """Return the result that is logged for a tool call that was interrupted or never started."""
     output = "error: the call was interrupted before it gave a result"
     return ToolResult(call_id=call.call_id, name=call.name, output=output, status="interrupted")
 
 
 REPEAT_LIMIT = 3
-"""Number of equal calls in a row at which the detector asks for a decision. Source: OpenCode ("doom loop")."""
+"""Number of equal tool calls in a row at which the loop detector asks for a decision. Source: OpenCode ("doom loop")."""
 
 LoopDecision: TypeAlias = Literal["continue", "stop", "always"]
-"""Decision about a repeated call: make it and start counting anew, end the turn, or always allow this call from now on."""
+"""Decision about a repeated tool call.
+
+`continue` makes the call and starts counting anew, `stop` ends the turn, and `always` allows the call from now on.
+"""
 
 
 class LoopDetector:
-    """Counts equal tool calls in a row, across steps and turns. Not thread-safe."""
+    """Detector of equal tool calls in a row, across steps and turns, which asks whether to go on. Not thread-safe."""
 
     def __init__(self, decide: Callable[[ToolCall, int], LoopDecision]) -> None:
-        """Create a detector that asks `decide` about each call that is the third equal one in a row.
+        """Create a detector that calls `decide` when the same tool call is made for the third time in a row.
 
         Args:
-            decide: Function called with the call and the number of equal calls in a row, including this one. It may block, for
-                example to ask the user.
+            decide: Function called with the repeated call and the number of equal calls in a row, including the last. It may
+                block, for example to ask the user.
         """
         self._decide = decide
         self._last: tuple[str, str] | None = None
@@ -78,7 +81,7 @@ class LoopDetector:
         self._allowed: set[tuple[str, str]] = set()
 
     def should_stop(self, call: ToolCall) -> bool:
-        """Return whether to end the turn instead of making this call."""
+        """Return whether to end the turn instead of making a tool call that repeats earlier calls."""
         kind = (call.name, call.arguments_json)
         self._times = self._times + 1 if kind == self._last else 1
         self._last = kind

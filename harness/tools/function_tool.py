@@ -18,23 +18,26 @@ from harness.truncation import Truncation, describe_location, format_preview, pr
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """Tool that consists of a description for the model and a function that carries out a call."""
+    """Tool that consists of a description for the model and a Python function that carries out a tool call."""
 
     spec: ToolSpec
-    """Name, description and parameters, as sent to the model."""
+    """Name, description and parameters of the tool, as sent to the model."""
     act: Callable[[Mapping[str, Any]], str]
-    """Function from the arguments of a call to its output; raises ToolError with a message for the model."""
+    """Function that takes the arguments of a tool call and returns the output, or raises ToolError with a text for the model."""
     string_fields: tuple[str, ...] = ()
-    """Names of the arguments that must be present and must be strings."""
+    """Names of the arguments that every call of the tool must contain as strings."""
     limits: Truncation = field(default_factory=Truncation)
-    """Limits on the output."""
+    """Limits on the length of the tool's output; a longer output is shortened before the model reads it."""
     outputs: OutputStore | None = None
-    """Store for outputs that exceed the limits; None discards the part of an output beyond the limits."""
+    """Store for complete outputs of the tool that exceed its limits; None discards the part beyond the limits."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Lock shared by the tools of one sandbox, since a sandbox serves one caller at a time."""
+    """Lock shared by all tools of one sandbox, since a sandbox can run only one operation at a time."""
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Carry out a call and return its result; see `harness.protocols.Tool`."""
+        """Call the function with the arguments of a tool call and return a result with a shortened output.
+
+        Invalid arguments and a ToolError of the function become a result with the status `error`.
+        """
         try:
             arguments = self._parse_arguments(call)
             with self.lock:
@@ -45,7 +48,7 @@ class FunctionTool:
         return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
 
     def _shorten(self, output: str) -> tuple[str, int]:
-        """Return the output within the limits, and the number of characters removed."""
+        """Return the output shortened to the limits of the tool, and the number of characters removed."""
         preview = preview_output(output, self.limits)
         if preview.cut_bytes:
             return format_preview(preview, self.limits, self._save_output(output)), preview.cut_characters
@@ -58,7 +61,7 @@ class FunctionTool:
         return shown + where, cut
 
     def _save_output(self, output: str) -> str:
-        """Save the complete output and return its name; the name is empty if outputs are not saved."""
+        """Save the complete output of a tool call and return its name, or an empty string if outputs are not saved."""
         if self.outputs is None or not self.limits.saved:
             return ""
         with self.lock:
@@ -81,7 +84,7 @@ def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, i
     Args:
         text: Text to shorten.
         most_characters: Maximum length of the result, including a line with the number of characters removed.
-        ends: Whether to keep the beginning and the end, half of the characters each, rather than the beginning only.
+        ends: Whether to keep the beginning and the end of the text, half of the characters each, rather than the beginning only.
     """
     if len(text) <= most_characters:
         return text, 0
@@ -92,6 +95,6 @@ def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, i
 
 
 def build_spec(name: str, description: str, properties: Mapping[str, object], required: Iterable[str]) -> ToolSpec:
-    """Return the specification of a tool; `properties` is the JSON schema of each argument by name."""
+    """Return the specification of a tool for a model; `properties` is the JSON schema of each argument by name."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))

@@ -12,17 +12,17 @@ from harness.protocols import OutputStore
 from harness.tools.function_tool import FunctionTool, build_spec
 
 PAGE_LINES = 200
-"""Maximum number of lines that `read_output` shows."""
+"""Maximum number of lines that one call of the tool `read_output` shows."""
 MAX_MATCHES = 50
-"""Maximum number of matching lines that `search_output` shows."""
+"""Maximum number of matching lines that one call of the tool `search_output` shows."""
 LINE_CHARACTERS = 500
-"""Characters of a line; a longer line is split and counts as several lines."""
+"""Maximum number of characters of a line of a saved output; a longer line is split and counts as several lines."""
 PAGE_CHARACTERS = 8_000
-"""Maximum number of characters of a result."""
+"""Maximum number of characters that one call of `read_output` or `search_output` returns."""
 
 
 def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
-    """Return the tools `read_output` and `search_output` for a store; the caller closes the store."""
+    """Return the tools `read_output` and `search_output`, with which a model reads saved outputs; the caller closes the store."""
 
     def read(arguments: Mapping[str, Any]) -> str:
         lines = _split_lines(store.load(_require_text(arguments, "output")))
@@ -79,13 +79,13 @@ def _require_whole_number(arguments: Mapping[str, Any], name: str, default: int,
 
 
 def _split_lines(text: str) -> list[str]:
-    """Return the lines of a text, with long lines split into pieces."""
+    """Return the lines of a text; a line of more than `LINE_CHARACTERS` characters is split into several lines."""
     size = LINE_CHARACTERS
     return [line[at : at + size] for line in text.split("\n") for at in range(0, max(1, len(line)), size)]
 
 
 def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
-    """Yield at least one and at most `most` lines with their numbers, within `PAGE_CHARACTERS`."""
+    """Yield numbered lines for one result of a tool: at least one and at most `most`, within `PAGE_CHARACTERS` characters."""
     character_count = 0
     for count, (number, line) in enumerate(numbered):
         shown = f"{number}: {line}"

@@ -9,11 +9,14 @@ from harness.tools.standard import make_standard_tools
 from harness.truncation import Truncation
 
 TOOL_REVISIONS: Mapping[str, int] = {}
-"""Revision of each tool whose behaviour changed since version 0.1, by tool name; enters the ids of trials with the tool."""
+"""Revision of each tool whose behaviour changed since version 0.1, by tool name.
+
+The revision is part of the id of every trial that uses the tool, so old and new results are not mixed.
+"""
 
 
 def find_tool_revisions(policy: Policy) -> dict[str, int]:
-    """Return the revisions of the tools that a session under the policy has; tools without a revision are left out."""
+    """Return the revision of each tool in a session with this policy, by tool name; tools without a revision are left out."""
     if not TOOL_REVISIONS:
         return {}
     unopened, unsaved = cast("Sandbox", None), cast("OutputStore", object())  # only the names of the tools are read
@@ -22,19 +25,19 @@ def find_tool_revisions(policy: Policy) -> dict[str, int]:
 
 
 def choose_truncation(policy: Policy) -> Truncation:
-    """Return the limits that a policy sets on tool outputs."""
+    """Return the rule by which a compaction policy shortens long tool outputs."""
     return policy.truncation if isinstance(policy, TruncatingPolicy) else Truncation(max_characters=policy.clip_characters)
 
 
 def make_session_tools(
     policy: Policy, sandbox: Sandbox, outputs: OutputStore | None, *, timeout_seconds: float = 60.0
 ) -> tuple[Tool, ...]:
-    """Return the tools of a session.
+    """Return the standard tools of a session, and tools for saved outputs if the policy saves long outputs.
 
     Args:
-        policy: Policy that limits the length of outputs and decides whether longer outputs are saved.
+        policy: Compaction policy that limits the length of tool outputs and decides whether longer outputs are saved.
         sandbox: Started sandbox in which the tools run; the caller closes it.
-        outputs: Store for long outputs; None discards what the limits cut off.
+        outputs: Store for long outputs; None discards the part of an output beyond the limits.
         timeout_seconds: Maximum duration of one command in seconds.
     """
     limits = choose_truncation(policy)

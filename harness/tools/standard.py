@@ -8,7 +8,7 @@ from harness.tools.function_tool import FunctionTool, build_spec
 from harness.truncation import Truncation
 
 DEFAULT_LIMITS = Truncation(max_characters=10_000)
-"""Limits of this project's default design: 10,000 characters per output."""
+"""Default limits on the length of a tool output: 10,000 characters."""
 
 
 def make_standard_tools(
@@ -24,7 +24,8 @@ def make_standard_tools(
         sandbox: Started sandbox in which the tools run; the caller closes it.
         timeout_seconds: Maximum duration of one command in seconds.
         limits: Limits on the length of an output.
-        outputs: Store for complete outputs that exceed `limits`, used if `limits` asks for saving. None discards what is cut off.
+        outputs: Store for complete outputs that exceed `limits`, used if `limits` asks for saving. None discards the part of an
+            output beyond the limits.
 
     Example:
         >>> sandbox = harness.open_sandbox(session_id="example")  # doctest: +SKIP
@@ -64,7 +65,7 @@ def make_standard_tools(
 
 
 def _format_result(result: ExecResult, timeout_seconds: float) -> str:
-    """Format the result of a command for the model: exit code, reason of a kill, standard output and standard error."""
+    """Format the result of a command for the model as text: exit code, reason if the command was killed, and its outputs."""
     parts = [f"exit code {result.exit_code}"]
     if result.timed_out:
         parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")
@@ -84,7 +85,7 @@ def _format_stream(captured: bytes, total_bytes: int, heading: str) -> list[str]
 
 
 def _format_listing(sandbox: Sandbox, path: str) -> str:
-    """Format type, name and size of each entry, one entry per line; times are left out so that runs are reproducible."""
+    """Format a directory listing: type, name and size of each entry on one line, without times so that runs are reproducible."""
     short = {"directory": "dir"}
     entries = sandbox.list(path)
     if not entries:
