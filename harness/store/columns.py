@@ -18,37 +18,37 @@ from harness.store.records import StepMetrics
 from harness.store.sessions.views import build_undone_sql
 
 Dtype: TypeAlias = Literal["str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
-"""Pandas dtype. `boolean`, `Int64` and `float64` columns may miss values, `str` columns only if the description says so."""
+"""Pandas dtype of a column. `boolean`, `Int64` and `float64` columns may miss values, `str` columns only if documented so."""
 
 
 class Column(NamedTuple):
-    """Documented column of a table of results."""
+    """Declaration of one column of a table of results, with its documentation and the SQL that computes it."""
 
     name: str
     dtype: Dtype
     unit: str
-    """Unit of the values; empty for names, labels and flags."""
+    """Unit of the column's values, such as `tokens`; empty for names, labels and flags."""
     description: str
     sql: str = ""
-    """SQL expression over the rows of the table's `Source`; empty if the journal has a column of the same name."""
+    """SQL expression that computes the column from the journal; empty if the journal has a column of the same name."""
     form: int = 0
     """Number of the migration (see `harness.store.schema`) that added the column to the journal, where older rows have no value;
     0 if the table was created with the column or the column is computed. The number never changes after a release."""
 
 
 class Source(NamedTuple):
-    """Rows of the journal that a table of results shows."""
+    """Rows of the journal (the SQLite file with all sessions) that become the rows of a table of results."""
 
     table: str
-    """Name of the journal's table that has one row for each row of results."""
+    """Name of the table in the journal that has one row for each row of the table of results."""
     alias: str
-    """Alias of the journal's table in SQL expressions."""
+    """Alias of the journal's main table in the SQL expressions of the columns."""
     rows_sql: str
-    """SQL of the query from `FROM` on. Its only parameter, for tables read by session, is a JSON list of session keys."""
+    """SQL of the query for the rows, from `FROM` on. A table read by session has as its parameter a JSON list of session keys."""
 
 
 _FILLED_IN = "NULL"
-"""SQL of a column that `harness.store.tables` computes from other columns."""
+"""SQL for a column that is empty when read and is then computed from other columns by `harness.store.tables`."""
 _MISSING_METRICS = "missing if the process of the session was killed"
 _MISSING_LOG = "missing if the trial crashed before its session began"
 _MISSING_USES = "missing if no call was recognised as a call of the task's script"
@@ -56,34 +56,38 @@ _PROMPT_SQL = "{0}input_tokens + {0}cache_read_tokens + {0}cache_write_tokens"
 
 
 def _make_metric(name: str, unit: str, sql: str, description: str) -> Column:
-    """Return a column of counts computed at the end of a session; steps without calls have no row and count as 0."""
+    """Return the declaration of a column with a count from the metrics computed at the end of a session; no count means 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) END"
     return Column(name, "Int64", unit, f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_flag(name: str, sql: str, description: str) -> Column:
-    """Return a column of flags that are true if a count from the end of the session is above 0."""
+    """Return the declaration of a column of flags, true where a count from the session's metrics is above 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
     return Column(name, "boolean", "", f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_sum(name: str, unit: str, sql: str, description: str, dtype: Dtype = "Int64") -> Column:
-    """Return a column of sums over the events of a session; the sum is 0 if the session has no such event."""
+    """Return the declaration of a column with a sum over events of a session; the sum is 0 if there are no such events."""
     return Column(name, dtype, unit, f"{description}; {_MISSING_LOG}", f"CASE WHEN s.key IS NOT NULL THEN coalesce({sql}, 0) END")
 
 
 def _make_use(name: str, description: str) -> Column:
-    """Return a column that counts uses of facts in tool calls."""
+    """Return the declaration of a column that counts how often tool calls used facts of the task."""
     return Column(name, "Int64", "", f"{description}; {_MISSING_USES}", f"k.{name}")
 
 
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
-    """Return a column of quotients; a quotient is missing if the divisor is 0."""
+    """Return the declaration of a column of quotients; a quotient is missing where the divisor is 0."""
     return Column(name, "float64", unit, description, f"{dividend_sql} * 1.0 / nullif({divisor_sql}, 0)")
 
 
 def _make_delay(counts: str) -> Column:
-    """Return the column with the mean delay of reacquisitions; `counts` is the SQL alias of the rows with the counts."""
+    """Return the column with the mean delay of reacquisitions (calls that fetch evicted content again).
+
+    Args:
+        counts: SQL alias of the rows that hold the number of reacquisitions and the sum of their delays.
+    """
     description = "Mean number of steps from a compaction to a reacquisition (1: the next step); missing if there is none"
     return _make_ratio("reacquired_after_steps", "steps", f"{counts}.reacquired_steps", f"{counts}.reacquisitions", description)
 
@@ -368,7 +372,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "messages": MESSAGES,
     "probes": PROBES,
 }
-"""Columns of each table, by the name of the table in `Results`, in its SQL and in the names of Parquet files."""
+"""Columns of each table of results, by the name of the table, which is the same in `Results`, SQL and Parquet files."""
 
 SESSION_FILTER = "s.key IN (SELECT value FROM json_each(?))"
 _SESSION_JOIN = "FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id"
@@ -414,7 +418,7 @@ SOURCES: dict[str, Source] = {
     "messages": Source("item", "i", _MESSAGE_ROWS),
     "probes": Source("probe", "p", _PROBE_ROWS),
 }
-"""Source of each table of results, by the name of the table in `TABLES`."""
+"""SQL source in the journal of each table of results, by the name of the table."""
 
 
 def build_select(name: str) -> str:
@@ -435,4 +439,4 @@ def list_added_columns(form: int) -> list[str]:
 
 
 _STORED_TYPES: dict[Dtype, str] = {"str": "TEXT", "boolean": "INTEGER", "Int64": "INTEGER", "float64": "REAL"}
-"""SQLite type of each dtype that may have missing values."""
+"""SQLite type of each dtype that a column added to the journal may have."""

@@ -32,11 +32,11 @@ _ADVICE = (
 
 
 _SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 8000", "synchronous = NORMAL", "foreign_keys = ON")
-"""Settings of a connection that writes, as arguments of SQLite's `PRAGMA`."""
+"""Settings of a connection that writes to a journal, as arguments of SQLite's `PRAGMA`."""
 
 
 class Database:
-    """Connection to a journal file, to be closed by the code that opened it.
+    """Connection to a journal (a SQLite file with sessions), to be closed by the code that opened it.
 
     Several threads may use a connection, but only one at a time. If two threads do write at the same time, because work that was
     abandoned is still running in a thread of its own, one thread waits for the other.
@@ -54,7 +54,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run the block as one transaction: either all of its writes take effect or none.
+        """Run the `with` block as one transaction, so that either all of its writes take effect or none.
 
         Raises:
             StoreError: the transaction failed, and nothing was written.
@@ -70,12 +70,12 @@ class Database:
                 raise
 
     def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement over the tables of the file; packed texts stay packed."""
+        """Return the rows of a SQL statement over the tables of the journal; compressed texts stay compressed."""
         with translate_errors(self.path):
             return self._connection.execute(sql, parameters).fetchall()
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """Return the rows of a query over the tables and views of the journal; the views show packed texts whole."""
+        """Return the rows of a SQL query over the tables and views of the journal; the views show compressed texts in full."""
         with translate_errors(self.path):
             if not self._shows_whole_texts:
                 self._show_whole_texts()
@@ -105,7 +105,7 @@ class Database:
         return replace_surrogates(self.packer.unpack(data))
 
     def close(self) -> None:
-        """Close the connection; calling the method again has no effect."""
+        """Close the connection to the journal; closing again has no effect."""
         with translate_errors(self.path):
             self._connection.close()
 
@@ -121,14 +121,14 @@ def is_database(path: Path) -> bool:
 
 @cache
 def _build_empty_journal() -> bytes:
-    """Return the bytes of an empty journal file; built once per process, because creating the tables is slow."""
+    """Return the bytes of a journal file with empty tables; built once per process, because creating tables is slow."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)
         return connection.serialize()
 
 
 def _place_empty_journal(path: Path) -> None:
-    """Create an empty journal file in one step; if that fails, opening the path creates the file."""
+    """Create an empty journal file in one step; after a failure, which is ignored, SQLite creates the file on opening."""
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         try:
@@ -153,7 +153,7 @@ def _open_writable(path: Path) -> sqlite3.Connection:
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal for reading: with a write-ahead log beside its writer, without one as an immutable file.
+    """Open a journal for reading; a journal without a write-ahead log is opened as an immutable file.
 
     A journal of an older form is copied into memory, and the copy is migrated to the newest form.
     """
@@ -184,7 +184,7 @@ def _migrate_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Raise `StoreError` with advice in place of an error of SQLite inside the block."""
+    """Replace an error of SQLite inside the `with` block by a `StoreError` with advice on what to do."""
     try:
         yield
     except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
@@ -194,20 +194,23 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def build_insert(table: str, names: Sequence[str]) -> str:
-    """Return the SQL that inserts one row, whose values are given in the order of the column names."""
+    """Return the SQL statement that inserts one row into a table, with a placeholder for the value of each column."""
     columns = ", ".join(f'"{name}"' for name in names)
     return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
 
 
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
-    """Return some fields of a record as values of columns, with lone surrogates replaced."""
+    """Return the given fields of a record as values for SQLite, with lone surrogates in strings replaced."""
     values = [getattr(record, name) for name in names]
     return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])
 
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to. At the end it replaces the file in one step; after an error it is deleted."""
+    """Yield a temporary path to write to.
+
+    At the end of the `with` block, the written file replaces `path` in one step; after an error it is deleted.
+    """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished

@@ -1,4 +1,4 @@
-"""Journal: one SQLite file with sessions, trials and checks. All writing to the store goes through this module."""
+"""Journal of sessions, trials and checks in one SQLite file. All writing to stored sessions goes through this module."""
 
 import os
 import sqlite3
@@ -37,7 +37,7 @@ _PROBE_COLUMNS = tuple(field.name for field in fields(ProbeRecord))
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """Open journal file. Every call is one transaction, and several processes may write to the same file at the same time.
+    """Open journal, a SQLite file with sessions and trials. Each call is one transaction; several processes may write at once.
 
     Several threads may use the object, but only one at a time. Use the object in a `with` block or call `close`.
 
@@ -81,17 +81,17 @@ class Journal(AbstractContextManager["Journal"]):
 
     @property
     def path(self) -> Path:
-        """Path of the journal file."""
+        """Path of the journal's SQLite file."""
         return self.database.path
 
     def close(self) -> None:
-        """Close the file; further calls have no effect. The last connection merges the write-ahead log into the file."""
+        """Close the journal file; closing again has no effect. The last connection merges the write-ahead log into the file."""
         self.database.close()
 
     def open_session_log(
         self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None
     ) -> SessionLog:
-        """Return the log of a session, which is created if the journal does not hold it; new events are appended to the log.
+        """Open the log of a session for appending events; a session that the journal does not hold is created.
 
         Args:
             session_id: id of the session: any text without `/`, unique in this file.
@@ -104,11 +104,11 @@ class Journal(AbstractContextManager["Journal"]):
         return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
 
     def list_session_ids(self) -> tuple[str, ...]:
-        """Return the ids of all sessions, oldest first."""
+        """Return the ids of all sessions in the journal, oldest first."""
         return tuple(row[0] for row in self.query("SELECT id FROM session ORDER BY created_at_ms, key"))
 
     def read_entries(self, session_id: str) -> Iterator[Entry]:
-        """Return the events of a session in the order of the log.
+        """Return the events of a session, each with its number, in the order in which they were logged.
 
         Raises:
             StoreError: the journal has no such session.
@@ -116,7 +116,7 @@ class Journal(AbstractContextManager["Journal"]):
         return read_entries(self.database, self.find_key(session_id))
 
     def read_draft(self, session_id: str) -> Draft | None:
-        """Return the unfinished answer that the model had written when its process stopped; None if every answer was logged.
+        """Return the unfinished answer of a session's model, as last saved; None if every answer is complete and logged.
 
         Raises:
             StoreError: the journal has no such session.
@@ -141,11 +141,11 @@ class Journal(AbstractContextManager["Journal"]):
         return int(rows[0][0])
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """Return the rows of a query over the tables and views of `harness.store.schema`; the views show packed texts whole."""
+        """Return the rows of a SQL query over the journal's tables and views; the views show compressed texts in full."""
         return self.database.query(sql, *parameters)
 
     def record_trial(self, trial: TrialRecord, checks: Iterable[CheckRecord] = ()) -> None:
-        """Store a trial and its checks in one transaction; an earlier record of the same trial is replaced."""
+        """Store the record of a trial and the results of its checks; an earlier record of the same trial is replaced."""
         with self.database.transaction():
             self.database.execute('DELETE FROM "check" WHERE trial_id = ?', (trial.trial_id,))
             self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))
@@ -155,7 +155,7 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
-        """Store the metrics and probes of a session; earlier metrics of the session are replaced.
+        """Store the metrics and probes (which facts are still in view) of a session; earlier ones are replaced.
 
         Raises:
             StoreError: the journal has no such session or cannot be written.
@@ -180,11 +180,11 @@ class Journal(AbstractContextManager["Journal"]):
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
 
     def open_outputs(self, session_id: str, clock: Clock) -> SavedOutputs:
-        """Return the store for tool outputs of a session that are too long for its log.
+        """Return a store for those tool outputs of a session that are too long for its log.
 
         Args:
-            session_id: id of the session.
-            clock: source of the time at which outputs are saved.
+            session_id: id of the session whose tool outputs are stored.
+            clock: source of the time at which each output is saved.
 
         Raises:
             StoreError: the journal has no such session.
@@ -192,17 +192,17 @@ class Journal(AbstractContextManager["Journal"]):
         return SavedOutputs(self.database, self.find_key(session_id), clock)
 
     def remove_outputs(self, before_ms: int) -> int:
-        """Delete tool outputs saved before a time, in milliseconds since the epoch, and return the number of deleted outputs."""
+        """Delete the tool outputs saved before a time (milliseconds since the epoch) and return the number of deleted outputs."""
         with self.database.transaction():
             return self.database.execute("DELETE FROM saved_output WHERE created_at_ms < ?", (before_ms,)).rowcount
 
     def list_trials(self) -> tuple[TrialRecord, ...]:
-        """Return all recorded trials, in order of recording."""
+        """Return the records of all trials in the journal, in the order in which they were stored."""
         rows = self.query("SELECT * FROM trial ORDER BY revision")
         return tuple(TrialRecord(**{**_select_columns(row, _TRIAL_COLUMNS), "success": bool(row["success"])}) for row in rows)
 
     def list_checks(self, trial_id: str) -> tuple[CheckRecord, ...]:
-        """Return the checks of a trial, sorted by name."""
+        """Return the results of a trial's checks, sorted by the name of the check."""
         rows = self.query('SELECT * FROM "check" WHERE trial_id = ? ORDER BY "check"', trial_id)
         return tuple(CheckRecord(**{**_select_columns(row, _CHECK_COLUMNS), "passed": bool(row["passed"])}) for row in rows)
 

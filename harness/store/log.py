@@ -1,6 +1,6 @@
-"""Log of one session, in a journal file or in memory, and storage for tool outputs that are too long for the log.
+"""Log of one session, in a journal (a SQLite file) or in memory, and storage for tool outputs too long for the log.
 
-Long outputs are stored in full for a week. The log itself holds only the clipped output.
+Long tool outputs are stored in full for a week. The log itself holds only the shortened output.
 """
 
 import json
@@ -33,20 +33,20 @@ from harness.tokens import Counter, Usage
 from harness.truncation import name_output
 
 _INLINE_TOKENS = 128
-"""Maximum size, in estimated tokens, of a message that is stored as a whole in the row of its event."""
+"""Maximum estimated number of tokens of a message that is stored as a whole in the row of its event."""
 
 _QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
 """Kinds of events that are logged from outside the agent while the model writes."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
-"""Fields of `StepFinished` that are columns of the table `step`; with the fields of its usage they make up the whole event."""
+"""Fields of `StepFinished` that are columns of the table `step`; together with the usage columns they hold the whole event."""
 _STARTED_FIELDS = ("model", "window_tokens", "threshold_tokens", "budget_rule", "sandbox")
 _UNSTORED_FIELDS = {"patch", "summary", "summarizer_usage", "failure", "offloaded", "kind"}
 _COMPACTION_FIELDS = tuple(one.name for one in fields(Compaction) if one.name not in _UNSTORED_FIELDS)
 _COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
 _SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")
-"""Columns of the table `compaction` for the summarizer's usage, after `_COMPACTION_FIELDS` and `_COMPACTION_SIZES`."""
+"""Columns of the table `compaction` with the numbers of tokens that the summarizer used; they are its last columns."""
 
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
@@ -62,12 +62,12 @@ _STATEMENTS = {
     ),
     "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
 }
-"""SQL of each kind of row, in the order in which the rows of one call are written."""
+"""SQL statements that write the rows of logged events, by kind of row, in the order in which they are executed."""
 
 
 @dataclass(slots=True)
 class _PendingRows:
-    """Rows that one call of `append` writes."""
+    """Rows to write to the journal for the events of one call of `SessionLog.append`."""
 
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
@@ -75,14 +75,14 @@ class _PendingRows:
 
 
 class SessionLog:
-    """Append-only log of one session in a journal file, created by `Journal.open_session_log`. Not thread-safe."""
+    """Append-only log of one session in a journal file; `Journal.open_session_log` creates it. Not thread-safe."""
 
     def __init__(self, database: Database, key: int, *, clock: Clock, counter: Counter) -> None:
         self._database, self._key, self._clock, self._counter = database, key, clock, counter
         self._load_state()
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Log events in one transaction and return them with their numbers.
+        """Append events to the log in one transaction and return them with their numbers.
 
         Raises:
             StoreError: the journal cannot be written; no event was logged.
@@ -97,16 +97,16 @@ class SessionLog:
         return entries
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all events in the order in which they were logged."""
+        """Yield all events of the session with their numbers, in the order in which they were logged."""
         return read_entries(self._database, self._key)
 
     @property
     def length(self) -> int:
-        """Number of events in the log."""
+        """Number of events in the log of the session."""
         return self._seq
 
     def save_draft(self, draft: Draft) -> None:
-        """Store an unfinished answer; the next logged event of the agent deletes it.
+        """Store the unfinished answer of the model, which is deleted when the agent's next event is logged.
 
         Raises:
             StoreError: the journal cannot be written.
@@ -128,7 +128,7 @@ class SessionLog:
         """Do nothing: all events are in the file already, and the journal is closed by the code that opened it."""
 
     def _load_state(self) -> None:
-        """Read from the file the state that is needed to append events."""
+        """Read the state that appending events requires, such as the last event number, from the journal file."""
         execute, key = self._database.execute, (self._key,)
         with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
@@ -143,12 +143,12 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Restore the items of the view as they were before the events between `to_event` and the rollback `seq`."""
+        """Restore the record of messages in view as it was after event `to_event`, for a rollback that is event `seq`."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
     def _is_in_view(self, item: ItemId) -> bool:
-        """Return whether an item is in view."""
+        """Return whether the message with an id is in view, that is, known and not evicted."""
         return item in self._places and item not in self._forgotten
 
     def _write(self, rows: _PendingRows) -> None:
@@ -232,7 +232,7 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _encode_inline(message: Message) -> str | None:
-    """Return the message as JSON, or None if a string in it cannot be encoded as UTF-8."""
+    """Return a message as JSON; None if one of its strings cannot be encoded as UTF-8."""
     try:
         return MESSAGE_ADAPTER.serializer.to_json(message).decode()
     except ValueError:
@@ -240,19 +240,19 @@ def _encode_inline(message: Message) -> str | None:
 
 
 def _encode_body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
-    """Return the value as JSON, with long strings moved to `texts` and replaced by their addresses."""
+    """Return an event or message as JSON, with long strings moved to `texts` and replaced by their addresses (hashes)."""
     return _to_json(detach_texts(build_adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
 def read_entries(database: Database, key: int) -> Iterator[Entry]:
-    """Yield the events of a session, read in blocks of rows.
+    """Yield the events of a session with their numbers, read from the journal in blocks of rows.
 
     Args:
-        database: connection to the journal.
-        key: key of the session.
+        database: connection to the journal that holds the session.
+        key: integer key of the session in the tables of the journal.
 
     Raises:
-        StoreError: a row is no event that this version can read.
+        StoreError: a row holds no event that this version of the package can read.
     """
     last_seq = 0
     sql = "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500"
@@ -265,7 +265,7 @@ def read_entries(database: Database, key: int) -> Iterator[Entry]:
 
 
 def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
-    """Return the texts that some stored bodies refer to, by address."""
+    """Return the long texts that stored event bodies refer to, by address (hash of the text)."""
     addresses_json = json.dumps(sorted({address for body in stored for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
@@ -293,11 +293,11 @@ def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int
 
 
 RETENTION_MS = 7 * 24 * 60 * 60 * 1_000
-"""Time for which a saved tool output is kept, in milliseconds."""
+"""Time for which a saved tool output is kept, in milliseconds; one week."""
 
 
 class SavedOutputs:
-    """Tool outputs of one session, stored in full in a journal. Thread-safe unless another object uses the journal meanwhile."""
+    """Store for the full tool outputs of one session in a journal. Thread-safe unless other objects use the journal meanwhile."""
 
     def __init__(self, database: Database, session: int, clock: Clock) -> None:
         """Create the store for the tool outputs of a session; use `Journal.open_outputs` instead."""
@@ -305,7 +305,7 @@ class SavedOutputs:
         self._lock = threading.Lock()
 
     def save(self, text: str) -> str:
-        """Save a tool output and return its name."""
+        """Save a tool output in the journal and return the name by which it can be loaded."""
         name = name_output(text)
         data = Packer().pack(name, text, compress=True).data
         row = (self._session, name, int(self._clock() * 1_000), len(text), data)
@@ -314,7 +314,7 @@ class SavedOutputs:
         return name
 
     def load(self, name: str) -> str:
-        """Return the saved tool output with a given name.
+        """Return the full text of the tool output that was saved under a name.
 
         Raises:
             FileMissing: no output of that name is stored.
@@ -329,20 +329,20 @@ class SavedOutputs:
 
 
 class MemoryOutputs:
-    """Tool outputs of one session, stored in memory. Thread-safe."""
+    """Store for the full tool outputs of one session in memory. Thread-safe."""
 
     def __init__(self) -> None:
-        """Create an empty store for tool outputs."""
+        """Create a store that holds no tool outputs."""
         self._texts: dict[str, str] = {}
 
     def save(self, text: str) -> str:
-        """Save a tool output and return its name."""
+        """Save a tool output in memory and return the name by which it can be loaded."""
         name = name_output(text)
         self._texts[name] = text
         return name
 
     def load(self, name: str) -> str:
-        """Return the saved tool output with a given name.
+        """Return the full text of the tool output that was saved under a name.
 
         Raises:
             FileMissing: no output of that name is stored.
@@ -353,20 +353,20 @@ class MemoryOutputs:
 
 
 class MemoryLog:
-    """Log of one session that exists as long as the object. Not thread-safe."""
+    """Log of one session in memory, which is lost with the object. Not thread-safe."""
 
     def __init__(self) -> None:
-        """Start an empty log."""
+        """Create a log without events."""
         self._entries: list[Entry] = []
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Log events and return them with their numbers."""
+        """Append events to the log and return them with their numbers."""
         new = tuple(Entry(seq, event) for seq, event in enumerate(events, len(self._entries) + 1))
         self._entries += new
         return new
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return all events in the order in which they were logged."""
+        """Return all events of the session with their numbers, in the order in which they were logged."""
         return tuple(self._entries)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Merging of the sessions, texts and trials of one journal file into another."""
+"""Merging of one journal file into another, with its sessions, texts and trials."""
 
 from pathlib import Path
 
@@ -22,10 +22,10 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     Args:
         source: journal file to copy from.
         target: journal to copy to.
-        only: id of the only session to copy, with the texts that it refers to; None copies all sessions.
+        only: id of the single session to copy, together with its texts and its trial; None copies everything.
 
     Raises:
-        StoreError: the source is no journal, or the target cannot be written; the target is unchanged.
+        StoreError: the source is no journal, or the target cannot be written; the target journal is then unchanged.
     """
     if not source.is_file():
         raise StoreError(f"there is no journal at {str(source)!r} to merge")

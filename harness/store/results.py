@@ -1,4 +1,4 @@
-"""Results of an experiment as pandas tables and SQL. Reading never writes.
+"""Results of an experiment as pandas tables and in SQL queries. Reading results never changes a file.
 
 The folder of an experiment holds `output/` with `journal.sqlite` (the source of truth), `journals/` (journals of trials that are
 running or not merged yet) and `results/*.parquet` (the tables, written at the end of the experiment). If the Parquet files are
@@ -30,7 +30,7 @@ RESULTS_FOLDER = "results"
 
 
 class Results:
-    """Results of one experiment as tables. Each table is read at its first use and then cached; load again to see newer rows.
+    """Results of one experiment as pandas tables. Each table is read at its first use and cached; load again for newer rows.
 
     Args:
         output: output folder of the experiment; `load` finds it.
@@ -57,44 +57,44 @@ class Results:
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """One row per recorded trial; columns: `harness.store.columns.TRIALS`."""
+        """Table of trials, with one row per recorded trial and the columns of `harness.store.columns.TRIALS`."""
         return self._load_frame("trials")
 
     @cached_property
     def steps(self) -> pd.DataFrame:
-        """One row per model call of the agent; columns: `harness.store.columns.STEPS`."""
+        """Table of steps, with one row per model call of the agent and the columns of `harness.store.columns.STEPS`."""
         return self._load_frame("steps")
 
     @cached_property
     def compactions(self) -> pd.DataFrame:
-        """One row per attempt at a compaction; columns: `harness.store.columns.COMPACTIONS`."""
+        """Table of compactions, with one row per attempt at one and the columns of `harness.store.columns.COMPACTIONS`."""
         return self._load_frame("compactions")
 
     @cached_property
     def checks(self) -> pd.DataFrame:
-        """One row per check of a trial; columns: `harness.store.columns.CHECKS`."""
+        """Table of check results, with one row per check of a trial and the columns of `harness.store.columns.CHECKS`."""
         return self._load_frame("checks")
 
     @cached_property
     def messages(self) -> pd.DataFrame:
-        """One row per version of a message; columns: `harness.store.columns.MESSAGES`."""
+        """Table of messages, with one row per original or replacement and the columns of `harness.store.columns.MESSAGES`."""
         return self._load_frame("messages")
 
     @cached_property
     def probes(self) -> pd.DataFrame:
-        """One row per fact at an applied compaction; columns: `harness.store.columns.PROBES`."""
+        """Table of probes, with one row per fact at an applied compaction and the columns of `harness.store.columns.PROBES`."""
         return self._load_frame("probes")
 
     @cached_property
     def axes(self) -> pd.DataFrame:
-        """One row per trial, in the order of `trials`; columns: `trial_id` and one column per axis, named by its dotted path."""
+        """Table of axis values, with one row per trial, the column `trial_id`, and one column per axis, named by dotted path."""
         values = [json.loads(text) for text in self.trials["axes_json"]]
         names = sorted({name for row in values for name in row})
         columns: dict[str, Any] = {name: [row.get(name) for row in values] for name in names}
         return pd.DataFrame({"trial_id": self.trials["trial_id"], **columns})
 
     def sql(self, query: str) -> pd.DataFrame:
-        """Return the result of a DuckDB query over `trials`, `steps`, `compactions`, `checks`, `messages` and `probes`.
+        """Return the result of a DuckDB query over the tables `trials`, `steps`, `compactions`, `checks`, `messages`, `probes`.
 
         Args:
             query: SQL in the dialect of DuckDB.
@@ -145,7 +145,7 @@ class Results:
 
     @cached_property
     def _journal_paths(self) -> tuple[Path, ...]:
-        """Journals of running trials, then the journal of the experiment.
+        """Paths of the journals (SQLite files) of running trials, followed by the journal of the whole experiment.
 
         In this order, a trial that is merged meanwhile is read twice and counted once, but never missed.
         """
@@ -154,7 +154,7 @@ class Results:
 
     @cached_property
     def _journal_state(self) -> bytes | None:
-        """Fingerprint of the journal; empty if there are several journals, None if only Parquet files are left."""
+        """Fingerprint of the experiment's journal; empty if there are several journals, None if only Parquet files are left."""
         if not self._journal_paths:
             return None
         if len(self._journal_paths) > 1:

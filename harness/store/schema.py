@@ -1,4 +1,4 @@
-"""Tables and views of a journal file, and the migrations that create them.
+"""Tables and views of a journal (the SQLite file with all sessions), and the migrations that create them.
 
 The table `event` is the log and the source of truth; its rows never change. The tables `step`, `compaction`, `version` and
 `retired` repeat data of events in typed columns for the analysis and are written in the same transaction. Each long string of an
@@ -20,10 +20,10 @@ from harness.store.columns import TABLES, list_added_columns
 from harness.store.sessions.views import build_views
 
 Migration: TypeAlias = tuple[str, ...]
-"""SQL statements that change a journal from one form to the next."""
+"""SQL statements that change the tables of a journal from one form (schema version) to the next."""
 
 _SESSION = "session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE"
-"""First column of each table whose rows belong to a session."""
+"""SQL definition of the first column of each table whose rows belong to a session."""
 
 _TABLES = (
     """CREATE TABLE session (
@@ -147,7 +147,7 @@ _SAVED_OUTPUT_TABLE = f"""CREATE TABLE saved_output ({_SESSION}, -- data: zstd o
       name TEXT NOT NULL, created_at_ms INTEGER NOT NULL, characters INTEGER NOT NULL, data BLOB NOT NULL,
       PRIMARY KEY (session, name)
     ) STRICT"""
-"""Tool outputs that were too long for the log; stored apart from the texts of the log, because they are deleted after a while."""
+"""Table of tool outputs too long for the log; kept apart from the texts of the log, because they are deleted after a week."""
 
 _ROLLBACK_AND_WORKSPACE_STATEMENTS = (
     # `rollback`: `seq` is the event of the rollback, `to_event` the last event before it that still counts.
@@ -166,7 +166,7 @@ _DRAFT_TABLE = """CREATE TABLE draft (
       session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
       step INTEGER NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL
     ) STRICT"""
-"""Text that a model has written so far of an unfinished answer; the row is deleted when the answer is logged."""
+"""Table of unfinished answers, with the text that a model has written so far; a row is deleted when the answer is logged."""
 
 _STATEMENTS: dict[int, Migration] = {
     1: (*_TABLES, *build_views("CREATE VIEW", whole=False)),
@@ -182,22 +182,23 @@ _STATEMENTS: dict[int, Migration] = {
         "ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",  # calls that were started, as a JSON list
     ),
 }
-"""Statements of each migration, by the form that it leads to. Released statements never change. A column of results that is
-stored under the same name needs no statement here, because its declaration in `harness.store.columns` gives the form."""
+"""SQL statements of each migration, by the form (schema version) that it leads to. Released statements never change. A
+column of results that is stored under the same name needs no statement here, because its declaration in
+`harness.store.columns` gives the form."""
 
 _NEWEST_FORM = max(*_STATEMENTS, *(column.form for columns in TABLES.values() for column in columns))
 MIGRATIONS: tuple[Migration, ...] = tuple(
     (*_STATEMENTS.get(form, ()), *list_added_columns(form)) for form in range(1, _NEWEST_FORM + 1)
 )
-"""All migrations in order, from an empty file to the newest form."""
+"""All migrations in order, which lead from an empty file to the newest form (schema version) of a journal."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:
-    """Migrate a journal file to the newest form; each migration and the new form number are written in one transaction.
+    """Migrate a journal file to the newest form (schema version), with one transaction for each migration.
 
     Args:
-        connection: connection to the file.
-        steps: migrations to apply, from an empty file on.
+        connection: connection to the journal file.
+        steps: all migrations in order; those that the file already has are skipped.
 
     Raises:
         StoreError: the file was written by a newer version of this package.
@@ -219,7 +220,7 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
 
 
 def is_older(connection: sqlite3.Connection) -> bool:
-    """Return whether an older version wrote this journal, so that it must be migrated."""
+    """Return whether an older version of this package wrote the journal, so that it must be migrated."""
     return 0 < _read_version(connection) < len(MIGRATIONS)
 
 

@@ -1,4 +1,4 @@
-"""The six tables of results: read from a journal into Arrow, one batch of sessions at a time, and exported to Parquet."""
+"""Reading of the six tables of results from a journal into Arrow, in batches of sessions, and their export to Parquet."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -31,11 +31,11 @@ _ARROW: dict[str, Any] = {
 
 
 def read_batches(journal: Journal, name: str, skip: frozenset[str] = frozenset()) -> Iterator[pa.Table]:
-    """Yield the rows of one table of results in batches; there is at least one batch.
+    """Yield the rows of one table of results as Arrow tables, in batches of sessions; there is at least one batch.
 
     Args:
         journal: journal to read.
-        name: name of the table, a key of `TABLES`.
+        name: name of the table of results, such as `steps`.
         skip: ids of sessions to leave out, because they were read from another file; for `trials` and `checks`, ids of trials.
     """
     sql = build_select(name)
@@ -70,12 +70,12 @@ def _build_array(column: Column, values: Sequence[Any]) -> pa.Array:
 
 
 def build_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Return the Arrow schema of some columns of results."""
+    """Return the Arrow schema with the name and type of each given column of results."""
     return pa.schema([(column.name, _ARROW[column.dtype]) for column in columns])
 
 
 def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the column of summaries, with references replaced by the stored texts."""
+    """Return the column `summary` of the table of compactions, with references to stored texts replaced by the texts."""
     summaries = list(values_by_name["summary"])
     references = {
         index: json.loads(summary)
@@ -89,7 +89,7 @@ def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) 
 
 
 def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Compute the columns that depend on message bodies, given in `content`. Sessions of one task share most bodies."""
+    """Return those columns of the table of messages that depend on stored bodies; equal bodies are parsed only once."""
     bodies = values_by_name["content"]
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
     texts = load_texts(journal.database, [parts for body, parts in parts_by_body.items() if '"address"' in body])
@@ -112,13 +112,13 @@ def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple
 
 
 def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
-    """Return the text of a stored part, as `harness.messages.extract_part_text` does for a part."""
+    """Return all text of a stored message part that a model reads, with the texts by address given in `texts`."""
     names, separator = PART_TEXTS[part["kind"]]
     return separator.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 
 
 def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
-    """Write the tables of a journal as Parquet files; each file is replaced in one step.
+    """Write the tables of results in a journal as Parquet files, each of which is replaced in one step.
 
     Args:
         journal_path: journal file.
@@ -149,7 +149,7 @@ def _write(journal: Journal, name: str, path: Path) -> Path:
 
 
 def compute_journal_state(journal: Journal) -> bytes:
-    """Return a short fingerprint of a journal; it stays equal as long as nothing is added."""
+    """Return a short fingerprint of a journal's contents, which changes when events, sessions or trials are added."""
     rows = journal.query(
         """SELECT count(*), coalesce(max(key), 0), coalesce(sum((SELECT max(seq) FROM event WHERE session = key)), 0),
         (SELECT coalesce(max(revision), 0) FROM trial) FROM session"""
@@ -158,11 +158,11 @@ def compute_journal_state(journal: Journal) -> bytes:
 
 
 def read_exported_state(path: Path, name: str) -> bytes | None:
-    """Return the fingerprint of the journal that a Parquet file was written from.
+    """Return the fingerprint of the journal from which a Parquet file of results was written.
 
     Args:
-        path: Parquet file.
-        name: name of the table, a key of `TABLES`.
+        path: Parquet file to read.
+        name: name of the table of results that the file should hold, such as `steps`.
 
     Returns:
         The fingerprint, or None if the file is missing, unreadable or has other columns than the table.

@@ -1,4 +1,4 @@
-"""Storage of long strings: each string is stored once under its address, packed or plain.
+"""Storage of long strings, each of which is stored once under its address (a hash of the text), packed or plain.
 
 The address is the SHA-256 of the text, truncated to 168 bits, so journals that share texts can be merged without renaming. Texts
 that people read in a SQLite shell (prompts, answers, summaries) stay plain up to 16,384 characters; tool outputs, arguments and
@@ -15,24 +15,24 @@ import zstandard
 from harness.text import replace_surrogates
 
 INLINE_CHARACTERS = 256
-"""Maximum length of a string that is stored inside its event."""
+"""Maximum length, in characters, of a string that is stored inside its event instead of separately."""
 PLAIN_CHARACTERS = 16_384
 HEAD_CHARACTERS = 60
 _PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json", "setup_json"})
 _LEVEL = 3
 
 CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
-"""Tables with contents that sessions refer to, and the column of each table that the references use."""
+"""Tables of texts, files and snapshots that sessions refer to, with the column of each table that holds the name referred to."""
 find_addresses = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])").findall
-"""Return all strings in a text that look like the address of a stored text; a few of them may be none."""
+"""Return all substrings of a text that look like addresses of stored texts; a few of them may be no address."""
 find_hashes = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])").findall
-"""Return all strings in a text that look like the hash of a workspace or a file."""
+"""Return all substrings of a text that look like the SHA-256 hash of a workspace or a file."""
 MIN_NAME_CHARACTERS = 28
-"""Length of the shortest reference to a content, in characters."""
+"""Length in characters of the shortest reference to stored content, which is the address of a text."""
 
 
 class StoredText(NamedTuple):
-    """Row of the table `text`."""
+    """Row of the journal's table `text`, which holds one long string, packed or plain."""
 
     address: str
     characters: int
@@ -45,17 +45,17 @@ def _to_bytes(text: str) -> bytes:
 
 
 def compute_address(text: str) -> str:
-    """Return the address of a text: 28 characters of base64."""
+    """Return the address under which a text is stored, which is a hash of the text as 28 characters of base64."""
     return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
 
 
 def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "") -> Any:
-    """Return JSON-ready data with long strings replaced by addresses; dicts are changed in place.
+    """Return JSON-ready data with each long string replaced by its address (hash); dicts are changed in place.
 
     Args:
-        plain: JSON-ready data.
+        plain: JSON-ready dicts, lists, strings and numbers.
         texts: dict to which each long string is added by address, with a flag that is true if the string must be packed.
-        name: name of the field that holds `plain`.
+        name: name of the field that holds the data; some fields are always packed.
     """
     if isinstance(plain, str):
         if len(plain) <= INLINE_CHARACTERS:
@@ -74,7 +74,7 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
 
 
 def list_addresses(stored: Any) -> list[str]:
-    """Return the addresses in data that `detach_texts` returned."""
+    """Return the addresses (hashes) of long texts that stored data, as `detach_texts` returned it, refers to."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return [stored["address"]]
@@ -85,7 +85,7 @@ def list_addresses(stored: Any) -> list[str]:
 
 
 def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
-    """Return the data that was passed to `detach_texts`, with lists in place of tuples."""
+    """Return stored data with each address replaced by its long text, which reverses `detach_texts`; tuples become lists."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return texts[stored["address"]]
@@ -96,19 +96,19 @@ def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
 
 
 class Packer:
-    """Compressor of texts. It reuses buffers between calls, so each thread needs a packer of its own."""
+    """Compressor of texts with zstd, which reuses buffers between calls, so each thread needs a packer of its own."""
 
     def __init__(self) -> None:
         self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
-        """Return a text as a row of the table `text`. A text with NUL or lone surrogates is always packed."""
+        """Return a text as a row of the table `text`, compressed if required or if it has NUL or lone surrogates."""
         if not compress and "\0" not in text and text == replace_surrogates(text):
             return StoredText(address, len(text), None, text)
         head = replace_surrogates(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
         return StoredText(address, len(text), head, self._compress(_to_bytes(text)))
 
     def unpack(self, data: str | bytes) -> str:
-        """Return the text that is stored, packed or plain, in the column `data` of the table `text`."""
+        """Return the text for a value of the column `data` of the table `text`, which may be compressed."""
         return data if isinstance(data, str) else self._decompress(data).decode("utf-8", "surrogatepass")

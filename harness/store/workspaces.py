@@ -1,4 +1,4 @@
-"""Snapshots of workspaces that outlive their sandbox: contents of files by hash, and trees that refer to the contents.
+"""Snapshots of workspaces that outlive their sandbox, stored as contents of files by hash and trees that refer to them.
 
 The snapshots are stored in the journal, compressed, and shared by all its sessions, so a fork stores only changed files. Contents
 from a sandbox are buffered until a tree is saved, so each step takes one transaction.
@@ -23,10 +23,10 @@ _LEVEL = 3
 
 
 class Workspaces(BlobStore, Protocol):
-    """Store for snapshots of workspaces and the contents of their files. Thread-safe."""
+    """Store for snapshots of workspaces (the agent's files) and the contents of the files. Thread-safe."""
 
     def save(self, snapshot: Snapshot) -> None:
-        """Store a snapshot whose file contents were passed to `put` before; storing it again has no effect.
+        """Store a snapshot of a workspace whose file contents were passed to `put` before; storing it again has no effect.
 
         Raises:
             StoreError: the snapshot could not be stored.
@@ -43,25 +43,25 @@ class Workspaces(BlobStore, Protocol):
 
 
 class MemoryWorkspaces:
-    """Store for snapshots in memory."""
+    """Store in memory for snapshots of workspaces and the contents of their files."""
 
     def __init__(self) -> None:
-        """Create an empty store."""
+        """Create a store without snapshots."""
         self._contents: dict[str, bytes] = {}
         self._snapshots: dict[str, Snapshot] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store the content of a file by its SHA-256 hash."""
+        """Store the content of a file in memory under its SHA-256 hash."""
         self._contents.setdefault(sha256, content)
 
     def get(self, sha256: str) -> bytes:
-        """Return the content of a file by its SHA-256 hash."""
+        """Return the content of the file with a SHA-256 hash."""
         if sha256 not in self._contents:
             raise SandboxError(f"no file content with hash {sha256} is stored in memory")
         return self._contents[sha256]
 
     def save(self, snapshot: Snapshot) -> None:
-        """Store a snapshot whose file contents were passed to `put` before."""
+        """Store in memory a snapshot of a workspace whose file contents were passed to `put` before."""
         self._snapshots[snapshot.tree_id] = snapshot
 
     def load(self, tree_id: str) -> Snapshot:
@@ -72,10 +72,10 @@ class MemoryWorkspaces:
 
 
 class JournalWorkspaces:
-    """Store for snapshots in a journal file, over a connection of its own, to be closed by the code that opened it."""
+    """Store for snapshots of workspaces in a journal file, with a connection of its own that its creator must close."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open the journal.
+        """Open the journal file that holds the snapshots.
 
         Args:
             path: path of the journal file.
@@ -90,12 +90,12 @@ class JournalWorkspaces:
         self._lock = threading.Lock()
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store the content of a file by its SHA-256 hash."""
+        """Hold the content of a file under its SHA-256 hash in memory until the next `save` writes it to the journal."""
         with self._lock:
             self._new[sha256] = content
 
     def get(self, sha256: str) -> bytes:
-        """Return the content of a file by its SHA-256 hash."""
+        """Return the content of the file with a SHA-256 hash, whether it is in the journal or not written yet."""
         with self._lock:
             if sha256 in self._new:
                 return self._new[sha256]
@@ -105,7 +105,7 @@ class JournalWorkspaces:
         return zstandard.ZstdDecompressor().decompress(data)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Store a snapshot whose file contents were passed to `put` before."""
+        """Write a snapshot of a workspace, with the file contents passed to `put` since the last call, to the journal."""
         pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         files = {path: (state.mode, state.sha256, state.size_bytes) for path, state in snapshot.files.items()}
         tree = pack(json.dumps(files, separators=(",", ":")).encode())
@@ -136,7 +136,7 @@ class JournalWorkspaces:
             return self._fetch_data("SELECT data FROM tree WHERE tree_id = ?", tree_id) is not None
 
     def close(self) -> None:
-        """Close the journal; calling the method again has no effect."""
+        """Close the journal that holds the snapshots; closing again has no effect."""
         with self._lock:
             self._journal.close()
 
@@ -146,10 +146,10 @@ class JournalWorkspaces:
 
 
 def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces) -> None:
-    """Copy snapshots, with the contents of their files, from one store to another.
+    """Copy snapshots of workspaces, with the contents of their files, from one store to another.
 
     Args:
-        trees: ids of the snapshots.
+        trees: ids of the snapshots to copy.
         source: store to copy from.
         target: store to copy to.
 
@@ -165,11 +165,11 @@ def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces
 
 
 def find_file_hashes(database: Database, trees: Iterable[str], *, schema: str = "main") -> set[str]:
-    """Return the hashes of all files in stored workspaces.
+    """Return the SHA-256 hashes of all files in stored snapshots of workspaces.
 
     Args:
-        database: connection to the journal that holds the workspaces.
-        trees: ids of the workspaces; unknown ids are ignored.
+        database: connection to the journal that holds the snapshots.
+        trees: ids of the snapshots; unknown ids are ignored.
         schema: name of the SQLite database: `main` or the name of an attached database.
     """
     file_hashes: set[str] = set()

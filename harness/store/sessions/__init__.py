@@ -1,1 +1,1 @@
-"""Operations on logged sessions: find, list, search, archive and clean up."""
+"""Functions that find, list, search, archive and clean up logged sessions."""

@@ -1,4 +1,4 @@
-"""Archive of sessions: each archived session is moved from the journal to a file of its own, compressed with zstd.
+"""Archive of sessions, each of which is moved from its journal to a file of its own, compressed with zstd.
 
 The file is a complete journal of one session, with its texts, metrics and saved outputs. The file is written, flushed and read
 back before anything is deleted from the journal. If archiving fails midway, the session is still in the journal, and archiving it
@@ -24,14 +24,14 @@ from harness.store.merge import merge
 from harness.store.sessions import queries
 
 FOLDER = "archive"
-"""Name of the archive folder beside the journal; it holds one subfolder per journal."""
+"""Name of the archive folder beside a journal file, which holds one subfolder per journal."""
 SUFFIX = ".sqlite.zst"
 _MAX_NAME_CHARACTERS = 240
 _LEVEL = 9
 
 
 class ArchivedSession(NamedTuple):
-    """Archived session."""
+    """Archived session, with the compressed file that holds it."""
 
     session_id: str
     file: Path
@@ -46,7 +46,7 @@ class DueSessions(NamedTuple):
 
 
 def locate_archive(journal: Path) -> Path:
-    """Return the folder with the archived sessions of a journal file; every journal has a folder of its own."""
+    """Return the folder that holds the archived sessions of a journal file; every journal has a folder of its own."""
     return journal.parent / FOLDER / journal.name
 
 
@@ -61,8 +61,8 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
 
     Args:
         journal: journal to search.
-        before_ms: time in milliseconds since the epoch.
-        with_trials: whether sessions of trials are archived, too.
+        before_ms: time in milliseconds since the epoch, before which the last event must have been logged.
+        with_trials: whether sessions of trials are returned for archiving, too, instead of being kept.
     """
     old = [row for row in queries.list_sessions(journal) if row.updated_at_ms < before_ms]
     trial_sessions = [row for row in old if row.trial_id and not with_trials]
@@ -70,7 +70,7 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
 
 
 def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:
-    """Move sessions from the journal to files. Texts that no other session uses remain in the journal until `cleanup.clean`.
+    """Move sessions from a journal to archive files. Texts used by no other session stay in the journal until `cleanup.clean`.
 
     Raises:
         StoreError: a file cannot be written, or a session id is too long for a file name; earlier sessions stay archived.
@@ -102,7 +102,7 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Write a compressed file, flush it to the disk, and check that it reads back unchanged."""
+    """Write data to a compressed file, flush the file to the disk, and check that it reads back unchanged."""
     with replace_file(file) as unfinished:
         with unfinished.open("wb") as opened:
             opened.write(zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data))
@@ -120,7 +120,7 @@ def _read(file: Path) -> bytes:
 
 
 def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
-    """Move archived sessions back into a journal, delete their files, and return their ids.
+    """Move archived sessions back into a journal, delete their archive files, and return the ids of the sessions.
 
     Raises:
         StoreError: a session is not archived, cannot be read, or is in the journal already; earlier sessions stay restored.

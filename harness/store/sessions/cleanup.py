@@ -1,4 +1,4 @@
-"""Clean-up of a journal: removal of old tool outputs, of contents without references, and of free pages."""
+"""Clean-up of a journal file, which removes old tool outputs, contents that no session refers to, and free space."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ from harness.store.workspaces import find_file_hashes
 
 
 class CleanupResult(NamedTuple):
-    """Result of a clean-up: numbers of removed items, and freed space."""
+    """Numbers of items that a clean-up removed from a journal, and the space that it freed."""
 
     outputs: int
-    """Number of saved tool outputs that were removed."""
+    """Number of saved tool outputs that were removed from the journal because of their age."""
     texts: int
-    """Number of removed texts, to which no session referred any more."""
+    """Number of stored texts that were removed because no session referred to them any more."""
     files: int
-    """Number of removed workspace files, to which no session referred any more."""
+    """Number of workspace files that were removed because no session referred to them any more."""
     freed_bytes: int
     """Number of bytes by which the journal file became smaller."""
 
@@ -28,8 +28,8 @@ def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> 
     """Remove unneeded data from a journal and shrink the file. Other processes may read and write the journal meanwhile.
 
     Args:
-        journal: journal, open for writing.
-        outputs_before_ms: saved tool outputs older than this time are removed; in milliseconds since the epoch.
+        journal: journal to clean up, open for writing.
+        outputs_before_ms: time before which saved tool outputs are removed, in milliseconds since the epoch.
         quiet_before_ms: unreferenced workspaces are removed only if no event was logged since this time, because a workspace is
             saved shortly before the event that refers to it; in milliseconds since the epoch.
 
@@ -59,7 +59,7 @@ def _find_newest_ms(journal: Journal) -> int:
 
 
 def _remove(journal: Journal, table: str, needed: set[str]) -> int:
-    """Remove the rows of a table of contents that are not needed; return the number of removed rows."""
+    """Remove from a table of stored contents all rows that are not needed, and return the number of removed rows."""
     name = CONTENT_TABLES[table]
     unused = {row[0] for row in journal.database.execute(f"SELECT {name} FROM {table}")} - needed
     journal.database.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(one,) for one in unused])
@@ -72,7 +72,7 @@ def _measure_size(journal: Journal) -> int:
 
 
 def _collect_references(journal: Journal) -> tuple[set[str], set[str]]:
-    """Return all addresses and hashes that occur anywhere outside the tables of contents."""
+    """Return the addresses of texts and the hashes of workspaces and files that sessions and other records refer to."""
     execute = journal.database.execute
     referenced_addresses: set[str] = set()
     referenced_hashes: set[str] = set()

@@ -13,15 +13,15 @@ from harness.errors import StoreError, UsageError
 
 @contextmanager
 def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
-    """Hold the lock of a session while the block runs; the lock of a process that dies is released.
+    """Hold the lock of a session during the `with` block, so that no other process runs it; a dead process holds no lock.
 
     Args:
         journal: journal file of the session, beside which the lock file is created; None for a session in memory, without a lock.
         session_id: id of the session.
 
     Raises:
-        StoreError: the folder cannot be written.
-        UsageError: the session is already running.
+        StoreError: the folder of the lock file cannot be written.
+        UsageError: the session is already running, here or in another process.
     """
     if journal is None:
         yield
@@ -40,7 +40,7 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
 
 
 def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:
-    """Lock the file at a path and return it; closing the file releases the lock.
+    """Lock a file, which is created if needed, and return it open; closing the file releases the lock.
 
     Args:
         path: path of the lock file, which is created with its folder.

@@ -16,7 +16,7 @@ from harness.store.records import Draft
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
-"""Name of the folder with the journals of trials that are running or not merged yet."""
+"""Name of the folder, in the output of an experiment, with journals of trials that are running or not merged yet."""
 SESSIONS_FOLDER = "sessions"
 """Name of the folder in which notebook widgets store their journals."""
 OUTPUT_FOLDER = "output"
@@ -29,25 +29,25 @@ _Row = TypeVar("_Row")
 
 
 class StoredSession(NamedTuple):
-    """Contents of a logged session."""
+    """Contents of a logged session as read from its journal, with the times of its events and any unfinished answer."""
 
     entries: tuple[Entry, ...]
     times_ms: tuple[int, ...]
-    """Time at which each entry was logged, in milliseconds since the epoch."""
+    """Times at which the events of the session were logged, in milliseconds since the epoch."""
     draft: Draft | None
-    """Unfinished answer, which is still being written or was when the process was killed; None if every answer was logged."""
+    """Answer of the model that is still being written, or was when the process was killed; None if all answers are logged."""
 
 
 class SessionLocation(NamedTuple):
-    """Session and the journal file that holds it."""
+    """Location of a logged session, given by the journal file that holds it and the session's id."""
 
     journal: Path
     session_id: str
     trial_id: str
-    """Id of the session's trial; empty if the session belongs to no trial."""
+    """Id of the trial that ran the session; empty if the session belongs to no trial."""
 
     def read(self) -> StoredSession:
-        """Return the current contents of the session.
+        """Return the contents of the session as they are in the journal now.
 
         Raises:
             StoreError: the file cannot be read or has no such session.
@@ -60,7 +60,7 @@ class SessionLocation(NamedTuple):
         return StoredSession(entries, tuple([row[0] for row in times]), draft)
 
     def read_entries(self) -> tuple[Entry, ...]:
-        """Return the log of the session.
+        """Return the log of the session as it is in the journal now, as events with their numbers.
 
         Raises:
             StoreError: the file cannot be read or has no such session.
@@ -69,7 +69,7 @@ class SessionLocation(NamedTuple):
 
 
 def list_journals(place: Path) -> tuple[Path, ...]:
-    """Return the journal files of a place; the result is empty if nothing was run there.
+    """Return the journal files of a place (a file or folder); the result is empty if nothing was run there.
 
     Journals of running trials come first, so that a trial that is merged meanwhile is read twice rather than missed.
     """
@@ -80,12 +80,12 @@ def list_journals(place: Path) -> tuple[Path, ...]:
 
 
 def list_trial_journals(output: Path) -> list[Path]:
-    """Return the journals of trials in an output folder that are running or not merged yet."""
+    """Return the journal files of those trials in an output folder that are running or not merged yet."""
     return sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES))
 
 
 def find_scope(journal: Path, place: Path) -> Path:
-    """Return the scope within which session ids are unique: the experiment for its journals, else the journal file.
+    """Return the scope within which session ids are unique, which is the experiment for its journals, else the journal file.
 
     The journal of a trial is merged into the journal of its experiment, so for a moment both hold the session.
     """
@@ -93,7 +93,7 @@ def find_scope(journal: Path, place: Path) -> Path:
 
 
 def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
-    """Yield every session of some places once.
+    """Yield the location of every session in some places (files or folders), each session once.
 
     Raises:
         StoreError: a place holds no journal, or a journal cannot be read.
@@ -112,7 +112,10 @@ def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
 
 
 def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Sequence[_Row]:
-    """Return rows of a journal; empty for the journal of a trial that is being created or was merged and deleted."""
+    """Open a journal and return the rows that a function reads from it.
+
+    The result is empty for the journal of a trial that is being created, or that was merged and deleted.
+    """
     try:
         with Journal.open(path, read_only=True) as journal:
             return read(journal)
@@ -153,7 +156,7 @@ def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> Session
 
 
 def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocation]:
-    """Return the sessions without sub-agents, whose id is the id of another session followed by a dot and a suffix."""
+    """Return the sessions that are no sub-agents; a sub-agent's id is that of its calling session, a dot and a suffix."""
     names = {one.session_id for one in locations}
     return [one for one in locations if one.session_id.rpartition(".")[0] not in names]
 

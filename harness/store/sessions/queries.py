@@ -1,4 +1,4 @@
-"""Queries over a journal: sessions, messages, parts, the latest compaction, and text search.
+"""Queries over a journal for sessions, messages, their parts, the latest compaction, and text.
 
 Messages and parts are ordered by creation, or, for a view, in the order in which they are sent. Packed texts are returned whole,
 but any text ends at a NUL character, because SQLite does. An id contains the id of its owner: `SESSION/3` is the third message of
@@ -14,62 +14,62 @@ from harness.store.journal import Journal
 from harness.store.tables import read_batches
 
 AROUND_CHARACTERS = 60
-"""Number of characters shown on each side of a search result."""
+"""Number of characters shown on each side of the text that a search found."""
 
 
 class SessionRow(NamedTuple):
-    """Summary of a session in a list."""
+    """Overview of one session for a list of sessions, with its state, size and cost."""
 
     session_id: str
     trial_id: str
-    """Id of the session's trial; empty if the session belongs to no trial."""
+    """Id of the trial that ran the session; empty if the session belongs to no trial."""
     experiment: str
     arm: str
     status: str
-    """`active` (also if the process was killed), `completed` or `failed`."""
+    """Status of the session, which is `active` (also if its process was killed), `completed` or `failed`."""
     reason: str
     model: str
     task: str
-    """User's request."""
+    """Request of the user with which the session began."""
     created_at_ms: int
     updated_at_ms: int
-    """Time of the last logged event in milliseconds since the epoch."""
+    """Time at which the session's last event was logged, in milliseconds since the epoch."""
     events: int
     messages: int
-    """Number of messages in the conversation."""
+    """Number of messages in the session's whole conversation, compacted or not."""
     steps: int
     compactions: int
-    """Number of applied compactions."""
+    """Number of compactions applied in the session."""
     prompt_tokens: int
     cost_usd: float | None
-    """Cost of the agent's calls in USD; None if a price is unknown."""
+    """Total cost of the agent's model calls in USD; None if the price of a model is unknown."""
 
 
 class PartRow(NamedTuple):
-    """Part of a message, as the SQL view `parts` shows it."""
+    """Part of a message, such as a text or a tool call, as the SQL view `parts` of a journal shows it."""
 
     part_id: str
     position: int
     type: str
     text: str
     call_id: str
-    """Id of the tool call; empty if the part is neither a call nor a result."""
+    """Id of the tool call to which the part belongs; empty if the part is neither a call nor a result."""
     tool: str
-    """Name of the tool; empty if the part is neither a call nor a result."""
+    """Name of the tool that was called; empty if the part is neither a tool call nor a result."""
     state: str
-    """State of a tool call: `pending`, `completed`, `error` or `compacted`; empty for other parts."""
+    """State of the tool call, which is `pending`, `completed`, `error` or `compacted`; empty if the part is no call."""
     is_compacted: bool
 
 
 class MessageRow(NamedTuple):
-    """Message, as the SQL view `messages` shows it. `read_message` adds the parts, other queries leave them empty."""
+    """Message, as the SQL view `messages` of a journal shows it. Only `read_message` fills in the parts."""
 
     message_id: str
     sequence: int
     role: str
     content: str
     tokens: int
-    """Estimated size of the message in tokens."""
+    """Estimated number of tokens in the message."""
     is_compacted: bool
     step: int
     created_at_ms: int
@@ -77,7 +77,7 @@ class MessageRow(NamedTuple):
 
 
 class CompactionRow(NamedTuple):
-    """Applied compaction, as the SQL view `compaction_events` shows it."""
+    """Applied compaction, as the SQL view `compaction_events` of a journal shows it."""
 
     compaction_id: str
     round: int
@@ -90,17 +90,17 @@ class CompactionRow(NamedTuple):
 
 
 class SearchHit(NamedTuple):
-    """Message that contains the text of a search."""
+    """Message in which a text search found the text."""
 
     session_id: str
     message_id: str
     step: int
     role: str
     tool: str
-    """Name of the first tool of the message; empty if the message has neither a call nor a result."""
+    """Name of the first tool that the message calls or has a result of; empty if there is none."""
     is_compacted: bool
     excerpt: str
-    """Matching text with some characters on each side."""
+    """Text that the search found, with some characters of the message on each side."""
 
 
 _SESSIONS = """
@@ -120,12 +120,12 @@ _MESSAGE = """SELECT id, sequence, role, content, token_count, is_compacted, coa
 
 
 def list_sessions(journal: Journal) -> tuple[SessionRow, ...]:
-    """Return all sessions of a journal, newest first."""
+    """Return an overview of each session of a journal, newest first."""
     return tuple([SessionRow(*row) for row in journal.query(_SESSIONS)])
 
 
 def list_messages(journal: Journal, session_id: str, *, active: bool = False) -> tuple[MessageRow, ...]:
-    """Return the messages of a session, without their parts.
+    """Return the messages of a session; their parts are left empty.
 
     Args:
         journal: journal that holds the session.
@@ -141,7 +141,7 @@ def list_messages(journal: Journal, session_id: str, *, active: bool = False) ->
 
 
 def read_message(journal: Journal, message_id: str) -> MessageRow:
-    """Return one message with its parts.
+    """Return the message with a given id, such as `SESSION/3`, together with its parts.
 
     Raises:
         StoreError: the journal has no such message.
@@ -155,7 +155,7 @@ def read_message(journal: Journal, message_id: str) -> MessageRow:
 
 
 def list_parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
-    """Return the parts of a message in order; the result is empty if there is no such message."""
+    """Return the parts of the message with a given id, in order; empty if there is no such message."""
     rows = journal.query(
         """SELECT id, position, type, coalesce(text, ''), coalesce(call_id, ''), coalesce(tool, ''), coalesce(state, ''),
           is_compacted FROM parts WHERE session_id = ? AND message_id = ? ORDER BY position""",
@@ -166,7 +166,7 @@ def list_parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
 
 
 def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None:
-    """Return the latest applied compaction of a session; None if there was none.
+    """Return the latest applied compaction of a session; None if no compaction was applied.
 
     Raises:
         StoreError: the journal has no such session.
@@ -185,7 +185,7 @@ def search(journal: Journal, text: str) -> Iterator[SearchHit]:
 
     Args:
         journal: journal to search.
-        text: text to find; it is matched literally.
+        text: text to find, taken literally rather than as a pattern.
     """
     wanted = re.compile(re.escape(text), re.IGNORECASE)
     for table in read_batches(journal, "messages"):

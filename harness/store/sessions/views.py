@@ -1,11 +1,11 @@
-"""SQL of the views over a journal: `sessions`, `messages`, `parts` and `compaction_events`."""
+"""SQL that defines the views `sessions`, `messages`, `parts` and `compaction_events` of a journal."""
 
 _PLAIN_TEXT_SQL = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
 _WHOLE_TEXT_SQL = "unpacked(t.data)"
 
 
 def _build_string_sql(holder: str, path: str, stored_text_sql: str) -> str:
-    """Return SQL for the string at a path of a JSON value; an address is replaced by the text in the table `text`."""
+    """Return SQL for the string at a path of a JSON value; the address of a long text is replaced by the text."""
     text_sql = f"(SELECT {stored_text_sql} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"
     return f"coalesce({text_sql}, json_extract({holder}, '{path}'))"
 
@@ -25,7 +25,12 @@ def _build_part_text_sql(stored_text_sql: str) -> str:
 
 
 def build_undone_sql(session: str, seq: str) -> str:
-    """Return SQL for whether a rollback undid an event."""
+    """Return a SQL condition that is true if a rollback of the session undid an event.
+
+    Args:
+        session: SQL expression for the key of the session.
+        seq: SQL expression for the number of the event.
+    """
     return f"EXISTS (SELECT 1 FROM rollback AS b WHERE b.session = {session} AND b.to_event < {seq} AND b.seq > {seq})"
 
 
@@ -44,15 +49,15 @@ _CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' T
             SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)
           AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id')
         LIMIT 1), 'pending') END"""
-"""SQL for the state of a tool call, whose result is logged before the next answer of the model."""
+"""SQL expression for the state of a tool call (`pending`, `completed`, `error` or `compacted`); NULL if the part is no call."""
 
 
 def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
-    """Return the statements that create the views.
+    """Return the SQL statements that create the views `sessions`, `messages`, `compaction_events` and `parts`.
 
     Args:
         prefix: beginning of each statement, such as `CREATE VIEW` or `CREATE TEMP VIEW`.
-        whole: whether to show packed texts whole, using the SQL function `unpacked`, which `Journal.query` registers.
+        whole: whether to show compressed texts in full, using the SQL function `unpacked`, which `Journal.query` registers.
     """
     stored_text_sql = _WHOLE_TEXT_SQL if whole else _PLAIN_TEXT_SQL
     return (
