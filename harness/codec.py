@@ -1,7 +1,7 @@
 """Conversion of values to JSON and back, and hashes of values; no other module defines how a value is serialized.
 
 Canonical JSON has sorted keys and no spaces, so equal values have equal bytes, and the id of an arm is the hash of its
-configuration. Adapters are built once for each type.
+configuration. Each adapter (pydantic's converter for a type) is built once.
 """
 
 import hashlib
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
-"""Metadata of a field added to a configuration after version 0.1. At its default value the field is left out of hashes, so that
-older ids remain valid."""
+"""Metadata of a dataclass field that was added to a configuration after version 0.1. A field with this metadata is left out of
+the configuration's hash while it has its default value, so that older ids remain valid."""
 
 VERSION_TAG = "harness-1"
-"""Prefix of the data of every configuration hash; it changes when the meaning of a configuration changes."""
+"""Text that is hashed before every configuration; a new tag changes all ids when the meaning of configurations changes."""
 
 
 @lru_cache(maxsize=256)
 def build_adapter(value_type: Any) -> TypeAdapter[Any]:
-    """Return the cached adapter of a type, such as a dataclass or a union of dataclasses."""
+    """Return pydantic's adapter, which validates and serializes values of a type, such as a dataclass; adapters are cached."""
     built: TypeAdapter[Any] = TypeAdapter(value_type)
     return built
 
 
 def to_plain(value: object, value_type: Any = None) -> Any:
-    """Return a value as JSON-ready dicts, lists, strings and numbers."""
+    """Return a value, such as a dataclass instance, as dicts, lists, strings and numbers that can be written as JSON."""
     kind: Any = value_type or type(value)
     return build_adapter(kind).dump_python(value, mode="json")
 
 
 def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
-    """Return a value of a type from JSON-ready data.
+    """Build a value of a given type from JSON-ready data.
 
     Args:
-        value_type: type of the value.
-        plain: JSON-ready data.
-        where: path of the data, put before the path of an invalid field in messages.
+        value_type: type of the value to build.
+        plain: dicts, lists, strings and numbers, as `to_plain` returns them.
+        where: path of the data within a larger document; error messages put it before the path of an invalid field.
 
     Raises:
         UsageError: the data is invalid; the message gives the path of each invalid field, its value and what is required.
@@ -68,12 +68,12 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
 
 
 class StrictFields:
-    """Base of classes with keyword fields. An unknown field raises `UnknownName` with similar names instead of `TypeError`."""
+    """Base of classes built from keyword arguments. An unknown argument raises `UnknownName`, which offers similar names."""
 
     __slots__ = ()
 
     def __new__(cls, *_: object, **given: object) -> Self:
-        """Check the names of the fields.
+        """Create an instance after checking that every keyword argument names a field of the class.
 
         Raises:
             UnknownName: a field is unknown; the message offers the closest names.
@@ -92,10 +92,10 @@ def _list_argument_names(kind: Any) -> tuple[str, ...]:
 
 
 def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
-    """Check that fields have the types that their class declares, without converting any value.
+    """Check that the values of fields have the types that their class declares; no value is converted.
 
     Args:
-        kind: class with annotations. Annotations that are no data types, such as protocols, are not checked.
+        kind: class whose annotations give the types; annotations that are no data types, such as protocols, are not checked.
         given: values of fields by name; unknown names are ignored here, because `StrictFields` reports them.
 
     Raises:
@@ -114,7 +114,7 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
 
 
 def refuse_mistyped_fields(made: "DataclassInstance") -> None:
-    """Check that the fields of a new value have the types that its class declares; see `refuse_mistyped`.
+    """Check that the fields of a new dataclass instance have the types that its class declares; no value is converted.
 
     Raises:
         UsageError: a field has the wrong type; the message gives each such field, its value and what is required.
@@ -123,7 +123,7 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
-    """Return the attributes of a value that are also fields of another class, by name."""
+    """Return a dict of those attributes of a value that another class annotates as fields, too."""
     return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
 
 
@@ -169,11 +169,11 @@ REQUIREMENT_BY_ERROR = {
     "dataclass": "must be a table",
     "missing": "must be given",
 }
-"""Requirement that a value did not meet, by the first word of the validator's error type."""
+"""Requirement that an invalid value did not meet, in words, by the first word of pydantic's error type (`int_parsing`: `int`)."""
 
 
 def _describe_requirement(problem: ErrorDetails) -> str:
-    """Return the requirement that a value did not meet, as part of a message."""
+    """Return the requirement that an invalid value did not meet, as a phrase of an error message such as "must be a number"."""
     if problem["type"] == "dataclass_exact_type":
         return f"must be a {problem['ctx']['class_name']}"
     if problem["type"] == "literal_error":
@@ -186,11 +186,11 @@ CALLS_ADAPTER: TypeAdapter[tuple[ToolCall, ...]] = build_adapter(tuple[ToolCall,
 
 
 def parse_event(kind: str, plain: object) -> Event:
-    """Build an event of a given kind from JSON-ready data.
+    """Build an event of a session's log from its kind, such as `step-finished`, and JSON-ready data.
 
     Raises:
         KeyError: there is no such kind of event.
-        ValidationError: the data does not fit the kind.
+        ValidationError: the data does not have the fields of this kind of event.
     """
     event: Event = build_adapter(EVENT_CLASSES[kind]).validate_python(plain)
     return event
@@ -202,7 +202,7 @@ def to_canonical_json(value: object, value_type: Any = None) -> str:
 
 
 def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
-    """Return the part of a configuration that enters its hash: fields marked `ADDED_LATER` are left out at their default.
+    """Return the part of a configuration that is hashed for its id; fields marked `ADDED_LATER` are left out at their default.
 
     Args:
         value: dataclass instance; its fields may be dataclass instances, too.

@@ -15,7 +15,7 @@ from harness.messages import Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
 Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
-"""Point at which a policy is called: before a turn, before a step, after the provider refused the prompt, or on user request."""
+"""Point at which a compaction policy is called: before a turn, before a step, after the prompt was refused, or on request."""
 
 StopReason: TypeAlias = Literal[
     "replied",
@@ -34,25 +34,25 @@ StopReason: TypeAlias = Literal[
 ]
 """Reason why a turn or a session stopped. `replied` (an answer without tool calls) and `declared` (the model declared that it is
 done) complete a session; the other reasons are failures. `cut_short`: the output limit cut off the last answer. `doom_loop`: the
-model repeated the same call and was stopped. `illegal_plan`: the policy proposed a view that breaks a guard. `broken_off`: the
-process was killed during a step, as detected when the session is opened again."""
+model repeated the same tool call and was stopped. `illegal_plan`: the compaction policy proposed an invalid conversation.
+`broken_off`: the process was killed during a step, as detected when the session is opened again."""
 
 
 class ItemId(NamedTuple):
-    """Id of one message of a view.
+    """Id of one message of a view (the messages that the model sees next).
 
     Ids sort in order of creation. Within a session an id never changes and is never used for another message.
     """
 
     event: int
-    """Number of the event that added the message."""
+    """Number of the event, in the log of the session, that added the message."""
     slot: int = 0
-    """Index among the messages that a compaction inserted; 0 for a message that was added to the conversation."""
+    """Index of the message among those that one compaction inserted; 0 for a message that was added to the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace:
-    """Replacement of one message of a view by another message, for example a tool result by a stub."""
+    """Replacement of one message in view by another message, for example of a tool result by a one-line stub."""
 
     item: ItemId
     message: Message
@@ -60,18 +60,18 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """Insertion of a new message, such as a summary or a marker, into a view."""
+    """Insertion of a new message, such as a summary, into a view (the messages that the model sees next)."""
 
     message: Message
     after: ItemId
-    """Item after which the message is inserted; the item must stay in the view."""
+    """Id of the message after which the new message is inserted; it must stay in the view."""
     stands_for: tuple[ItemId, ...] = ()
-    """Items that the message summarizes; empty for a message that is no summary."""
+    """Ids of the messages that the inserted message summarizes; empty if the inserted message is no summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Change of a view: items to evict, to replace and to insert, in terms of item ids."""
+    """Change of a view (the messages that the model sees next), with the messages to evict, to replace and to insert."""
 
     forget: tuple[ItemId, ...] = ()
     replace: tuple[Replace, ...] = ()
@@ -84,17 +84,17 @@ class SessionStarted:
 
     session_id: str
     task: str
-    """User's request, verbatim."""
+    """Request of the user with which the session began, verbatim."""
     model: str
     policy_json: str
-    """Kind and fields of the policy after scaling, as canonical JSON."""
+    """Kind and fields of the compaction policy as canonical JSON, after scaling its constants to the context window."""
     window_tokens: int
     threshold_tokens: int | None
     budget_rule: str
     sandbox: str
-    """Sandbox backend that runs the tools; it never changes within a session."""
+    """Name of the sandbox backend that runs the agent's tools; it never changes within a session."""
     setup_json: str = ""
-    """Complete configuration of the session as JSON, used to resume it; empty if the session cannot be resumed, as in a trial."""
+    """Complete configuration of the session as JSON, from which it can be resumed; empty in a trial, which is never resumed."""
     kind: Literal["session-started"] = "session-started"
 
 
@@ -104,43 +104,43 @@ class MessageAdded:
 
     message: Message
     step: int
-    """Number of the step in which the message was added; 0 before the first model call."""
+    """Number of the step (model call) in which the message was added; 0 before the first model call."""
     kind: Literal["message-added"] = "message-added"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """End of a step: one model call and all results of its tool calls are logged."""
+    """End of a step; the answer of its model call and the results of all its tool calls are in the log."""
 
     step: int
-    """Number of the step, from 1."""
+    """Number of the step (model call) in the session, from 1."""
     view_tokens: Estimated
-    """Size of the view that was sent, estimated by the policy's token counter."""
+    """Estimated number of tokens in the messages that were sent to the model, by the compaction policy's token counter."""
     view_messages: int
     usage: Usage
     cost_usd: float | None
     """Cost of the model call in USD; None if the price of the model is unknown."""
     request_digest: str
-    """SHA-256 chain over the rendered messages that were sent, as hex digits."""
+    """Digest of the messages that were sent to the model, as hex digits; SHA-256, chained from message to message."""
     kept_prefix_messages: int
-    """Number of leading messages shared with the previous request; its full length unless a compaction came in between."""
+    """Number of messages at the start of the request that are the same as in the previous request."""
     kept_prefix_tokens: Estimated
     calls: int
     call_errors: int
     model_seconds: float
-    """Duration of the model call in seconds; on the virtual clock if the model is scripted."""
+    """Duration of the model call in seconds; simulated time if the model is scripted."""
     tool_seconds: float
     kind: Literal["step-finished"] = "step-finished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """One attempt at a compaction: it changed the view, changed nothing, or failed."""
+    """Attempt at a compaction, which changed the view (the messages that the model sees next), changed nothing, or failed."""
 
     round: int
-    """Number of the applied compaction in the session, from 1. A fruitless attempt has the number of the latest applied one."""
+    """Number of the compaction among those applied in the session, from 1; an attempt without effect has the latest number."""
     step: int
-    """Step before which the compaction took place."""
+    """Number of the step (model call) before which the compaction took place."""
     moment: Hook
     status: Literal["applied", "no-op", "failed"]
     reason: str
@@ -156,12 +156,12 @@ class Compaction:
     summarizer_cost_usd: float | None = None
     summarizer_seconds: float = 0.0
     wall_seconds: float = field(default=0.0, compare=False)
-    """Wall time in seconds from planning to this event, the summarizer's answer included. Excluded from comparisons of events,
-    because the wall time of two runs always differs."""
+    """Wall time in seconds from planning the compaction to logging it, the summarizer's answer included. Comparisons of events
+    ignore this field, because the wall time of two runs always differs."""
     failure: str = ""
-    """Reason why the summarizer failed, in which case an applied patch is the policy's fallback; empty if it did not fail."""
+    """Reason why the summarizer failed, empty if it did not. A compaction that was applied all the same is a fallback."""
     offloaded: tuple[str, ...] = ()
-    """Names of the saved outputs that hold tool results moved out of the view, oldest first."""
+    """Names under which the tool results that this compaction moved out of the view were saved, oldest first."""
     kind: Literal["compaction"] = "compaction"
 
 
@@ -177,10 +177,10 @@ class SessionEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
-    """End of a turn in a session that goes on. A session of a single turn, such as a trial, has only `SessionEnded`."""
+    """End of a turn (the agent's work on one user message) in a session of several turns; a trial has only `SessionEnded`."""
 
     turn: int
-    """Number of the turn, from 1; a turn that is continued keeps its number."""
+    """Number of the turn in the session, from 1; an interrupted turn that is continued keeps its number."""
     status: Literal["completed", "failed"]
     reason: StopReason
     detail: str = ""
@@ -189,7 +189,7 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageQueued:
-    """Arrival of a user message in the queue; the number of this event identifies the message."""
+    """Arrival of a user message in the session's queue, where it is identified by the number of this event."""
 
     text: str
     kind: Literal["message-queued"] = "message-queued"
@@ -197,10 +197,10 @@ class MessageQueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnqueued:
-    """Removal of a message from the queue: it was taken, and `MessageAdded` follows, or it was withdrawn."""
+    """Removal of a user message from the queue, because the agent took it (`MessageAdded` follows) or the user withdrew it."""
 
     queued: int
-    """Number of the event that queued the message."""
+    """Number of the event `MessageQueued` that put the message into the queue."""
     why: Literal["taken", "withdrawn"]
     kind: Literal["message-unqueued"] = "message-unqueued"
 
@@ -210,17 +210,17 @@ class SubAgentEnded:
     """End of a sub-agent called during a step, with its costs. The messages of the sub-agent are in a session of their own."""
 
     step: int
-    """Step of the calling session."""
+    """Number of the step in the calling session during which the sub-agent ran."""
     session_id: str
     """Id of the sub-agent's session."""
     steps: int
-    """Number of the sub-agent's steps."""
+    """Number of steps (model calls) that the sub-agent took."""
     prompt_tokens: int
-    """Prompt tokens of the sub-agent's calls and summaries together, cached tokens included."""
+    """Total prompt tokens of the sub-agent's model calls and summaries, cached tokens included."""
     output_tokens: int
-    """Output tokens of the sub-agent's calls and summaries together."""
+    """Total output tokens of the sub-agent's model calls and summaries."""
     cost_usd: float | None
-    """Cost of the sub-agent in USD; None if a price is unknown."""
+    """Total cost of the sub-agent in USD; None if the price of a model is unknown."""
     kind: Literal["sub-agent-ended"] = "sub-agent-ended"
 
 
@@ -229,36 +229,36 @@ class WorkspaceSaved:
     """Snapshot of the workspace after a step; a step that changed no files has no such event."""
 
     step: int
-    """Number of the step; 0 before the first."""
+    """Number of the step after which the workspace was saved; 0 before the first step."""
     tree_id: str
-    """Id of the snapshot."""
+    """Id under which the snapshot of the workspace is stored; equal for equal contents."""
     kind: Literal["workspace-saved"] = "workspace-saved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """Return of view and workspace to their state after an earlier step.
+    """Return of a session, both its view and its workspace, to the state after an earlier step.
 
-    Events between that step and this event no longer count. Queued messages stay in the queue.
+    Events logged since that step no longer count. Queued messages stay in the queue.
     """
 
     step: int
-    """Number of the step after which the state is restored."""
+    """Number of the step whose state at its end is restored."""
     to_event: int
-    """Number of the last earlier event that still counts."""
+    """Number of the last event before the rollback that still counts; later ones are undone."""
     kind: Literal["rolled-back"] = "rolled-back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionForked:
-    """Fork of a session: all earlier events are copied from another session, up to a step."""
+    """Beginning of a forked session, whose earlier events are copied from another session up to a step."""
 
     session_id: str
-    """Id of the session that was forked."""
+    """Id of the original session, from which the earlier events were copied."""
     step: int
-    """Last step that was copied."""
+    """Number of the last step that was copied from the original session."""
     setup_json: str = ""
-    """Configuration of the new session, as in `SessionStarted`; empty if it is that of the copied events."""
+    """Complete configuration of the forked session as JSON; empty if it is the same as in the copied events."""
     kind: Literal["session-forked"] = "session-forked"
 
 
@@ -276,7 +276,7 @@ class SessionResumed:
     budget_rule: str
     sandbox: str
     setup_json: str = ""
-    """Complete configuration of the session as JSON; empty if it has not changed."""
+    """Complete configuration of the resumed session as JSON; empty if it has not changed since the last event that gave it."""
     kind: Literal["session-resumed"] = "session-resumed"
 
 
@@ -297,33 +297,33 @@ Event: TypeAlias = (
 )
 
 EVENT_CLASSES: dict[str, Any] = {event_class.__dataclass_fields__["kind"].default: event_class for event_class in get_args(Event)}
-"""Class of each kind of event, by the value of its field `kind`."""
+"""Event classes by the value of their field `kind`, such as `step-finished`."""
 
 
 class Entry(NamedTuple):
-    """Event with its number in the log."""
+    """Entry of a session's log, which is an event with its number."""
 
     seq: int
-    """Number of the event in the log, from 1 without gaps."""
+    """Number of the event in the log of its session, from 1 without gaps."""
     event: Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """Arrival of another piece of the model's answer."""
+    """Signal that another piece of the model's answer has arrived."""
 
     text: str
-    """New text. Empty for a piece of a tool call, which is displayed once complete; listeners may still cancel the answer."""
+    """New text of the answer. Empty for a piece of a tool call, which is displayed only when the call is complete."""
     part: Literal["text", "reasoning"] = "text"
-    """Part of the answer that the piece belongs to."""
+    """Kind of the answer's part to which the new piece belongs, text or reasoning."""
     anew: bool = False
-    """Whether the request was repeated, so that all earlier pieces of this answer are void."""
+    """Whether the request to the model was repeated, so that all earlier pieces of the answer are void."""
     kind: Literal["text-delta"] = "text-delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted:
-    """Start of the model call of a step."""
+    """Signal that the model call of a step has started."""
 
     step: int
     kind: Literal["step-started"] = "step-started"
@@ -331,16 +331,16 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """Start of a tool call, whose state changes from pending to running."""
+    """Signal that a tool call has started, so that its state changes from pending to running."""
 
     call: ToolCall
-    """Call as the model wrote it; it is logged at the end of the step."""
+    """Tool call that started, as the model wrote it."""
     kind: Literal["tool-started"] = "tool-started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEnded:
-    """End of a tool call; other calls of the same answer may still be running."""
+    """Signal that a tool call has ended; other calls of the same answer may still be running."""
 
     result: ToolResult
     kind: Literal["tool-ended"] = "tool-ended"
@@ -348,7 +348,7 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Start of a wait, for example before a retry or while a summary is written."""
+    """Signal that the session waits, for example before a retry or while a summary is written."""
 
     what: str
     """Reason for the wait, as displayed to the user."""
@@ -359,7 +359,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Message from the policy to the user, for example that a limit is near."""
+    """Message from the compaction policy that is displayed to the user, for example that a limit is near."""
 
     text: str
     kind: Literal["notice"] = "notice"
@@ -370,35 +370,35 @@ class ContextUsage:
     """Size of the context at the end of a step, in tokens."""
 
     tokens: int
-    """Sum of `usage_tokens` and `trailing_tokens`; before the provider's first report, the estimate of the whole view."""
+    """Reported tokens plus the estimate of later messages; before the first report, the estimate of all messages in view."""
     usage_tokens: int
-    """Tokens of the last model call as the provider reported them, answer included."""
+    """Prompt and output tokens of the last model call together, as the provider reported them; 0 before the first report."""
     trailing_tokens: int
-    """Estimated tokens of the messages after that answer: results of its tool calls and user messages."""
+    """Estimated number of tokens in the messages after the model's last answer, such as tool results and user messages."""
     kind: Literal["context-usage"] = "context-usage"
 
 
 SessionState: TypeAlias = Literal["new", "starting", "working", "compacting", "asking", "idle", "failed", "closed"]
-"""State of a live session. `compacting`: a summary is being written; `asking`: a repeated call waits for the user's decision."""
+"""State of a live session. `compacting`: a summary is being written; `asking`: the user must decide on a repeated tool call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """Change of a session's state or of its message queue."""
+    """Signal that the state of a live session or its queue of user messages has changed."""
 
     state: SessionState
     queued: tuple[str, ...]
-    """Texts of the queued messages, the next one first."""
+    """Texts of the user messages that wait in the queue, in the order in which the agent will read them."""
     kind: Literal["state-changed"] = "state-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRepeated:
-    """Request for the user's decision, because the agent is about to repeat the same call."""
+    """Signal that the user must decide whether to go on, because the agent is about to repeat the same tool call."""
 
     call: ToolCall
     times: int
-    """Number of times that the call was made in a row, this one included."""
+    """Number of times in a row that the agent has made the same tool call, the coming repetition included."""
     kind: Literal["call-repeated"] = "call-repeated"
 
 

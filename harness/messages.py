@@ -1,7 +1,7 @@
 """Messages and their parts, which models read and write, as frozen values without any I/O.
 
 A tool call and its result are two parts in two messages, in the order that every provider requires. The start and end of a step
-are no parts of a message but the event `StepFinished`; the SQL view `parts` of a journal shows both. The state of a tool call is
+are no parts of a message but the event `StepFinished`; the SQL view `parts` of a journal lists both. The state of a tool call is
 computed from the log by `harness.view.compute_tool_states`.
 """
 
@@ -15,7 +15,7 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """Plain text of any role."""
+    """Part of a message that is plain text; a message of any role may have it."""
 
     text: str
     kind: Literal["text"] = "text"
@@ -23,7 +23,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoning:
-    """Reasoning that a provider returned separately from the answer. It is logged and displayed, but never sent back."""
+    """Reasoning that a provider returned separately from the answer. It is logged and displayed, but never sent to a model."""
 
     text: str
     kind: Literal["reasoning"] = "reasoning"
@@ -36,7 +36,7 @@ class ToolCall:
     call_id: str
     name: str
     arguments_json: str
-    """Arguments as the model wrote them: a JSON object, or invalid text that the tool will refuse."""
+    """Arguments of the tool call as the model wrote them, which is a JSON object or invalid text that the tool will refuse."""
     kind: Literal["tool-call"] = "tool-call"
 
 
@@ -49,13 +49,13 @@ class ToolResult:
     output: str
     status: Literal["completed", "error", "interrupted"] = "completed"
     clipped_characters: int = 0
-    """Number of characters cut from the middle or the end before the output was logged; 0 if the output is complete."""
+    """Number of characters that were cut from the tool's output before it was logged; 0 if the output is complete."""
     kind: Literal["tool-result"] = "tool-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """File attached by the user; the model reads path and content."""
+    """File that the user attached to a message; the model reads its path and content."""
 
     path: str
     content: str
@@ -92,12 +92,12 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Plain text parts, joined by newlines."""
+        """Text of the message without tool calls and results, which is its plain text parts joined by newlines."""
         return "\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def reasoning(self) -> str:
-        """Reasoning parts, joined without a separator."""
+        """Reasoning of the model in the message, with its parts joined without a separator."""
         return "".join([part.text for part in self.parts if isinstance(part, Reasoning)])
 
     @property
@@ -107,7 +107,7 @@ class Message:
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """Tool results of the message."""
+        """Tool results in the message, in the order of its parts."""
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
@@ -117,7 +117,7 @@ def system(text: str, session_text: str = "") -> Message:
 
 
 def user(text: str) -> Message:
-    """Return a user message with one text."""
+    """Return a message of the user that has a single part, the given text."""
     return Message(role="user", parts=(Text(text=text),))
 
 
@@ -131,7 +131,7 @@ def assistant(text: str = "", *calls: ToolCall, reasoning: str = "") -> Message:
 
 
 def tool(result: ToolResult) -> Message:
-    """Return the tool message with the result of one call."""
+    """Return a message with the role `tool` that holds the result of one tool call."""
     return Message(role="tool", parts=(result,))
 
 
@@ -159,11 +159,11 @@ PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {
     "file": (("path", "content"), "\n"),
     "subtask": (("prompt", "answer"), "\n"),
 }
-"""Fields that a model reads, and the separator between them, by the kind of the part."""
+"""Names of the fields that a model reads, and the separator that joins their texts, by the kind of the message part."""
 
 
 def extract_part_text(part: Part) -> str:
-    """Return all text of a part that a model reads, as one string; used to count tokens, to match and to search."""
+    """Return all text of a message part that a model reads, as one string; used to count tokens and to search."""
     names, separator = PART_TEXTS[part.kind]
     if not separator:
         return getattr(part, names[0])  # type: ignore[no-any-return]

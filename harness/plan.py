@@ -1,6 +1,6 @@
-"""Plan of a compaction: the change of the view that a policy proposes, before any summary is written.
+"""Plan of a compaction, which is the change of the view (the messages that the model sees next) that a policy proposes.
 
-A plan is a patch whose inserted messages may still be empty *slots* for summaries. Making a plan is pure.
+A plan may hold *slots*, places for summaries that are not written yet. Making a plan has no side effects.
 `harness.compaction.compactor` fills the slots, checks the result and logs it.
 """
 
@@ -14,144 +14,144 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
-    """Material from which a summary format builds the prompt for the summarizer."""
+    """Messages and texts from which the prompt for a summarizer is built."""
 
     to_summarize: tuple[Message, ...]
-    """Messages to summarize, in view order, without former summaries."""
+    """Messages to summarize, in the order of the view; earlier summaries are not among them."""
     previous_summary: str
-    """Text of the former summary; empty in the first compaction round."""
+    """Text of the earlier summary that the new summary must include; empty if there is none."""
     task: str
     """First message of the user in the log, verbatim, even if that message is no longer in view."""
     round: int
-    """Number of the compaction round to which the new summary belongs."""
+    """Number of the compaction, from 1 within the session, for which the summary is written."""
     system: Message | None = None
-    """System message of the session, for summarizers that receive the session's own messages."""
+    """System message of the session, for prompts that repeat the session's own messages; None if the view has none."""
 
 
 @runtime_checkable
 class SummaryFormat(Protocol):
-    """Form of the prompt for a summary and of the text that is inserted into the view. Pure."""
+    """Form of the prompt that is sent to the summarizer, and of the summary that is inserted into the view. Methods are pure."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return the messages that are sent to the summarizer."""
+        """Return the messages that ask the summarizer for a summary."""
         ...
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the text that is inserted into the view."""
+        """Return the text that is inserted into the view, given the summarizer's answer `text`."""
         ...
 
 
 class Excerpt(Protocol):
-    """Selection of the messages that the summarizer reads, where it does not read all of them. Pure."""
+    """Selection of those messages that the summarizer reads, out of all messages that its summary replaces. Pure."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages that the summarizer reads, in order; each message is whole or cut."""
+        """Return those of the messages to summarize that the summarizer reads, in order; long messages may be cut."""
         ...
 
 
 class PromptShortener(Protocol):
-    """Shortening of a prompt that is too long for the summarizer. Pure."""
+    """Method to shorten the summarizer's prompt for another attempt after a failed request. Pure."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages for the next attempt, numbered from 1; an empty tuple ends the attempts."""
+        """Return a shorter prompt for the next attempt, whose number is given from 1; an empty tuple ends the attempts."""
         ...
 
 
 class Review(Protocol):
-    """Second request to the summarizer, about its own draft. Pure."""
+    """Second request to the summarizer, which asks it to review its own draft of the summary. Pure."""
 
     def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
-        """Return the prompt of the review; a non-empty answer replaces the draft."""
+        """Return the prompt that asks the summarizer to review its draft; a non-empty answer replaces the draft."""
         ...
 
 
 class StandIn(Protocol):
-    """Text that replaces a failed summary. Pure."""
+    """Writer of a replacement text for a summary that the summarizer failed to write. Pure; calls no model."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return the replacement text in the form in which a summarizer would answer."""
+        """Return a text that replaces a failed summary, in the form in which a summarizer would answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryProcedure:
-    """Steps around the request for a summary, such as retries, a review or a replacement text."""
+    """Procedure around the request for a summary, which may add retries, a review and a replacement text."""
 
     shorter: PromptShortener | None = None
-    """Shortening of the prompt after a failed request; None makes the summary fail instead."""
+    """Method to shorten the summarizer's prompt after a failed request; None means that the summary fails instead."""
     shorter_for: Literal["overflow", "failed"] = "overflow"
-    """Failures after which the prompt is shortened: only a prompt that is too long, or every failed request."""
+    """Failures after which the summarizer's prompt is shortened: a prompt that is too long, or every failed request."""
     retry_text: str = ""
-    """Message appended to the prompt for one retry after an empty answer; an empty text disables the retry."""
+    """Text appended to the prompt for one retry if the summarizer's answer is empty; an empty text disables the retry."""
     review: Review | None = None
-    """Second request to the summarizer about its draft; None disables the review."""
+    """Second request, in which the summarizer reviews its draft of the summary; None disables the review."""
     stand_in: StandIn | None = None
-    """Text that replaces a failed summary, while the event still records the failure; None disables the replacement."""
+    """Writer of a text that replaces a failed summary, whose failure is still logged; None disables the replacement."""
     stand_in_for: Literal["empty", "failed"] = "failed"
-    """Failures that `stand_in` replaces: only an empty answer, or every failure."""
+    """Failures of the summarizer after which the replacement text is used: only an empty answer, or every failure."""
     skips_empty: bool = False
-    """Whether an empty answer leaves the view unchanged even if the plan has a fallback."""
+    """Whether an empty answer of the summarizer leaves the view unchanged, even if the plan has a fallback."""
 
 
 PLAIN_PROCEDURE = SummaryProcedure()
-"""Procedure of a single request without retries or replacement."""
+"""Procedure that asks the summarizer once, without retries, review or replacement text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Place in the view for a summary that is not written yet."""
+    """Place in the view (the messages that the model sees next) for a summary that is not written yet."""
 
     after: ItemId
-    """Id of the item behind which the summary is inserted."""
+    """Id of the message behind which the summary is inserted."""
     role: Literal["system", "user", "assistant"]
-    """Role of the summary message."""
+    """Role of the message that holds the summary."""
     stands_for: tuple[ItemId, ...]
-    """Ids of the summarized items, in view order; former summaries among them are merged into the new summary."""
+    """Ids of the messages to summarize, in view order; earlier summaries among them are merged into the new summary."""
     format: SummaryFormat
-    """Format of the prompt and of the summary."""
+    """Format that builds the summarizer's prompt and renders its answer as the inserted text."""
     max_tokens: int
-    """Maximum number of output tokens of the summarizer."""
+    """Maximum number of output tokens that the summarizer may use for the summary."""
     max_input_tokens: int | None = None
     """Maximum length of the summarizer's prompt in tokens, by the summarizer's own count if it offers one; the oldest messages of
     a longer prompt are left out. None applies only the limit of the summarizer itself (`harness.protocols.LimitedInputModel`)."""
     former: Literal["apart", "among"] = "apart"
-    """Whether former summaries are passed to the summarizer separately (`apart`) or as messages like all others (`among`)."""
+    """Whether earlier summaries are passed to the summarizer separately (`apart`) or among the other messages (`among`)."""
     continues: bool = False
-    """Whether the summary is appended to the summary of the slot before, instead of becoming a message of its own."""
+    """Whether the summary is appended to that of the plan's previous slot, instead of becoming a message of its own."""
     before: tuple[Message, ...] = ()
     """Messages inserted directly before the summary, such as the question that the summary answers."""
     behind: tuple[Message, ...] = ()
     """Messages inserted directly behind the summary, such as a request to continue."""
     excerpt: Excerpt | None = None
-    """Selection of the messages that the summarizer reads; None passes all of them."""
+    """Selection of the messages that the summarizer reads; None passes all messages that it must summarize."""
     text_if_empty: str = ""
-    """Summary to insert, without asking the summarizer, where `excerpt` selects no message."""
+    """Summary that is inserted, without asking the summarizer, if no message is selected for it to read."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
-    """Retries, review and replacement text for the summary."""
+    """Procedure around the request for the summary, such as retries, a review and a replacement text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Proposed change of a view: items to evict, items to replace, and summaries to insert.
+    """Proposed change of a view, with messages to evict, messages to replace, and summaries to insert.
 
-    An empty plan means that the policy was triggered but found nothing to change.
+    An empty plan means that the compaction policy was triggered but found nothing to change.
     """
 
     reason: str
-    """Trigger in words and numbers, for the log."""
+    """Reason for the compaction in words and numbers, as it is logged."""
     forget: tuple[ItemId, ...] = ()
-    """Ids of the items to evict."""
+    """Ids of the messages to evict from the view."""
     replace: tuple[Replace, ...] = ()
-    """Items to replace; if a replaced item is also evicted, the summarizer reads the replacement."""
+    """Replacements of messages in view; if a replaced message is also evicted, the summarizer reads the replacement."""
     slots: tuple[Slot, ...] = ()
-    """Summaries to request and insert."""
+    """Places for summaries, each of which is requested from the summarizer and then inserted into the view."""
     insert: tuple[Insert, ...] = ()
-    """Messages to insert that need no summarizer."""
+    """Messages to insert into the view that no summarizer has to write, such as markers."""
     texts_to_save: tuple[str, ...] = ()
-    """Texts to save before the plan is applied, so that the tools for saved outputs find the names in the new messages (see
-    `harness.truncation.name_output`)."""
+    """Texts, such as evicted tool outputs, to save before the plan is applied, so that the agent's tools can read them by name
+    (see `harness.truncation.name_output`)."""
     fallback: "Plan | None" = None
-    """Plan to apply instead if a summary fails or saves nothing; None leaves the view unchanged."""
+    """Plan that is applied instead of this one if a summary fails or saves nothing; None leaves the view unchanged."""
 
     @property
     def is_empty(self) -> bool:
@@ -160,7 +160,7 @@ class Plan:
 
 
 def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
-    """Return the material for the summarizer of a slot.
+    """Return the messages and texts from which the prompt for the summary of a slot is built.
 
     Raises:
         KeyError: the slot refers to an item that is not in the view.

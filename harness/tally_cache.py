@@ -1,8 +1,8 @@
-"""Cache of sums and counts over a growing list, so that updating them costs only as much as the items added since.
+"""Cache of sums and counts over a growing list; updating a sum costs only as much as the items added since the last call.
 
 A policy is a pure function of a view and is called before every step, also for views of ten thousand messages. Most of what a
-policy computes are sums and counts over all messages. A tally adds each item once and is read at every call. The result always
-equals that of a tally computed from the first item.
+policy computes are sums and counts over all messages. A tally (a running total) adds each message once and is read at every
+call. The result always equals that of a tally computed from the first message on.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeVar
 
 
 class Tally(Protocol):
-    """Running total over the items of a list."""
+    """Running total over the items of a list, such as the number of tokens in the messages of a view."""
 
     def add(self, item: Any, /) -> None:
-        """Add the next item."""
+        """Add the next item of the list to the total."""
         ...
 
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 class TallyCache:
-    """Tallies of lists that were derived from one another by appending items.
+    """Cache of tallies (running totals) over lists that were derived from one another by appending items.
 
     A tally is continued only if the last item that it counted is still at the same index and is the same object; otherwise the
     tally starts again, as for a list that was derived in another way. Thread-safe. Copies and pickles start empty.
@@ -31,7 +31,7 @@ class TallyCache:
     __slots__ = ("_tallies",)
 
     def __init__(self) -> None:
-        """Create an empty cache."""
+        """Create a cache that holds no tallies."""
         self._tallies: dict[Hashable, tuple[int, object, Any]] = {}
 
     def __reduce__(self) -> "tuple[type[TallyCache], tuple[()]]":
@@ -39,12 +39,12 @@ class TallyCache:
         return TallyCache, ()
 
     def read(self, items: Sequence[object], key: Hashable, make_tally: Callable[[], T], read_tally: Callable[[T], R]) -> R:
-        """Return the result of a tally over all items, adding only the items since the last call.
+        """Return the result of a tally (a running total) over all items of a list; only items new since the last call are added.
 
         Args:
-            items: the list.
-            key: identifies the tally within the cache.
-            make_tally: function that creates a tally of no items.
+            items: list to count, as a whole.
+            key: name of the tally within the cache; equal keys continue the same tally.
+            make_tally: function that creates a new tally, to which no item has been added.
             read_tally: function that computes the result from a tally; it must not keep the tally.
         """
         count, last, tally = self._tallies.pop(key, (0, None, None))  # removed, so that no other thread updates the tally

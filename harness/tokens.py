@@ -1,4 +1,4 @@
-"""Token counts: estimates and measured counts have different types, so that they are not mixed by mistake.
+"""Token counts, with different types for estimates and for measured counts, so that the two are not mixed by mistake.
 
 The module also defines the values that depend on counts: the context window of a model, the budget of a policy, and the usage
 that a provider reports.
@@ -13,17 +13,17 @@ from typing import Literal, NewType, Protocol
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 
 Estimated = NewType("Estimated", int)
-"""Number of tokens estimated from characters; providers bill other numbers."""
+"""Number of tokens estimated from characters or bytes; the number that a provider bills is different."""
 
 Measured = NewType("Measured", int)
 """Number of tokens counted by the tokenizer of the provider or of the scripted model."""
 
 
 class Counter(Protocol):
-    """Estimator of the tokens of one message; a pure function, so that counts can be stored with the message."""
+    """Token counter, which estimates the number of tokens in a message. Pure, so counts can be stored with the message."""
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated number of tokens of a message."""
+        """Return the estimated number of tokens in a message."""
         ...
 
 
@@ -33,7 +33,7 @@ def count_characters(message: Message) -> int:
 
 
 def iter_texts(message: Message) -> Iterator[str]:
-    """Yield the texts of a message that a model reads; the name and the arguments of a call are two texts."""
+    """Yield the texts of a message that a model reads, without reasoning; name and arguments of a tool call are two texts."""
     for part in message.parts:
         if isinstance(part, ToolResult):  # first, since most parts that are counted again are results
             yield part.output
@@ -46,41 +46,41 @@ def iter_texts(message: Message) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarterOfCharacters:
-    """Estimate `ceil(characters / 4)` for each message; the counter of this project's default design."""
+    """Token counter that estimates `ceil(characters / 4)` tokens for each message; the default token counter."""
 
     kind: Literal["ceil-characters/4"] = "ceil-characters/4"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated number of tokens of a message, rounded up."""
+        """Return a quarter of the number of characters in a message, rounded up."""
         return Estimated(-(-count_characters(message) // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundedQuarter:
-    """Estimate `round(characters / 4)` for each message; the counter of the policy `ThreeTiers`."""
+    """Token counter that estimates `round(characters / 4)` tokens for each message; used by the policy `ThreeTiers`."""
 
     kind: Literal["round-characters/4"] = "round-characters/4"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated number of tokens of a message; halves are rounded up."""
+        """Return a quarter of the number of characters in a message, rounded to the nearest integer; halves are rounded up."""
         return Estimated((count_characters(message) + 2) // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedCharacters:
-    """Estimate with different weights for ASCII and other characters, rounded up for each message.
+    """Token counter with one weight for ASCII characters and another for all other characters, rounded up for each message.
 
     The default weights are those of the policy `SeedGemini`; `GeminiCli` uses 1.5 for other characters.
     """
 
     ascii_tokens: float = 0.25
-    """Tokens that one ASCII character counts as."""
+    """Number of tokens (a fraction) that each ASCII character counts as."""
     other_tokens: float = 1.3
-    """Tokens that one character outside ASCII counts as."""
+    """Number of tokens that each character outside ASCII counts as."""
     kind: Literal["weighted-characters"] = "weighted-characters"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated number of tokens of a message."""
+        """Return the weighted number of ASCII and other characters in a message, rounded up."""
         character_count = count_characters(message)
         ascii_count = sum(len(text.encode("ascii", "ignore")) for text in iter_texts(message))
         return Estimated(math.ceil(ascii_count * self.ascii_tokens + (character_count - ascii_count) * self.other_tokens))
@@ -88,30 +88,30 @@ class WeightedCharacters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarterOfBytes:
-    """Estimate `ceil(bytes / 4)` for each message, with text encoded as UTF-8."""
+    """Token counter that estimates `ceil(bytes / 4)` tokens for each message, with text encoded as UTF-8."""
 
     kind: Literal["ceil-bytes/4"] = "ceil-bytes/4"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated number of tokens of a message, rounded up."""
+        """Return a quarter of the number of UTF-8 bytes in a message, rounded up."""
         return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in iter_texts(message)) // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonCharacters:
-    """Estimate from the characters of a message as JSON, divided and rounded up."""
+    """Token counter that divides the number of characters of a message, written as JSON, by a constant and rounds up."""
 
     characters_of_token: int
-    """Number of characters that count as one token."""
+    """Number of characters of JSON that count as one token."""
     kind: Literal["ceil-json/n"] = "ceil-json/n"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated number of tokens of a message."""
+        """Return the number of characters of a message as JSON, divided by `characters_of_token` and rounded up."""
         return Estimated(-(-count_json_characters(message) // self.characters_of_token))
 
 
 def count_json_characters(message: Message) -> int:
-    """Return the number of characters of a message as JSON without its reasoning, which is not sent back."""
+    """Return the number of characters of a message written as JSON, without its reasoning, which is not sent back."""
     sizes = [_count_part_characters(part) for part in message.parts if not isinstance(part, Reasoning)]
     return len('{"role":"","parts":[]}') + len(message.role) + sum(sizes) + max(0, len(sizes) - 1)
 
@@ -120,7 +120,7 @@ _encode_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _count_part_characters(part: Part) -> int:
-    """Return the number of characters of a part as JSON.
+    """Return the number of characters of a message part written as JSON.
 
     Only the texts are encoded, which is three times as fast as encoding the whole object.
     """
@@ -133,50 +133,50 @@ def _count_part_characters(part: Part) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Usage of one call in tokens, as reported by the provider."""
+    """Numbers of tokens that one model call used, as reported by the provider."""
 
     input_tokens: Measured
-    """Tokens that were neither read from nor written to the prompt cache."""
+    """Number of prompt tokens that were neither read from nor written to the provider's prompt cache."""
     output_tokens: Measured
     reasoning_tokens: Measured = Measured(0)
-    """Part of `output_tokens`."""
+    """Number of output tokens that the model used for reasoning; they are included in `output_tokens`."""
     cache_read_tokens: Measured = Measured(0)
     cache_write_tokens: Measured = Measured(0)
 
     @property
     def prompt_tokens(self) -> Measured:
-        """Length of the whole prompt: uncached, read from the cache and written to the cache."""
+        """Number of tokens in the whole prompt, whether uncached, read from the cache or written to the cache."""
         return Measured(self.input_tokens + self.cache_read_tokens + self.cache_write_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Context window of a model and the source of its size."""
+    """Size of a model's context window, with the source that gave the size."""
 
     tokens: int
-    """Size in tokens; 0 means unknown, and compaction is then off."""
+    """Size of the context window in tokens; 0 means that the size is unknown, and compaction is then off."""
     source: Literal["policy", "configuration", "registry", "unknown"]
     output_tokens: int | None = None
-    """Maximum length of an answer in tokens; None means unknown."""
+    """Maximum number of tokens in an answer of the model; None means unknown."""
 
 
 UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
-"""Window that no session fills."""
+"""Context window of a billion tokens, which no session fills."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Division of a window into reserves and available tokens, computed once by the policy."""
+    """Division of a context window into reserved and available tokens, computed once by the compaction policy."""
 
     window_tokens: int
     reserved_tokens: int
-    """Tokens reserved for system prompt, output and safety together."""
+    """Number of tokens of the context window that are reserved for system prompt, output and safety together."""
     threshold_tokens: int | None
-    """Estimate of the view in tokens at or above which the view is compacted; None means never."""
+    """Estimated number of tokens in view at or above which a compaction takes place; None means never."""
     rule: str
-    """Calculation of the threshold in words and numbers."""
+    """Explanation of how the compaction threshold was computed, in words and numbers."""
 
     @property
     def available_tokens(self) -> int:
-        """Tokens of the window without the reserves."""
+        """Number of tokens of the context window that are not reserved."""
         return max(0, self.window_tokens - self.reserved_tokens)

@@ -18,11 +18,11 @@ from types import MappingProxyType
 from harness.messages import Message, Reasoning, ToolCall, ToolResult, extract_part_text
 
 RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MULTILINE)
-"""Matches a receipt at the start of a line, list markers before it allowed: tool, key argument, outcome."""
+"""Pattern of a receipt, such as `[write_file] src/app.py -> ok`, at the start of a line or after a list marker."""
 
 
 def parse_arguments(call: ToolCall) -> Mapping[str, object]:
-    """Return the arguments of a call; empty if the model did not write a JSON object."""
+    """Return the arguments of a tool call by name; empty if the model did not write a JSON object."""
     return _parse_json_object(call.arguments_json)
 
 
@@ -36,13 +36,13 @@ def _parse_json_object(arguments_json: str) -> Mapping[str, object]:
 
 
 def find_key_argument(call: ToolCall) -> str:
-    """Return the main argument of a call: the first string among its arguments, on one line, at most 200 characters."""
+    """Return the main argument of a tool call, which is its first string, on one line and with at most 200 characters."""
     text = next((value for value in parse_arguments(call).values() if isinstance(value, str)), call.arguments_json)
     return " ".join(text.split())[:200]
 
 
 def read_outcome(result: ToolResult) -> str:
-    """Return the outcome of a call, `ok`, `error` or `exit code N`, from the result as the model sees it."""
+    """Return the outcome of a tool call, `ok`, `error` or `exit code N`, from the result as the model sees it."""
     first = result.output.split("\n", 1)[0]
     if re.fullmatch(r"exit code -?\d+", first):
         return first
@@ -50,7 +50,7 @@ def read_outcome(result: ToolResult) -> str:
 
 
 def format_receipt(call: ToolCall, result: ToolResult) -> str:
-    """Return the receipt of a call: a line with the tool, its main argument and the outcome."""
+    """Return the receipt of a tool call, a line with the tool, the main argument and the outcome."""
     return f"[{call.name}] {find_key_argument(call)} -> {read_outcome(result)}"
 
 
@@ -60,7 +60,11 @@ def extract_text(message: Message) -> str:
 
 
 def iter_lines(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the lines of a transcript: role headings, texts, receipts, outputs, and call arguments that receipts leave out."""
+    """Yield the lines of a transcript of messages.
+
+    The lines are role headings, texts, receipts (one line for each answered tool call), tool outputs, and those arguments of
+    calls that a receipt leaves out.
+    """
     calls = {call.call_id: call for message in messages for call in message.calls}
     answered = {result.call_id for message in messages for result in message.results}
     for message in messages:
@@ -90,5 +94,5 @@ def _iter_call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
 
 
 def render(messages: Iterable[Message]) -> str:
-    """Return the transcript of some messages as one string."""
+    """Return a transcript of messages, as a summarizer reads it, as one string."""
     return "\n".join(iter_lines(tuple(messages)))

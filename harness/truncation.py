@@ -13,31 +13,31 @@ class Truncation:
     """Limits on the length of a tool output; None disables a limit."""
 
     max_characters: int | None = None
-    """Maximum number of characters."""
+    """Maximum number of characters of a tool output; None disables the limit."""
     max_lines: int | None = None
-    """Maximum number of lines."""
+    """Maximum number of lines of a tool output; None disables the limit."""
     max_bytes: int | None = None
-    """Maximum number of UTF-8 bytes, line ends not counted."""
+    """Maximum number of UTF-8 bytes of a tool output, line ends not counted; None disables the limit."""
     keep: Literal["head", "tail", "ends"] = "head"
-    """End of a longer output to keep. `head` and `tail` apply to the limits on lines and bytes; a limit on characters always
+    """Part of a longer output to keep. `head` and `tail` apply to the limits on lines and bytes; a limit on characters always
     keeps the head. `ends` keeps both ends, half each, under the limit on characters, and the head under the other limits."""
     saved: bool = False
-    """Whether the whole output is saved, so that tools can search and page through it."""
+    """Whether the whole tool output is saved, so that the agent can search and page through it later."""
 
 
 class Preview(NamedTuple):
-    """Part of a tool output that stays in view."""
+    """Part of a tool output that the model sees, with the size of the part that was cut."""
 
     text: str
-    """Kept part of the output."""
+    """Part of the tool output that the model sees."""
     cut_bytes: int = 0
-    """Number of UTF-8 bytes that were cut; 0 means that the output is whole."""
+    """Number of UTF-8 bytes cut from the tool output; 0 means that the output is whole."""
     cut_characters: int = 0
-    """Number of characters that were cut."""
+    """Number of characters cut from the tool output."""
 
 
 def preview_output(text: str, limits: Truncation) -> Preview:
-    """Return the part of an output that fits the limits on lines and bytes, in whole lines.
+    """Return the part of a tool output that fits the limits on lines and bytes, in whole lines.
 
     If the first line alone exceeds the limits, as much of that line is kept as fits.
     """
@@ -56,7 +56,7 @@ def preview_output(text: str, limits: Truncation) -> Preview:
 
 
 def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
-    """Return the first lines that fit the limits, and their size in bytes."""
+    """Return as many of the first lines as fit the limits on lines and bytes, and their size in bytes."""
     fitting_lines: list[str] = []
     total_bytes = 0
     for line in lines[:most_lines]:
@@ -69,19 +69,19 @@ def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[lis
 
 
 def _cut_line(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
-    """Return one end of a line, cut between characters."""
+    """Return the beginning or end of a line that fits a number of bytes, without cutting a character in two."""
     data = line.encode(errors="surrogatepass")
     part = data[:most_bytes] if keep == "head" else data[len(data) - most_bytes :]
     return part.decode(errors="ignore")
 
 
 def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
-    """Return a preview with a mark where the rest was cut, and with the location of the saved output.
+    """Return a preview of a tool output as text, with a mark where it was cut and the name of the saved output.
 
     Args:
-        preview: Preview of an output that was cut.
-        limits: Limits that the preview was made with.
-        name: Name of the saved output; empty if the output was not saved.
+        preview: Part of the output that is left after the cut.
+        limits: Limits on the length of the output with which the preview was made.
+        name: Name of the saved whole output; empty if the output was not saved.
     """
     gone = f"...{preview.cut_bytes} bytes truncated..."
     text = f"{preview.text}\n\n{gone}" if limits.keep != "tail" else f"{gone}\n\n{preview.text}"
@@ -89,10 +89,10 @@ def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
 
 
 def name_output(text: str) -> str:
-    """Return the name of a saved tool output: short enough for a model to repeat, and equal for equal texts."""
+    """Return the name under which a tool output is saved, short enough for a model to repeat; equal texts have equal names."""
     return f"output-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
 def describe_location(name: str) -> str:
-    """Return two lines that give the name of a saved output and the tools to read it with."""
+    """Return two lines that tell the model the name of a saved tool output and the tools that read it."""
     return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."

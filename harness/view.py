@@ -1,4 +1,4 @@
-"""View of a session: the messages that the model sees next, folded from the log event by event.
+"""View of a session, which is the messages that the model sees next, computed from the log event by event.
 
 `fold` is the only place where an event changes the view, so a live session, a replay of its log and a preview agree. A view is a
 value: folding returns a new view and costs a copy of references, however long the messages are. Token counts are kept per item
@@ -41,11 +41,11 @@ class Item(NamedTuple):
     """Message in a view, with its id and its estimated number of tokens."""
 
     item_id: ItemId
-    """Id of the message."""
+    """Id of the message in the session, which never changes."""
     message: Message
-    """Message as the model sees it."""
+    """Message as the model sees it, after any replacement by a compaction."""
     tokens: Estimated
-    """Estimated tokens of the message."""
+    """Estimated number of tokens in the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,44 +53,44 @@ class View:
     """Messages that the model sees next, and a record of the compactions so far."""
 
     items: tuple[Item, ...] = ()
-    """Messages in view, in order."""
+    """Messages in view with their ids and estimated tokens, in the order in which they are sent."""
     tokens: Estimated = Estimated(0)
-    """Sum of the estimated tokens of all items, including the system message."""
+    """Estimated number of tokens in all messages in view, the system message included."""
     events: int = 0
-    """Sum of `count_events` over all items."""
+    """Number of events that other agent systems would make of the messages in view, at least one per message."""
     rounds: int = 0
-    """Number of compactions applied so far."""
+    """Number of compactions applied in the session so far."""
     edits: int = 0
-    """Number of changes other than appended messages; two views with the same number share their prefix."""
+    """Number of changes to the view other than appended messages; two views of a session with the same number share a prefix."""
     steps: int = 0
-    """Number of finished steps."""
+    """Number of steps (model calls) finished in the session so far."""
     steps_since_compaction: int = 0
-    """Number of steps since the last applied compaction, or since the start of the session."""
+    """Number of steps (model calls) since the last applied compaction, or since the start of the session."""
     fruitless_attempts: int = 0
-    """Number of consecutive compaction attempts that failed or saved nothing."""
+    """Number of latest compaction attempts in a row that failed or saved nothing."""
     fruitless_tokens: int = 0
-    """Tokens in view at the last compaction attempt that failed or saved nothing."""
+    """Estimated number of tokens in view at the last compaction attempt that failed or saved nothing."""
     task: Message | None = None
     """First message of the user in the log, even if that message is no longer in view."""
     summaries: tuple[ItemId, ...] = ()
-    """Ids of the summaries in view."""
+    """Ids of the messages in view that are summaries written by compactions."""
     forgotten_since_summary: int = 0
     """Number of messages evicted without a summary since the last summary was written."""
     original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
-    """Items whose text differs from the logged text, each with the tokens of the logged text."""
+    """Ids of the messages in view that were replaced, for example by stubs, each with the token count of the logged original."""
     saved_tokens: int = 0
-    """Tokens that the view would hold in addition if every replaced item showed its logged text."""
+    """Estimated number of tokens saved by replacing messages in view, compared with their logged originals."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
-    """Cache of tallies, shared by views that differ only in appended messages; any other change of `items` needs a new cache."""
+    """Cache of running totals over the messages, shared by views that differ only in appended messages."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Messages in view, without ids and token counts."""
+        """Messages that the model sees next, without their ids and token counts."""
         return tuple([item.message for item in self.items])
 
 
 def count_events(message: Message) -> int:
-    """Return the number of events that other agent systems make of a message: one per call or result, at least one."""
+    """Return the number of events that other agent systems make of a message, one per tool call or result and at least one."""
     if len(message.parts) <= 1:
         return 1
     kinds = [type(part) for part in message.parts]
@@ -98,7 +98,7 @@ def count_events(message: Message) -> int:
 
 
 def fold(view: View, entry: Entry, counter: Counter) -> View:
-    """Return the view after one more event.
+    """Return the view (the messages that the model sees next) after one more event of the log.
 
     Raises:
         UsageError: the event is a rollback to events that a view does not hold; fold the result of `drop_rolled_back` instead.
@@ -126,7 +126,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
 
 
 def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that still count: rollbacks and the entries that they undo are left out."""
+    """Return the log entries that still count, without rollbacks and the entries that the rollbacks undo."""
     remaining: list[Entry] = []
     for entry in entries:
         if not isinstance(entry.event, RolledBack):
@@ -138,7 +138,7 @@ def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
-    """Return how full the context is, from the usage report of the last call and an estimate of later messages.
+    """Return the size of the context, computed from the usage report of the last model call and an estimate of later messages.
 
     The cost does not depend on the length of the view.
     """
@@ -153,7 +153,7 @@ def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
 
 
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
-    """Return the view after all entries of a log."""
+    """Return the view (the messages that the model sees next) after all entries of a log; rollbacks are taken into account."""
     view, rule = View(), counter or QuarterOfCharacters()
     for entry in drop_rolled_back(entries):
         view = fold(view, entry, rule)
@@ -187,14 +187,21 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
 
 
 def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
-    """Return the tokens of the logged text of each item that patches have replaced and that is still in view."""
+    """Return the token count of the logged original of each message in view that this patch or an earlier one replaced."""
     changed = {change.item for change in patch.replace}
     new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
     return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
 
 
 def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
-    """Return the items after a patch that is logged as event `seq`; messages inserted behind one item keep their order."""
+    """Return the messages of a view after a patch; messages inserted behind the same message keep their order.
+
+    Args:
+        items: Messages in view before the patch.
+        patch: Messages to evict, to replace and to insert.
+        seq: Number of the event with the patch, which becomes part of the ids of inserted messages.
+        counter: Token counter for new messages.
+    """
     touched: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
     touched.update(dict.fromkeys(patch.forget))
     behind: dict[ItemId, list[Item]] = {}
@@ -214,14 +221,14 @@ def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
 
 
 class ProviderRule(Protocol):
-    """Rule of a provider for the conversations that it accepts. Pure."""
+    """Rule that a conversation must obey so that a provider accepts it. Its methods are pure functions."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Return whether all messages before `messages[index]`, except the system message, may be evicted."""
+        """Return whether the rule allows evicting all messages before `messages[index]`, except the system message."""
         ...
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """Return a description of the first violation in a conversation, or None."""
+        """Return a description of the first place where a conversation violates the rule; None if there is no violation."""
         ...
 
 
@@ -230,11 +237,11 @@ class SystemMessageFirst:
     """Rule that a conversation begins with its system message, which is never evicted."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Return whether the cut lies behind the system message."""
+        """Return whether a cut before `messages[index]` leaves the system message in place."""
         return index >= 1
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """Return a description if the conversation does not begin with a system message, or None."""
+        """Return a description of the first message if it is no system message; None if the rule is obeyed."""
         if messages and messages[0].role != "system":
             return f"it begins with a {messages[0].role} message instead of the system message"
         return None
@@ -242,14 +249,14 @@ class SystemMessageFirst:
 
 @dataclass(frozen=True, slots=True)
 class CompletePairs:
-    """Rule that every tool result follows its call and that every call but the newest has its result."""
+    """Rule that every tool result follows its call and that every call has a result, except calls in the newest message."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Return whether the cut does not lie directly before a tool result."""
+        """Return whether a cut before `messages[index]` separates no tool result from its call."""
         return index >= len(messages) or messages[index].role != "tool"
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """Return a description of a result without its call, a call without its result, or a message between the two; or None."""
+        """Return a description of the first tool call and result that are not side by side; None if all pairs are complete."""
         waiting: dict[str, None] = {}
         for index, message in enumerate(messages):
             if message.role == "tool":
@@ -265,25 +272,25 @@ class CompletePairs:
 
 
 PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs())
-"""Rules that apply to every provider; a cut is legal if all rules allow it."""
+"""Rules that the conversations sent to any provider must obey; a conversation may be cut only where all rules allow it."""
 
 
 def can_cut(messages: Sequence[Message], index: int) -> bool:
-    """Return whether all provider rules allow a cut directly before `messages[index]`."""
+    """Return whether all provider rules allow evicting the messages before `messages[index]`, except the system message."""
     return all(rule.can_cut(messages, index) for rule in PROVIDER_RULES)
 
 
 def find_violation(messages: Sequence[Message]) -> str | None:
-    """Return a description of the first violation of a provider rule, or None."""
+    """Return a description of the first violation of a provider rule in a conversation; None if a provider accepts it."""
     return next((found for rule in PROVIDER_RULES if (found := rule.find_violation(messages))), None)
 
 
 OPENING_MESSAGE = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
-"""User message that `render_messages` inserts before a conversation that begins with an assistant message."""
+"""User message inserted behind the system message if the conversation would otherwise begin with an assistant message."""
 
 
 def render_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the messages as they are sent, with a user message inserted if the conversation begins with an assistant message.
+    """Return messages as they are sent to the model, with a user message inserted if they begin with an assistant message.
 
     Several providers refuse a conversation that begins with an assistant message, such as a summary. The log is not changed.
     """
@@ -297,11 +304,11 @@ ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "comp
 
 
 def compute_tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mapping[str, ToolState]:
-    """Return the state of every call in a log by call id: pending, running, completed, error or compacted.
+    """Return the state of every tool call in a log, which is pending, running, completed, error or compacted, by call id.
 
     Args:
-        entries: Entries of the log.
-        running: Ids of the calls whose `ToolStarted` signal was received; signals are not logged.
+        entries: Entries of a session's log, in order.
+        running: Ids of the tool calls that have started, as known from `ToolStarted` signals; signals are not logged.
     """
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}
