@@ -29,22 +29,22 @@ from harness.errors import format_count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """Condition on a session, and advice for sessions that meet the condition."""
+    """Alert that fires if a measured value of a session crosses a threshold, with advice on the cause."""
 
     name: str
     label: str
-    """Heading of the column in the report."""
+    """Heading of the alert's column in the report."""
     severity: Literal["warning", "critical"] = "warning"
     threshold: float
     fires_above: bool = True
-    """Whether values above the threshold fire the alert, rather than values below."""
+    """Whether the alert fires for values above the threshold (True) or below (False)."""
     window_seconds: float = inf
-    """Length of the window in seconds; infinity is the whole session."""
+    """Length of the time window over which the value is measured, in seconds; infinity means the whole session."""
     condition_text: str
     advice: str
 
     def should_fire(self, value: float) -> bool:
-        """Return whether a value fires the alert; NaN, an unknown value, does not."""
+        """Return whether the alert fires for a measured value; NaN, an unknown value, does not fire it."""
         return value > self.threshold if self.fires_above else value < self.threshold
 
 
@@ -81,7 +81,7 @@ _STEP_COLUMNS = (
 _COMPACTION_COLUMNS = (
     *("trial_id", "event", "step", "status", "inserted", "summarizer", "summarizer_seconds", "summarizer_cost_usd"),
 )
-"""Columns used by the alerts; splitting a table by trial takes time for every column."""
+"""Columns of the compactions table used by the alerts; only these are split by trial, because every column takes time."""
 
 _SIMULATED_NOTE = (
     "Cache hits are simulated where the provider reports no cache: share of each request repeated from the one before."
@@ -90,7 +90,7 @@ _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "st
 
 
 def evaluate_alerts(results: Tables) -> pd.DataFrame:
-    """Return one row per trial and alert.
+    """Evaluate every alert on every trial, and return one row per trial and alert.
 
     Columns: `trial_id`, `arm`, `alert`, `value` (worst value of the session; NaN if unknown), `threshold`, `fired`, `step` (model
     call at which the worst window ends; missing if there is none) and `simulated`.
@@ -127,12 +127,12 @@ def _evaluate_trial(steps: pd.DataFrame, compactions: pd.DataFrame) -> Iterator[
 
 
 def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.ndarray) -> tuple[float, int | None]:
-    """Return the highest overflow rate of any window, and the step at which that window ends.
+    """Return the highest rate of summaries per model call in any time window, and the step at which that window ends.
 
     Args:
-        numbers: step numbers of the model calls.
-        ends: seconds at which the calls end.
-        when: for each summary, the end of the call that follows it.
+        numbers: number of the step of each model call.
+        ends: time at which each model call ends, in seconds since the session started.
+        when: for each summary, the time at which the next model call ends, in seconds since the session started.
     """
     whole = ends >= OVERFLOW_RATE.window_seconds
     whole[-1] |= not whole.any()
@@ -167,7 +167,7 @@ def _find_worst_summary_cost(
 
 
 def build_alert_sections(results: Tables) -> Iterator[Section]:
-    """Yield a section with the alerts, cache savings and pruning times by arm; nothing if there are no steps."""
+    """Yield the report section with alerts, cache savings and pruning times by arm; nothing if no trial has steps."""
     alert_table = evaluate_alerts(results)
     if alert_table.empty:
         return

@@ -21,21 +21,21 @@ from harness.experiment.paths import flatten
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
-"""Maximum number of arms listed in a message."""
+"""Maximum number of arm names listed in an error message."""
 EARLIER_PLAN_MARKER = " (earlier plan "
-"""Part of the names of arms that are in the journal but no longer in the plan."""
+"""Text within the names of arms whose trials ran under an earlier plan of the experiment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Mean, median, range and sum of the values of one arm."""
+    """Mean, median, range and sum of a numeric column over the trials of one arm."""
 
     mean: float
     median: float
     low: float
-    """Smallest value."""
+    """Smallest known value of the column."""
     high: float
-    """Largest value."""
+    """Largest known value of the column."""
     total: float
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Spread:
 
     @classmethod
     def from_values(cls, values: pd.Series) -> "Spread":
-        """Return the spread of a column without its unknown values; every number is NaN if no value is known."""
+        """Return mean, median, range and sum of the known values of a column; all are NaN if no value is known."""
         known = pd.to_numeric(values).astype(float).dropna()
         low, high, total = float(known.min()), float(known.max()), float(known.sum(min_count=1))
         return cls(mean=float(known.mean()), median=float(known.median()), low=low, high=high, total=total)
@@ -60,22 +60,22 @@ COUNTED_VALUES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "step limit": ("reason", ("max_steps",)),
     "overflow": ("reason", ("overflow",)),
 }
-"""Labels of the counts in `ArmSummary.counts`, each with the column and the values that are counted."""
+"""Labels of problems counted per arm, each with a column of the trials table and the values of it that are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmSummary:
-    """Valid trials of one arm, and the numbers of its trials with problems."""
+    """Summary of one arm: its valid trials, and the number of trials with each kind of problem."""
 
     arm: str
     trials: pd.DataFrame
-    """Valid trials of the arm, one row each."""
+    """Table of the trials of the arm that did not end because of an infrastructure failure."""
     counts: Mapping[str, int]
-    """Number of trials for each label in `COUNTED_VALUES`, and number of excluded trials under `excluded`."""
+    """Number of trials of the arm by problem, as labelled in `COUNTED_VALUES`; `excluded` counts the invalid trials."""
 
 
 def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with a column `total_cost_usd`: cost of agent and summarizer, NaN if either is unknown."""
+    """Return the trials with an added column `total_cost_usd`, the cost of agent and summarizer; NaN if either is unknown."""
     costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
     return trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
 
@@ -91,9 +91,10 @@ def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def drop_earlier_plans(results: Tables) -> Tables:
-    """Return the results without trials of earlier plans, or all results if no trial belongs to the current plan.
+    """Return the results without trials of earlier plans of the experiment.
 
-    Trials of earlier plans ran under other conditions, even if their axes and policies are the same.
+    If no trial belongs to the current plan, all results are returned. Trials of earlier plans ran under other conditions, even if
+    their axes and policies are the same.
     """
     earlier = results.trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)
     return select(results, results.trials[~earlier]) if earlier.any() and not earlier.all() else results
@@ -104,7 +105,10 @@ def _is_excluded(trials: pd.DataFrame) -> pd.Series:
 
 
 def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per trial and axis: `trial_id`, `axis` (dotted path) and `value`; task, seed and replicate are omitted."""
+    """Return the values that the plan varies (axes), with one row per trial and axis; task, seed and replicate are omitted.
+
+    The columns are `trial_id`, `axis` (dotted path) and `value`.
+    """
     rows = [
         {"trial_id": trial_id, "axis": axis, "value": value}
         for trial_id, text in zip(trials["trial_id"], trials["axes_json"], strict=True)
@@ -115,16 +119,16 @@ def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
-    """Return the given field of each trial's policy; None for a policy without that field."""
+    """Return the value of a field of each trial's compaction policy; None for a policy without that field."""
     policies = {text: json.loads(text or "{}") for text in trials["policy_json"].unique()}
     values: list[Any] = [policies[text].get(field) for text in trials["policy_json"]]
     return pd.Series(values, index=trials.index, dtype=object)
 
 
 def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
-    """Return the given field of each trial's policy as specified by the plan, such as the quantile `q0.9` instead of tokens.
+    """Return a field of each trial's policy as written in the plan, such as the quantile `q0.9` instead of its tokens.
 
-    Where no axis specifies the field, the value in the policy is returned.
+    Where no axis of the plan specifies the field, the value in the policy is returned.
     """
     axes = [json.loads(text or "{}") for text in trials["axes_json"]]
     wholes = [whole if isinstance(whole := one.get("policy"), dict) else {} for one in axes]
@@ -134,9 +138,10 @@ def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
 
 
 def order_arms(trials: pd.DataFrame) -> list[str]:
-    """Return the names of the arms: controls without compaction, then arms of the grid by their axes, then other arms.
+    """Return the names of all arms in the order in which reports and charts show them.
 
-    Arms of earlier plans come last.
+    Arms without compaction come first, then other arms by the values of their axes, then repeated arms. Arms of earlier plans
+    come last.
     """
     keys = {
         str(row.arm): (
@@ -152,14 +157,14 @@ def order_arms(trials: pd.DataFrame) -> list[str]:
 
 
 def build_sort_key(value: object) -> tuple[int, float, str]:
-    """Return a key that sorts the values of an axis: numbers first, then other values as text."""
+    """Return a key for sorting the values of an axis of the plan, with numbers first and then other values as text."""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return (0, float(value), "")
     return (1, 0.0, str(value))
 
 
 def summarize_arms(results: Tables) -> list[ArmSummary]:
-    """Return one summary per arm, in the order in which arms are shown.
+    """Return a summary of the trials of each arm, in the order in which reports show the arms.
 
     Raises:
         UsageError: there are no trials, or they have several fidelity levels.
@@ -175,19 +180,20 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
 
 
 def estimate_success(trials: pd.DataFrame) -> Rate:
-    """Return the share of trials in which every check passed."""
+    """Return the share of trials in which every check passed, with its interval."""
     return estimate_rate(int(trials["success"].astype(bool).sum()), len(trials))
 
 
 def estimate_exposure(trials: pd.DataFrame) -> Rate:
-    """Return the share of trials with at least one applied compaction."""
+    """Return the share of trials with at least one applied compaction, with its interval."""
     return estimate_rate(int((trials["compactions"] > 0).sum()), len(trials))
 
 
 def summarize_axes(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per axis and value, pooled over all other axes and without repeated runs.
+    """Return success and effort by value of each axis of the plan, pooled over all other axes and without repeated runs.
 
-    Columns: `axis`, `value`, `trials` (count), `success` (Rate), `rounds` and `prompt_tokens` (Spread).
+    The table has one row per axis and value. Columns: `axis`, `value`, `trials` (count), `success` (Rate), `rounds` and
+    `prompt_tokens` (Spread).
 
     Trials of one task and seed resemble each other and appear in many arms of a grid, so the intervals are too narrow.
     """
@@ -213,7 +219,7 @@ def summarize_axes(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
-    """Return the trials of one arm.
+    """Return the trials of the arm with the given name.
 
     Raises:
         UnknownName: no trial has that arm; the message suggests similar names.
@@ -225,7 +231,7 @@ def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
 
 
 def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str:
-    """Return the name of the one arm that has the given name or the given values.
+    """Return the full name of the only arm that matches a name or values of its trials.
 
     Args:
         trials: rows with the columns `arm`, `axes_json` and `config_json`.
@@ -257,12 +263,12 @@ def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str
 
 
 def _drop_blocks(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values without those of task, seed and world, which vary within an arm."""
+    """Return the values of a trial without task, seed and world (the generated content of a task), which vary within an arm."""
     return {path: value for path, value in values.items() if path.partition(".")[0] not in {"task", "seed", "world"}}
 
 
 def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str]) -> str:
-    """Return the full dotted path that ends with the given path."""
+    """Return the full dotted path of a value of a trial that ends with the given path."""
     for known in (axis_paths, all_paths):
         ends = [one for one in known if one == path or one.endswith(f".{path}")]
         if path in ends or len(ends) == 1:

@@ -24,9 +24,9 @@ from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests
 from harness.errors import format_count
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
-"""Columns compared in addition to success and score; `total_cost_usd` is the cost of agent and summarizer."""
+"""Columns of the trials table compared in addition to success and score; `total_cost_usd` includes the summarizer."""
 INERT_ACTIVITIES = ("never fired", "no effect")
-"""Values of the column `activity` for a policy without effect: the trial is a control, whatever its arm is called."""
+"""Values of the column `activity` for trials whose policy had no effect; such trials are controls, whatever their arm."""
 _OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success", "score", "activity")
 
 
@@ -38,17 +38,17 @@ class Comparison:
         a: Name of the first arm. Required.
         b: Name of the second arm. Required.
         level: Fidelity level of all trials. Required.
-        counts: Number of pairs by the outcomes of both arms. Required.
+        counts: Number of pairs of trials in which both arms, one arm or neither arm succeeded. Required.
         success_a: Success rate of arm a over the pairs, with a 95 % Wilson interval. Required.
         success_b: Success rate of arm b over the pairs, with a 95 % Wilson interval. Required.
         interval: 95 % interval for the difference of the success rates, a minus b (Newcombe, method 10). Required.
         p_value: Two-sided p of the exact McNemar test, not adjusted for other comparisons. Required.
-        score_difference: Difference of the share of checks passed, a minus b. Required.
-        ratios: Ratios of prompt tokens, steps and total cost, a divided by b. Required.
-        placebo_check: Comparison of the requests before the first compaction. Required.
-        inert_pairs_a: Number of pairs in which the policy of a was never triggered or changed nothing. Required.
-        inert_pairs_b: Number of pairs in which the policy of b was never triggered or changed nothing. Required.
-        unpaired_trials: Number of trials of either arm without a partner. Required.
+        score_difference: Mean difference of the score (share of checks passed), a minus b, with its interval. Required.
+        ratios: Ratios of prompt tokens, steps and total cost, arm a divided by arm b, with intervals. Required.
+        placebo_check: Validity check that both arms sent identical requests until the first compaction. Required.
+        inert_pairs_a: Number of pairs in which the policy of arm a was never triggered or changed nothing. Required.
+        inert_pairs_b: Number of pairs in which the policy of arm b was never triggered or changed nothing. Required.
+        unpaired_trials: Number of trials of either arm without a trial of the other arm on the same task and seed. Required.
         excluded_trials: Number of trials of either arm excluded from all other numbers because of infrastructure failures.
             Required.
 
@@ -77,11 +77,11 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """Success rate of a minus that of b, −1 to 1."""
+        """Success rate of arm a minus success rate of arm b over the pairs, −1 to 1."""
         return self.counts.difference
 
     def table(self) -> pd.DataFrame:
-        """Return the numbers of pairs as a 2 × 2 table: outcomes of a in rows, outcomes of b in columns."""
+        """Return the numbers of pairs as a 2 × 2 table, with the outcomes of arm a in rows and those of arm b in columns."""
         counts = self.counts
         return pd.DataFrame(
             [[counts.both, counts.only_a], [counts.only_b, counts.neither]],
@@ -129,7 +129,7 @@ def _describe_score_difference(difference: PairedDifference) -> str:
 
 
 def describe_ratio(ratio: PairedRatio) -> str:
-    """Return a ratio of two arms as one line of text."""
+    """Return a line of text about the ratio of a metric between two arms, with intervals and medians."""
     name = {"prompt_tokens": "agent prompt tokens", "total_cost_usd": "cost in USD (with summaries)"}.get(
         ratio.metric, ratio.metric
     )
@@ -145,15 +145,19 @@ def describe_ratio(ratio: PairedRatio) -> str:
 
 
 class ArmComparer:
-    """Paired comparisons between the arms of one experiment, which share the prepared tables."""
+    """Paired comparisons between arms of one experiment; the tables are prepared once for all comparisons."""
 
     def __init__(self, results: Tables) -> None:
-        """Prepare the trials and the request digests."""
+        """Prepare the trials and the digests of their requests for comparisons.
+
+        Args:
+            results: tables of results of one experiment.
+        """
         self._trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *METRICS]]
         self._requests = RequestDigests.from_results(results)
 
     def compare(self, a: str, b: str) -> Comparison:
-        """Compare two arms given by name; see `harness.compare`."""
+        """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""
         sides = select_arm(self._trials, a), select_arm(self._trials, b)
         level = require_single_level(pd.concat(sides))
         valid = select_valid(sides[0]), select_valid(sides[1])
@@ -179,7 +183,7 @@ class ArmComparer:
 
 
 def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str, object]) -> Comparison:
-    """Compare two arms on the tasks and seeds that both ran.
+    """Compare two arms (configurations under study) on the tasks and seeds that both ran.
 
     Args:
         results: results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.

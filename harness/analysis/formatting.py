@@ -10,7 +10,7 @@ from harness.text import escape_control_characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Heading, table and notes of a report section; a section without columns has no table."""
+    """Section of a report with a heading, an optional table and notes; a section without columns has no table."""
 
     heading: str
     columns: tuple[str, ...] = ()
@@ -25,16 +25,16 @@ LEVEL_LABELS: Mapping[str, str] = {
     "L2-fork": "L2 forked sessions",
     "L3": "L3 real model",
 }
-"""Labels of the fidelity levels; results of different levels are never pooled."""
+"""Labels of the fidelity levels, which specify how much of a run is real, for tables and charts; levels are never pooled."""
 
 
 def describe_level(level: str) -> str:
-    """Return the label of a fidelity level for tables and charts."""
+    """Return the label of a fidelity level for tables and charts, such as `L0 simulated` for `L0`."""
     return LEVEL_LABELS.get(level, level)
 
 
 def format_short_number(value: float) -> str:
-    """Format a count with three significant digits and a unit: 900, 12k, 1.2M."""
+    """Format a number with three significant digits and, from 1000 on, the suffix k or M: 900, 12k, 1.2M."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(value) >= size:
             return f"{value / size:.3g}{unit}"
@@ -47,19 +47,22 @@ def format_usd(amount: float) -> str:
 
 
 def format_interval(interval: Interval, *, signed: bool = False) -> str:
-    """Format an interval with a leading space, with signs if `signed`; an unknown interval becomes an empty string."""
+    """Format an interval such as ` [0.95, 1.20]` with a leading space; an unknown interval becomes an empty string.
+
+    With `signed`, both bounds have a sign and three decimals.
+    """
     if isnan(interval.low):
         return ""
     return f" [{interval.low:+.3f}, {interval.high:+.3f}]" if signed else f" [{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def format_points(interval: Interval) -> str:
-    """Format an interval of differences between rates in percentage points."""
+    """Format an interval for the difference of two rates in percentage points, such as `[-5, +20]`."""
     return f"[{100 * interval.low:+.0f}, {100 * interval.high:+.0f}]"
 
 
 def format_label(text: object, max_characters: int = 60) -> str:
-    """Return a name for a chart: one line without control characters, cut to the given length."""
+    """Return a name as a label for a chart: one line, with control characters escaped, cut to the given length."""
     line = escape_control_characters(str(text))
     return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
 
@@ -67,7 +70,7 @@ def format_label(text: object, max_characters: int = 60) -> str:
 def make_arm_section(
     heading: str, columns: Iterable[str], rows: Mapping[str, Iterable[str]], notes: Iterable[str] = ()
 ) -> Section:
-    """Return a section with one row per arm and the short name of the arm in an additional first column."""
+    """Return a report section with one table row per arm; the additional first column holds a short name of the arm."""
     arm_column, names = shorten_arm_names(list(rows))
     return Section(
         heading=heading,
@@ -78,9 +81,9 @@ def make_arm_section(
 
 
 def shorten_arm_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a column heading and a short name for each arm: `a=1 b=x` becomes `1, x` under the heading `a, b`.
+    """Return a heading for the column of arms and a short name for each arm, by full name.
 
-    Arms whose names do not follow the pattern of the grid keep their names.
+    For example, arm `a=1 b=x` becomes `1, x` under the heading `a, b`. Arms whose names do not have this form keep their names.
     """
     parts = {arm: [part.split("=", 1) for part in arm.split(" ")] for arm in arms}
     grid = {arm: pairs for arm, pairs in parts.items() if all(len(pair) == 2 for pair in pairs)}

@@ -11,7 +11,7 @@ from scipy.stats import bootstrap, ttest_1samp
 from harness.analysis.statistics import Interval
 
 MIN_UNITS = 60
-"""Minimum number of resampled units for a reliable bootstrap interval; with fewer units the interval is too narrow."""
+"""Minimum number of tasks or seeds for a reliable bootstrap interval; with fewer the interval is too narrow."""
 
 Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -20,21 +20,24 @@ _UNKNOWN_INTERVAL = Interval(nan, nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Mean of a minus b over tasks, or over seeds if there is only one task."""
+    """Mean difference of a metric between arm a and arm b over tasks, or over seeds if there is only one task."""
 
     metric: str
     pairs: int
     unit_count: int
-    """Number of tasks (or seeds) averaged."""
+    """Number of tasks, or of seeds if there is only one task, over which the difference is averaged."""
     unit: str
-    """Unit of the average: `task`, or `seed` if there is only one task."""
+    """Unit over which the difference is averaged: `task`, or `seed` if there is only one task."""
     mean: float
     interval: Interval
-    """95 % Student's t interval over the units; NaN with fewer than two units, and zero width if all differences are equal."""
+    """95 % Student's t interval for the mean difference over tasks or seeds.
+
+    The bounds are NaN with fewer than two tasks or seeds, and equal if all differences are equal.
+    """
 
 
 def compute_paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDifference:
-    """Return the paired difference of a column, a minus b.
+    """Return the mean difference of a column between paired trials of two arms, a minus b, with its interval.
 
     Args:
         pairs: one row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
@@ -68,27 +71,27 @@ class PairedRatio:
 
     metric: str
     pairs: int = 0
-    """Number of pairs in which both values are known and above 0. If there are none, all estimates are NaN."""
+    """Number of pairs in which the values of both arms are known and above 0. Without such pairs, all estimates are NaN."""
     excluded_pairs: int
-    """Number of pairs left out because a value is unknown or not above 0."""
+    """Number of pairs left out because the value of an arm is unknown or not above 0."""
     unit_count: int = 0
-    """Number of tasks (or seeds) resampled."""
+    """Number of tasks, or of seeds if there is only one task, from which the bootstrap resamples."""
     unit: str
-    """Unit of resampling: `task`, or `seed` if there is only one task."""
+    """Unit that the bootstrap resamples: `task`, or `seed` if there is only one task."""
     ratio_of_totals: float = nan
-    """Sum of the values of a divided by the sum of the values of b."""
+    """Sum of the metric over the trials of arm a divided by the sum over the trials of arm b."""
     ratio_of_totals_interval: Interval = _UNKNOWN_INTERVAL
     geometric_mean: float = nan
-    """Geometric mean of the ratios of the pairs."""
+    """Geometric mean, over all pairs, of the value of arm a divided by the value of arm b."""
     geometric_mean_interval: Interval = _UNKNOWN_INTERVAL
     median_a: float = nan
     median_b: float = nan
     lower_share: float = nan
-    """Share of pairs in which the value of a is lower than that of b, 0 to 1."""
+    """Share of pairs in which the value of arm a is lower than the value of arm b, 0 to 1."""
 
     @property
     def warning(self) -> str:
-        """Reason why the interval is unreliable; empty if it is reliable."""
+        """Reason why the bootstrap interval is missing or unreliable; empty if the interval is reliable."""
         if self.pairs == 0:
             return "no pair has both values"
         if self.unit_count < 2:
@@ -100,12 +103,14 @@ class PairedRatio:
 
 
 def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000) -> PairedRatio:
-    """Return the paired ratio of a column, a divided by b; the same table always gives the same interval.
+    """Return the ratio of a column between paired trials of two arms, a divided by b, with bootstrap intervals.
+
+    The same table always gives the same intervals.
 
     Args:
         pairs: one row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
         metric: name of a column of the trials table.
-        resamples: number of bootstrap samples.
+        resamples: number of samples that the bootstrap draws.
     """
     unit = "seed" if pairs["task"].nunique() == 1 else "task"
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
@@ -132,7 +137,7 @@ def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2
 
 
 def _bootstrap_interval(numerators: Sums, denominators: Sums, resamples: int) -> Interval:
-    """Return the percentile interval for the ratio of two sums over resampled units."""
+    """Return the 95 % bootstrap interval (percentile method) for the ratio of two sums over tasks or seeds."""
     if len(numerators) < 2:
         return _UNKNOWN_INTERVAL
     low, high = bootstrap(

@@ -24,26 +24,26 @@ from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import pair_trials
 
 ORACLE_KIND = "oracle"
-"""Value of the column `policy` for the oracle policy."""
+"""Value of the column `policy` for the oracle, a policy with access to the future of the simulation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
-    """Differences of one arm from the oracle at the same budget."""
+    """Differences in failures, steps and cost between one arm and the oracle, a policy that sees the simulation's future."""
 
     arm: str
     oracle_arm: str
-    """Name of the oracle arm used for the comparison."""
+    """Name of the oracle arm with which this arm is compared."""
     has_same_budget: bool
-    """Whether the trials of every pair have the same window and threshold."""
+    """Whether the trials of the arm and of the oracle have the same window and threshold in every pair."""
     counts: PairedCounts
-    """Number of pairs by outcome; a is the arm, b the oracle."""
+    """Numbers of pairs in which both, one or neither succeeded; `a` is the arm and `b` the oracle."""
     failure_difference: float
-    """Failure rate of the arm minus that of the oracle, -1 to 1."""
+    """Failure rate of the arm minus failure rate of the oracle, -1 to 1."""
     failure_difference_interval: Interval
-    """95 % interval of the difference of the failure rates (Newcombe, method 10)."""
+    """95 % interval for the failure rate of the arm minus that of the oracle (Newcombe, method 10)."""
     cost_difference_usd: PairedDifference
-    """Difference of the cost of agent and summarizer per trial."""
+    """Mean cost per trial of the arm minus that of the oracle, agent and summarizer together, in US dollars."""
     step_difference: PairedDifference
 
     @property
@@ -53,7 +53,7 @@ class Regret:
 
 
 def compute_regrets(results: Tables) -> list[Regret]:
-    """Return the regret of every arm, in the order in which arms are shown; empty if there is no oracle arm.
+    """Return the oracle regret of every arm: its differences from the oracle; empty if no arm has the oracle policy.
 
     With oracle arms at several thresholds, an arm is compared with the oracle arm at its own threshold. An arm whose budget
     differs from all oracle arms, such as an arm without compaction, is compared with the first oracle arm that shares a pair.

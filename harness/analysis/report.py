@@ -30,19 +30,19 @@ FIGURES = {
     "success_heatmap": success_heatmap,
     "retention": retention,
 }
-"""Figure modules by the names of their files."""
+"""Modules that draw the charts of a report, by the file name of the chart without its ending."""
 
 TEXT_WIDTH = 132
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Report on an experiment: sections of text and tables, printable with rich.
+    """Report on an experiment: a title, and sections with tables and notes, printable with rich.
 
     Attributes:
         title: Title with the names of the experiments and the number of trials. Required.
-        sections: Sections in order, each with heading, table and notes. Required.
-        results: Results from which the charts are drawn. Required.
+        sections: Sections of the report in order, each with heading, table and notes. Required.
+        results: Tables of results from which the charts of the report are drawn. Required.
 
     Example::
 
@@ -55,7 +55,7 @@ class Report:
     results: Tables
 
     def render_text(self, width: int = TEXT_WIDTH) -> str:
-        """Return the report as plain text.
+        """Return the whole report as plain text, as it is printed on a terminal without colours.
 
         Args:
             width: maximum width of a line in characters. Default: `132`.
@@ -66,12 +66,12 @@ class Report:
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
     def render_markdown(self) -> str:
-        """Return the report as Markdown."""
+        """Return the whole report as Markdown, with a heading, a table and notes for each section."""
         blocks = [f"# {_escape_markdown(self.title)}", *(_render_section_markdown(section) for section in self.sections)]
         return "\n\n".join(blocks) + "\n"
 
     def write(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write `charts/*.png`, `report.txt` and `report.md` and return their paths.
+        """Write the report as `report.txt` and `report.md` with its charts as `charts/*.png`, and return the paths of all files.
 
         Args:
             directory: folder for the files, created if it does not exist. Required.
@@ -82,7 +82,9 @@ class Report:
         return [*write_charts(self.results, Path(directory)), *self.write_texts(directory)]
 
     def write_texts(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write `report.txt` and `report.md` and return their paths; no partial file is left if writing fails.
+        """Write the report without charts as `report.txt` and `report.md`, and return both paths.
+
+        No partial file is left if writing fails.
 
         Args:
             directory: folder for the files, created if it does not exist. Required.
@@ -109,11 +111,11 @@ class Report:
 
 
 def report(results: Tables, against: str | None = None) -> Report:
-    """Build the report on an experiment.
+    """Build the report on an experiment: tables by arm (configuration under study), paired comparisons and validity checks.
 
     Args:
         results: results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
-            one after another and never pooled. Trials of earlier plans are only counted. Required.
+            one after another and never pooled. Trials of earlier plans of the experiment are only counted. Required.
         against: name of the arm that all other arms are compared with; None compares with each arm without compaction and each
             repeated arm, or else with the first arm. Default: `None`.
 
@@ -174,9 +176,10 @@ def _format_markdown_row(cells: Iterable[str]) -> str:
 
 
 def write_charts(results: Tables, directory: Path) -> list[Path]:
-    """Draw `charts/*.png` and return the paths; a chart without data is left out, and no partial file remains on failure.
+    """Draw the charts of a report as `charts/*.png` and return the paths of the files.
 
-    Trials of earlier plans are excluded.
+    A chart without data is left out. No partial file remains if writing fails. Trials that ran under an earlier plan of the
+    experiment are excluded.
 
     Raises:
         StoreError: the folder cannot be written.

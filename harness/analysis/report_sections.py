@@ -39,10 +39,10 @@ from harness.errors import format_count
 
 
 def build_sections(results: Tables, against: str | None = None) -> Iterator[Section]:
-    """Yield the sections of a report.
+    """Yield the sections of a report on an experiment in the order in which they are printed.
 
     Args:
-        results: results of one fidelity level.
+        results: tables of results; all trials must have the same fidelity level.
         against: arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
             or else with the first arm.
 
@@ -96,11 +96,11 @@ INERT_TEXTS = {
     "no effect": "the policy was triggered but never changed the view, so the arm is a control",
     "summarizer unused": "the summarizer was never called, so the arm says nothing about summaries",
 }
-"""Sentences about an arm in which a count covers all trials, by label of the count."""
+"""Sentences for the report about an arm whose policy had no effect in any trial, by the kind of missing effect."""
 
 
 def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a sentence for each way in which a policy had no effect in a whole arm, with the names of those arms."""
+    """Yield a sentence for each kind of missing effect, with the names of the arms in which it applies to every trial."""
     for label, text in INERT_TEXTS.items():
         inert_arms = [one.arm for one in arms if 0 < len(one.trials) == one.counts[label]]
         if inert_arms:
@@ -138,7 +138,7 @@ def _build_axis_sections(results: Tables) -> Iterator[Section]:
 
 
 def _choose_baselines(results: Tables) -> list[str]:
-    """Return the arms without compaction and the repeated arms, or else the first arm."""
+    """Return the names of the arms to compare with: arms without compaction and repeated arms, or else the first arm."""
     trials = results.trials
     controls = trials[trials["policy"] == "none"]["arm"]
     return list(dict.fromkeys([*controls, *pair_repeats(trials)["arm_a"]])) or order_arms(trials)[:1]
@@ -194,7 +194,7 @@ PATHOLOGY_LABELS = {
     "wrong_uses": "wrong",
     "constraint_violations": "violations",
 }
-"""Columns of the trials table and their headings in the report."""
+"""Headings in the report for the columns of the trials table that count pathologies, by column name."""
 
 _RETENTION_NOTE = (
     "Facts in view before a compaction whose newest value can still be read after it by the patterns of the task: percent with "
@@ -362,7 +362,7 @@ _LEVEL_LIMITS = {
     "L2-open": "Open-loop replay: the recorded actions assume the whole history. Only sizes and costs are meaningful, not "
     "success.",
 }
-"""Limits of the conclusions by fidelity level."""
+"""Sentences for the report about the conclusions that a fidelity level does not allow, by fidelity level."""
 
 
 def _format_mean(spread: Spread) -> str:

@@ -18,15 +18,15 @@ FACT_KINDS = (
     *("constraint", "goal", "decision", "artifact", "value"),
     *("error", "progress", "next-step", "preference", "superseded"),
 )
-"""Kinds of facts in the order in which they are shown."""
+"""Kinds of facts that a task may contain, in the order in which reports and charts show them."""
 
 
 def measure_retention(results: Tables) -> pd.DataFrame:
-    """Return one row per arm and kind of fact with the columns `arm`, `kind` and four Rates.
+    """Return the rates at which facts survive compactions, with one row per arm and kind of fact.
 
-    `kept`: facts in view before a compaction that are in view after it. `unread`: values that still appear in the text in other
-    words, among lost values long enough to be recognized. `used_kept`: correct uses among the next uses of kept facts.
-    `used_lost`: correct uses among the next uses of lost facts.
+    The columns are `arm`, `kind` and four rates with intervals. `kept`: facts in view before a compaction that are in view after
+    it. `unread`: values that still appear in the text in other words, among lost values long enough to be recognized.
+    `used_kept`: correct uses among the next uses of kept facts. `used_lost`: correct uses among the next uses of lost facts.
     """
     probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm"]], on="trial_id")
     visible_probes = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]
@@ -52,7 +52,7 @@ def _estimate_share(flags: pd.Series) -> Rate:
 
 
 def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per value of a fact in a session with the number of compactions since the value was introduced.
+    """Return how many compactions each value of a fact stayed in view, with one row per session and value.
 
     Columns: `trial_id`, `fact`, `kind`, `version`, `rounds` (compaction that lost the value, or else the last compaction at which
     it was in view; counted from 1) and `lost` (False if censored: the session ended or a newer value was introduced).
@@ -68,13 +68,13 @@ def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
 
 
 def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the Kaplan-Meier curve of values of one kind, from round 0 to the last round observed.
+    """Return the Kaplan-Meier curve of how long values of facts stay in view, by round (number of compactions) from 0.
 
     Columns: `rounds`, `alive` (0 to 1), `low`, `high`, `at_risk`, `lost`. The bounds are pointwise 95 % bounds by Greenwood's
     formula on the log(-log) scale. They are too narrow, since facts of one session are lost together.
 
     Args:
-        lifetime_rows: rows of `measure_lifetimes`, at least one.
+        lifetime_rows: rows about values of one kind of fact, as returned by `measure_lifetimes`; at least one.
     """
     estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))
     alive, error = np.asarray(estimate.surv_prob, dtype=float), np.asarray(estimate.surv_prob_se, dtype=float)
@@ -97,7 +97,7 @@ def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower and upper bounds; where all or no values survive, both equal the estimate."""
+    """Return lower and upper bounds of a survival curve; where all or no values survive, both bounds equal the estimate."""
     inside = (alive > 0) & (alive < 1)
     safe = np.where(inside, alive, 0.5)
     spread = z * np.where(inside, error, 0.0) / (safe * np.abs(np.log(safe)))
@@ -105,6 +105,6 @@ def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.
 
 
 def find_cliff_round(curve: pd.DataFrame) -> int | None:
-    """Return the first round after which fewer than half of the values are in view, or None if there is none."""
+    """Return the first round of a survival curve after which fewer than half of the values are in view, or None."""
     below = curve[curve["alive"] < 0.5]
     return None if below.empty else int(below["rounds"].iloc[0])

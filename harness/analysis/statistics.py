@@ -21,13 +21,13 @@ from harness.errors import UsageError
 ALPHA = 0.05
 """Significance level of all two-sided tests; intervals have the confidence level 1 − ALPHA."""
 POWER = 0.8
-"""Probability with which a detectable effect is detected."""
+"""Statistical power: the probability with which a true difference, if called detectable, is detected."""
 REQUIRED_DISCORDANT_PAIRS = ceil(1 - log2(ALPHA))
-"""Minimum number of discordant pairs, all in favour of one arm, for which the exact test gives p <= ALPHA: 6."""
+"""Minimum number of pairs that must differ, all in favour of one arm, for the exact McNemar test to give p <= ALPHA: 6."""
 
 
 class Interval(NamedTuple):
-    """Lower and upper bound of an estimate."""
+    """Interval around an estimate, given by its lower and upper bound."""
 
     low: float
     high: float
@@ -35,18 +35,18 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Success rate with its 95 % Wilson interval."""
+    """Success rate of a number of trials with its 95 % Wilson interval."""
 
     successes: int
     trials: int
     low: float
-    """Lower bound, 0 to 1; 0 if there is no trial."""
+    """Lower bound of the 95 % Wilson interval, 0 to 1; 0 if there is no trial."""
     high: float
-    """Upper bound, 0 to 1; 1 if there is no trial."""
+    """Upper bound of the 95 % Wilson interval, 0 to 1; 1 if there is no trial."""
 
     @property
     def share(self) -> float:
-        """Successes divided by trials, 0 to 1; NaN if there is no trial."""
+        """Number of successes divided by the number of trials, 0 to 1; NaN if there is no trial."""
         return self.successes / self.trials if self.trials else nan
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Rate:
 
 @lru_cache(maxsize=10_000)
 def estimate_rate(successes: int, trials: int) -> Rate:
-    """Return the success rate of one arm with Wilson's score interval.
+    """Return the success rate for the given counts with its 95 % interval by Wilson's score method.
 
     Raises:
         UsageError: there are more successes than trials, or a count is negative.
@@ -73,7 +73,10 @@ def estimate_rate(successes: int, trials: int) -> Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedCounts:
-    """Outcomes of two arms, a and b, on the same tasks and seeds: numbers of pairs in which both, one or neither succeeded."""
+    """Numbers of pairs of trials in which both arms, only arm a, only arm b or neither arm succeeded.
+
+    A pair is one trial of each arm on the same task and seed.
+    """
 
     both: int = 0
     only_a: int = 0
@@ -82,7 +85,7 @@ class PairedCounts:
 
     @classmethod
     def from_outcomes(cls, a: Sequence[bool], b: Sequence[bool]) -> "PairedCounts":
-        """Count the pairs; `a[i]` and `b[i]` are the outcomes on the same task and seed, True for success."""
+        """Count the outcomes of paired trials; `a[i]` and `b[i]` are True if arm a or b succeeded on task and seed number i."""
         pairs = [(bool(x), bool(y)) for x, y in zip(a, b, strict=True)]
         return cls(
             both=pairs.count((True, True)),
@@ -93,7 +96,7 @@ class PairedCounts:
 
     @property
     def pairs(self) -> int:
-        """Total number of pairs."""
+        """Total number of pairs, each one trial of both arms on the same task and seed."""
         return self.both + self.only_a + self.only_b + self.neither
 
     @property
@@ -103,17 +106,17 @@ class PairedCounts:
 
     @property
     def discordance(self) -> float:
-        """Discordant pairs divided by all pairs, 0 to 1; NaN without pairs."""
+        """Share of pairs in which exactly one of the two arms succeeded, 0 to 1; NaN without pairs."""
         return self.discordant_pairs / self.pairs if self.pairs else nan
 
     @property
     def difference(self) -> float:
-        """Success rate of a minus that of b, −1 to 1; NaN without pairs."""
+        """Success rate of arm a minus success rate of arm b, −1 to 1; NaN without pairs."""
         return (self.only_a - self.only_b) / self.pairs if self.pairs else nan
 
 
 def compute_newcombe_interval(counts: PairedCounts) -> Interval:
-    """Return the 95 % interval for the difference of two paired rates, a minus b.
+    """Return Newcombe's 95 % interval for the difference of two paired success rates, arm a minus arm b.
 
     The distances of Wilson's bounds from both rates are combined in quadrature and reduced by the correlation of the pairs; a
     positive correlation is corrected for continuity. Without pairs the interval is −1 to 1.
@@ -145,7 +148,10 @@ def _compute_half_width(x: float, y: float, phi: float) -> float:
 
 
 def compute_mcnemar_p(counts: PairedCounts) -> float:
-    """Return the two-sided p of the exact McNemar test, a binomial test on the discordant pairs; 1 if there are none."""
+    """Return the two-sided p of the exact McNemar test, a binomial test on the pairs in which exactly one arm succeeded.
+
+    The p is 1 if there are no such pairs.
+    """
     if counts.discordant_pairs == 0:
         return 1.0
     table = [[counts.both, counts.only_a], [counts.only_b, counts.neither]]
@@ -160,15 +166,15 @@ def adjust_holm(p_values: Sequence[float]) -> list[float]:
 
 
 def compute_minimum_detectable_effect(pairs: int, discordance: float = 0.16) -> float | None:
-    """Return the smallest true difference of rates that a number of pairs detects with the power `POWER`, or None.
+    """Return the smallest true difference of success rates that the given number of pairs detects with 80 % power.
 
-    None means that not even the largest possible difference, which is the discordance, is detected. The formula is the usual
+    Return None if not even the largest possible difference, which equals the discordance, is detected. The formula is the usual
     normal approximation for McNemar's test, solved for the difference.
 
     Args:
-        pairs: number of pairs.
-        discordance: share of pairs that differ, 0 to 1. The default is typical of one configuration of a coding agent that runs
-            twice (12 to 28 %).
+        pairs: number of pairs of trials on the same task and seed.
+        discordance: expected share of pairs in which exactly one arm succeeds, 0 to 1. The default is typical of one
+            configuration of a coding agent that runs twice (12 to 28 %).
     """
     z_alpha, z_power = float(norm.ppf(1 - ALPHA / 2)), float(norm.ppf(POWER))
     radicand = pairs + z_power**2 - z_alpha**2
@@ -179,9 +185,10 @@ def compute_minimum_detectable_effect(pairs: int, discordance: float = 0.16) -> 
 
 
 def compute_best_case_detectable_effect(pairs: int) -> float | None:
-    """Return the smallest true difference of rates that the exact test detects if no pair favours the other arm, or None.
+    """Return the smallest true difference of success rates that the exact McNemar test detects in the best case, or None.
 
-    This is a lower bound for every discordance: whatever it is, the same number of pairs cannot detect a smaller difference.
+    In the best case all pairs that differ favour the same arm; in other cases only larger differences are detected. None means
+    that there are too few pairs to detect any difference.
     """
     if pairs < REQUIRED_DISCORDANT_PAIRS:
         return None
@@ -189,12 +196,12 @@ def compute_best_case_detectable_effect(pairs: int) -> float | None:
 
 
 def compute_smallest_p(pairs: int) -> float:
-    """Return the smallest p that the exact test can give for a number of pairs; 1 without pairs."""
+    """Return the smallest p that the exact McNemar test can give for the given number of pairs; 1 without pairs."""
     return min(1.0, 2 * 0.5**pairs) if pairs < 1000 else 0.0
 
 
 def describe_detectable_effect(pairs: int) -> str:
-    """Return a sentence about the differences that a number of pairs can and cannot show."""
+    """Return sentences about the differences between two arms that the given number of pairs can and cannot show."""
     best = compute_best_case_detectable_effect(pairs)
     if pairs == 0:
         return "No task and seed ran under both arms, so their difference is unknown."
@@ -210,7 +217,10 @@ def describe_detectable_effect(pairs: int) -> str:
 
 
 def describe_evidence(counts: PairedCounts) -> str:
-    """Return a sentence about the evidence for a difference; if interval and test disagree, it is called a hint."""
+    """Return a sentence about the evidence that two arms differ.
+
+    A difference is called a hint if the interval excludes 0 but the exact McNemar test is not significant.
+    """
     if compute_best_case_detectable_effect(counts.pairs) is None:
         return "No difference is shown."
     low, high = compute_newcombe_interval(counts)

@@ -1,4 +1,4 @@
-"""Input of the analysis: four tables of results, read from the store or selected from other results."""
+"""Input of the analysis: tables of trials, steps, compactions and probed facts, from the store or selected from other results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,32 +10,35 @@ from harness.errors import UsageError
 
 
 class Tables(Protocol):
-    """Results of an experiment, with the columns documented by the store. The analysis does not modify the tables."""
+    """Tables of results of an experiment, with the columns documented by the store.
+
+    The analysis does not modify the tables.
+    """
 
     @property
     def trials(self) -> pd.DataFrame:
-        """Table with one row per trial."""
+        """Table of trials, with one row per trial (one arm on one task with one seed)."""
         ...
 
     @property
     def steps(self) -> pd.DataFrame:
-        """Table with one row per step of a trial."""
+        """Table of steps, with one row per model call of a trial."""
         ...
 
     @property
     def compactions(self) -> pd.DataFrame:
-        """Table with one row per attempted compaction."""
+        """Table of compactions, with one row per attempt to compact, whether applied or not."""
         ...
 
     @property
     def probes(self) -> pd.DataFrame:
-        """Table with one row per fact and applied compaction."""
+        """Table of probes, with one row per fact of a task and applied compaction."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """Tables of some of the trials of an experiment."""
+    """Tables of results that cover only some trials of an experiment."""
 
     trials: pd.DataFrame
     steps: pd.DataFrame
@@ -44,21 +47,21 @@ class Selection:
 
 
 def select(tables: Tables, trials: pd.DataFrame) -> Selection:
-    """Return the given trials with their steps, compactions and probes."""
+    """Return tables of results that contain only the given trials and their steps, compactions and probes."""
     ids = set(trials["trial_id"])
     steps, compactions, probes = (rows[rows["trial_id"].isin(ids)] for rows in (tables.steps, tables.compactions, tables.probes))
     return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes)
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:
-    """Return separate tables for each fidelity level, in the order of the levels' names."""
+    """Split tables of results by fidelity level, and return the parts in the order of the levels' names."""
     trials = tables.trials
     levels = sorted(trials["level"].unique())
     return [tables] if len(levels) == 1 else [select(tables, trials[trials["level"] == level]) for level in levels]
 
 
 def require_single_level(rows: pd.DataFrame) -> str:
-    """Return the fidelity level of a table.
+    """Return the fidelity level that all rows of a table have in common.
 
     Raises:
         UsageError: the table is empty, or its rows have several levels, which are never pooled.

@@ -19,29 +19,29 @@ from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 
 PAIR_COLUMNS = ("task", "seed", "replicate")
-"""Columns in which the two trials of a pair agree."""
+"""Columns of the trials table whose values must be equal in the two trials of a pair."""
 
 CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
-"""Columns in which repeated runs of one configuration agree, in addition to the recorded configuration."""
+"""Columns of the trials table whose values, with the recorded configuration, must be equal in repeated runs (A/A)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceboCheck:
-    """Number of pairs whose requests were equal until the first compaction of either trial."""
+    """Validity check that paired trials sent identical requests to the model until the first compaction of either trial."""
 
     pairs: int
     equal_pairs: int
-    """Pairs with equal requests at every compared step."""
+    """Number of pairs of trials that sent equal requests to the model at every compared step."""
     compared_steps: int
-    """Number of compared steps of all pairs."""
+    """Number of steps compared in all pairs: those before the first compaction of either trial of the pair."""
     different_first_requests: int
-    """Pairs whose first requests differ, which means that the tasks were not the same."""
+    """Number of pairs whose first requests differ, which means that the tasks were not the same."""
     earliest_difference: int | None
-    """First step at which any pair differs, from 1; None if all pairs are equal."""
+    """Number, from 1, of the first step at which the requests of any pair differ; None if all requests are equal."""
 
     @property
     def has_passed(self) -> bool:
-        """Whether at least one step was compared and all pairs were equal."""
+        """Whether at least one step was compared and all pairs of trials sent equal requests."""
         return self.compared_steps > 0 and self.equal_pairs == self.pairs
 
     def __str__(self) -> str:
@@ -61,16 +61,16 @@ class PlaceboCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestDigests:
-    """Digests of the requests of all trials, and the step of each trial's first compaction."""
+    """Digests of the requests that all trials sent to the model, and the step of each trial's first compaction."""
 
     digests: Mapping[str, Sequence[str]]
-    """Digests of the requests of a trial in order, by trial id; trials without steps are missing."""
+    """Digests of the requests that a trial sent to the model, in order, by trial id; trials without steps are missing."""
     first_compaction_steps: Mapping[str, int]
-    """Step of the first applied compaction by trial id; trials without a compaction are missing."""
+    """Number of the step of a trial's first applied compaction, by trial id; trials without a compaction are missing."""
 
     @classmethod
     def from_results(cls, results: Tables) -> Self:
-        """Collect the digests of all trials."""
+        """Collect the request digests and first compactions of all trials from tables of results."""
         steps = results.steps[["trial_id", "step", "request_digest"]].sort_values(["trial_id", "step"])
         applied = results.compactions[results.compactions["status"] == "applied"]
         return cls(
@@ -79,11 +79,15 @@ class RequestDigests:
         )
 
     def list_digests(self, trial_id: str) -> Sequence[str]:
-        """Return the digests of one trial in order, or an empty sequence."""
+        """Return the digests of one trial's requests in order, or an empty sequence if the trial has no steps."""
         return self.digests.get(trial_id, ())
 
     def check_placebo(self, pairs: pd.DataFrame) -> PlaceboCheck:
-        """Compare the requests of paired trials, a result of `pair_trials`, up to the first compaction of either trial."""
+        """Check that paired trials sent identical requests until the first compaction of either trial.
+
+        Args:
+            pairs: one row per pair of trials, as returned by `pair_trials`.
+        """
         differences = [self._find_first_difference(a, b) for a, b in _list_trial_id_pairs(pairs)]
         differ = [step for step, _ in differences if step is not None]
         return PlaceboCheck(
@@ -95,7 +99,7 @@ class RequestDigests:
         )
 
     def _find_first_difference(self, a: str, b: str) -> tuple[int | None, int]:
-        """Return the first step that differs, or None, and the number of compared steps."""
+        """Return the first step at which two trials sent different requests, or None, and the number of compared steps."""
         until = min(self.first_compaction_steps.get(a, inf), self.first_compaction_steps.get(b, inf))
         sent_a, sent_b = self.list_digests(a), self.list_digests(b)
         length = int(min(len(sent_a), len(sent_b), until - 1))
@@ -107,11 +111,11 @@ class RequestDigests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatComparison:
-    """A/A comparison: outcomes of one configuration that ran again with another seed of the model."""
+    """A/A comparison: outcomes of configurations that ran again, to show the differences caused by chance alone."""
 
     counts: PairedCounts
     equal_request_pairs: int
-    """Pairs in which all requests are equal."""
+    """Number of pairs of first run and repeated run that sent exactly the same requests to the model."""
 
     def __str__(self) -> str:
         n = self.counts.pairs
@@ -126,7 +130,8 @@ class RepeatComparison:
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Return the trials of two arms side by side: one row per task, seed and replicate that both arms have.
 
-    The columns are `task`, `seed` and `replicate`, and `trial_id`, `success` and the requested columns, each with `_a` and `_b`.
+    The columns `task`, `seed` and `replicate` are shared by both trials. `trial_id`, `success` and the requested columns appear
+    twice, with the suffixes `_a` and `_b`.
 
     Raises:
         UsageError: an arm has several trials of one task, seed and replicate, so it contains several configurations.
@@ -149,7 +154,7 @@ def _refuse_duplicates(trials: pd.DataFrame) -> None:
 
 
 def compare_repeats(results: Tables) -> RepeatComparison:
-    """Compare every repeated run with the first run of its configuration."""
+    """Compare every repeated run with the first run of the same configuration (A/A comparison)."""
     pairs = pair_repeats(select_valid(results.trials))
     requests = RequestDigests.from_results(results)
     same = sum(requests.list_digests(a) == requests.list_digests(b) for a, b in _list_trial_id_pairs(pairs))
@@ -160,7 +165,7 @@ def compare_repeats(results: Tables) -> RepeatComparison:
 def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per repeated run, paired with the first run of its configuration.
 
-    The columns include `trial_id`, `arm` and `success`, each with `_a` for the first run and `_b` for the repeat.
+    The columns `trial_id`, `arm` and `success` appear twice, with the suffix `_a` for the first run and `_b` for the repeat.
     """
     trials = trials.assign(configuration=trials["config_json"].map(_drop_replicate))
     repeat_columns = [*CONFIGURATION_COLUMNS, "configuration", "trial_id", "arm", "success"]
@@ -175,7 +180,7 @@ def _drop_replicate(config_json: str) -> str:
 
 
 def pool_placebo_checks(checks: Sequence[PlaceboCheck]) -> PlaceboCheck:
-    """Return one check with the pairs of all given checks."""
+    """Combine placebo checks (identical requests until the first compaction) into one that counts all their pairs."""
     return PlaceboCheck(
         pairs=sum(one.pairs for one in checks),
         equal_pairs=sum(one.equal_pairs for one in checks),

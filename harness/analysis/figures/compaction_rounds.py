@@ -25,12 +25,12 @@ ROW_INCHES = 0.17
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return one row per valid trial.
+    """Return the data of the chart "Compaction rounds per trial", with one row per valid trial.
 
     | column | dtype | unit |
     | --- | --- | --- |
     | trial_id, arm, task | str | |
-    | place | int | position of the arm from the top, from 0 |
+    | place | int | position of the arm in the chart from the top, from 0 |
     | seed | int | |
     | rounds | int | applied compactions |
     | success | bool | every check passed |
@@ -43,7 +43,9 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the chart; if `ax` is given, draw only the histogram of all trials on it.
+    """Draw the chart of compaction rounds per trial from its table.
+
+    Without `ax`, a new figure shows a histogram of all trials and every trial by arm. With `ax`, only the histogram is drawn.
 
     Raises:
         UsageError: the table is empty, or it has several fidelity levels.
@@ -110,7 +112,7 @@ def _use_integer_ticks(*axes: "Axis") -> None:
 
 
 def _spread_marks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with mark positions; trials of one arm with equal rounds are placed side by side."""
+    """Return the table with the positions of the marks; marks of one arm that would overlap are placed side by side."""
     groups = table.groupby(["place", "rounds"])
     size = groups["rounds"].transform("size")
     offset = (groups.cumcount() - (size - 1) / 2) * np.minimum(0.16, 0.8 / size)

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 COLUMNS = ("kind", "group", "place", "rounds", "alive", "low", "high", "at_risk", "lost", "cliff_round", "sessions", "level")
 MAX_GROUPS = len(PALETTE)
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (7, 2)), "-")
-"""Line styles, so that lines differ in more than colour."""
+"""Line styles of the curves in the retention chart, so that curves differ in more than colour."""
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return one row per kind of fact, group and round in which a value was lost or last seen; round 0 is the introduction.
+    """Return the data of the retention chart: how long facts stay in view, as one survival curve per kind of fact and group.
+
+    There is one row per point of a curve: round 0 and every round in which a value was lost, or in which the last value was seen.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -36,7 +38,7 @@ def table(results: Tables) -> pd.DataFrame:
     | rounds | int | compactions since the value was introduced |
     | alive, low, high | float | share of values still in view, 0 to 1, with pointwise 95 % bounds (Greenwood) |
     | at_risk, lost | int | number of values |
-    | cliff_round | Int64 | first round of the curve after which fewer than half are in view; missing if there is none |
+    | cliff_round | Int64 | first round of the curve after which fewer than half of the values are in view; missing if none |
     | sessions | int | number of sessions behind the curve |
     | level | str | fidelity level |
     """
@@ -63,7 +65,7 @@ def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _group_trials(trials: pd.DataFrame) -> dict[str, str]:
-    """Return the group of each trial by trial id, in the order in which groups are shown."""
+    """Return, by trial id, the name of the curve to which each trial belongs: its arm, or a value of one axis of the plan."""
     arms = order_arms(trials)
     rows = sorted(zip(trials["arm"], trials["trial_id"], strict=True), key=lambda row: arms.index(row[0]))
     if len(arms) <= MAX_GROUPS:
@@ -79,7 +81,9 @@ def _group_trials(trials: pd.DataFrame) -> dict[str, str]:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the chart; if `ax` is given, draw only the panel of the first kind of fact on it.
+    """Draw the retention chart, which shows how long facts stay in view, with one panel per kind of fact.
+
+    If `ax` is given, only the panel of the first kind of fact is drawn on it.
 
     Raises:
         UsageError: the table is empty, or it has several fidelity levels.

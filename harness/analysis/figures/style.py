@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Colours of Okabe and Ito, strongest first, without yellow, which is too pale for a line on white."""
+"""Line colours of all charts: Okabe and Ito's colours for colour-blind readers, without yellow, too pale on white."""
 
 SUCCESS_COLOUR, FAILURE_COLOUR = "#0072B2", "#E69F00"
 TEXT_COLOUR, MUTED_COLOUR, FAINT_COLOUR = "#1a1a1a", "#5f6570", "#d9dce1"
@@ -68,7 +68,7 @@ RC_PARAMS: Mapping[str, Any] = {
 
 @contextmanager
 def apply_style() -> Iterator[None]:
-    """Apply the style of all charts within the context; matplotlib's global settings are restored afterwards."""
+    """Apply the common style of all charts to matplotlib within a `with` block, and restore the global settings afterwards."""
     from matplotlib import rc_context
 
     with rc_context(dict(RC_PARAMS)):  # type: ignore[arg-type]  # a literal of all known names
@@ -83,13 +83,13 @@ def draw_chart(
     *,
     empty_message: str,
 ) -> "Figure":
-    """Draw the table of a figure in the style of all charts and return the figure.
+    """Draw the table of a chart in the style of all charts, and return the figure.
 
     Args:
-        table: rows of one fidelity level.
+        table: data of the chart; all rows must have the same fidelity level.
         ax: axes to draw on; None creates a figure.
         draw_figure: function that creates the figure from the table and the label of the fidelity level.
-        draw_axes: function that draws the table, or its single panel, on given axes.
+        draw_axes: function that draws the table on the given axes, as a single panel.
         empty_message: message of the error for an empty table.
 
     Raises:
@@ -118,7 +118,7 @@ def make_figure(width_inches: float, height_inches: float) -> "Figure":
 
 
 def render_png(figure: "Figure") -> bytes:
-    """Return the figure as PNG; equal figures give identical bytes."""
+    """Return the figure as the bytes of a PNG image; equal figures give identical bytes."""
     file = BytesIO()
     with apply_style():
         figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
@@ -135,7 +135,7 @@ def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
 
 
 def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
-    """Add the title, a line about the underlying data, and a badge with the fidelity level at the right."""
+    """Add the header of a chart: its title, a line about the data, and a badge with the fidelity level at the right."""
     width, height = float(figure.get_figwidth()), float(figure.get_figheight())
     figure.suptitle(f"{title}\n ", x=0.1 / width, ha="left", fontsize=10.5, fontweight="bold", color=TEXT_COLOUR, linespacing=1.5)
     figure.text(0.1 / width, 1 - 0.33 / height, about, ha="left", va="top", fontsize=8, color=MUTED_COLOUR)
@@ -145,18 +145,24 @@ def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
 
 
 def describe_excluded_repeats(table: pd.DataFrame) -> str:
-    """Return a remark on excluded A/A repeats, to follow a number of sessions; empty if there are none."""
+    """Return a remark such as ` (without 4 A/A repeats)` about excluded repeated runs; empty if there are none."""
     repeats = table.attrs.get("repeats", 0)
     return f" (without {repeats} A/A repeats)" if repeats else ""
 
 
 def add_footer(figure: "Figure", text: str) -> None:
-    """Add a small line below the axes that explains marks and intervals."""
+    """Add a line of small text below the axes, which explains the marks and intervals of the chart."""
     figure.supxlabel(text, x=0.1 / float(figure.get_figwidth()), ha="left", fontsize=7.5, color=MUTED_COLOUR)
 
 
 def add_legend(figure: "Figure", handles: "Sequence[Artist]", handle_ems: float) -> None:
-    """Add a legend below the axes in as many columns as fit; `handle_ems` is the length of its line samples in ems."""
+    """Add a legend below the axes in as many columns as fit.
+
+    Args:
+        figure: figure that gets the legend.
+        handles: lines or marks to explain, each with a label.
+        handle_ems: length of the line samples in the legend, in ems.
+    """
     widest = max(len(str(handle.get_label())) for handle in handles)
     column_inches = 0.058 * widest + (handle_ems + 2.6) * LEGEND_POINTS / 72
     columns = max(1, min(len(handles), int(float(figure.get_figwidth()) / column_inches)))

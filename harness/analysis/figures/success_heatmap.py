@@ -32,10 +32,10 @@ CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return one row per cell of the grid; `attrs["repeats"]` is the number of excluded repeats (A/A) of its cells.
+    """Return the data of the heat map of success, with one row per cell.
 
     A cell pools all trials with the same summarizer, threshold and `keep_last`, over all other axes and including arms beside the
-    grid. Trials of earlier plans are excluded.
+    grid. Trials of earlier plans and repeated runs (A/A) are excluded; `attrs["repeats"]` is the number of excluded repeats.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -66,7 +66,9 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the chart; if `ax` is given, draw the panel of the only summarizer on it.
+    """Draw the heat map of success by threshold and kept messages, with one panel per summarizer.
+
+    If `ax` is given, the panel of the only summarizer is drawn on it.
 
     Raises:
         UsageError: the table is empty, it has several fidelity levels, or `ax` is given and there are several summarizers.
@@ -109,7 +111,7 @@ def _format_tick(value: object) -> str:
 
 
 def _describe_threshold_axis(thresholds: list[Any]) -> str:
-    """Return the label of the threshold axis, which may mix shares and tokens of several policies."""
+    """Return the label of the threshold axis, whose values may be shares of the window, tokens or both."""
     tokens = "tokens; q = quantile of uncompressed contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
     shares = [isinstance(one, float) for one in thresholds]
     if all(shares):

@@ -27,11 +27,11 @@ COLUMNS = ("trial_id", "row", "column", "line", "reference", "seed", "step", *TO
 MAX_PANELS = 24
 MAX_COLUMNS = 4
 CROWDED_SESSIONS = 6
-"""Number of sessions in a panel above which lines are drawn lighter."""
+"""Number of sessions in a panel of the chart above which their lines are drawn lighter."""
 
 
 class _PanelPosition(NamedTuple):
-    """Panel and colour of a session."""
+    """Position of a session in the chart of token curves: the row and column of its panel, and the label of its colour."""
 
     row: str = ""
     column: str = ""
@@ -40,7 +40,9 @@ class _PanelPosition(NamedTuple):
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return one row per step of every valid trial, without repeats (A/A); `attrs["repeats"]` is their number.
+    """Return the data of the token curves, with one row per step of every valid trial.
+
+    Repeated runs (A/A) are excluded; `attrs["repeats"]` is the number of excluded repeats.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -48,8 +50,8 @@ def table(results: Tables) -> pd.DataFrame:
     | row, column, line | str | panel and colour: values of axes of the grid, or the arm |
     | reference | bool | whether the arm is outside the grid; it is drawn faintly in every panel |
     | seed, step | int | seed of the trial; number of the step, from 1 |
-    | view_tokens | float | estimated tokens sent at this step |
-    | tokens_before | float | estimated tokens before the compaction at this step; NaN if there was none |
+    | view_tokens | float | estimated tokens of the view (the messages sent to the model) at this step |
+    | tokens_before | float | estimated tokens of the view before the compaction at this step; NaN if there was none |
     | threshold_tokens, window_tokens | float | tokens; NaN if the policy has no threshold or the window is unknown |
     | success | bool | whether every check of the trial passed |
     | level | str | fidelity level |
@@ -72,9 +74,10 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
-    """Return panel and colour by trial id: threshold in rows, a named choice in columns, other axes by colour.
+    """Return the panel and the colour label of each trial in the chart, by trial id.
 
-    Without a grid every arm has its own panel.
+    The threshold varies by row, a named choice such as the summarizer by column, and other axes of the plan by colour. Without a
+    grid every arm has its own panel.
     """
     long = tabulate_axes(trials)
     varied_axes = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
@@ -100,7 +103,9 @@ def _format_axis_value(name: str, value: Any) -> str:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the chart; if `ax` is given, draw the sessions of all panels on it.
+    """Draw the token curves: the tokens in view at each step of every session, in one panel per cell of the grid.
+
+    If `ax` is given, the sessions of all panels are drawn on it.
 
     Raises:
         UsageError: the table is empty, or it has several fidelity levels.
@@ -136,7 +141,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def _arrange_panels(grid: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return the place of each panel: labels of row and column in the table -> row and column in the figure."""
+    """Return the place of each panel as row and column numbers in the figure, by the panel's labels of row and column."""
     keys = grid[["row", "column"]].drop_duplicates()
     rows, columns = sorted(keys["row"].unique(), key=_build_number_key), sorted(keys["column"].unique(), key=_build_number_key)
     pairs = [(row, column) for row in rows for column in columns if ((keys["row"] == row) & (keys["column"] == column)).any()]
@@ -160,7 +165,10 @@ def _describe_omitted_panels(grid: pd.DataFrame, panels: dict[tuple[str, str], t
 
 
 def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
-    """Return a colour for each value of the third axis, or else for each seed if there are enough colours."""
+    """Return a colour for each value of the axis shown by colour.
+
+    Without such an axis, each seed gets a colour; if there are more seeds than colours, all seeds get the same one.
+    """
     lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
     if len(lines) > 1:
         return {name: style.PALETTE[place % len(style.PALETTE)] for place, name in enumerate(lines)}
@@ -211,7 +219,7 @@ def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
 
 
 def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
-    """Label a horizontal line at its left end, where sessions are still short."""
+    """Write a label at the left end of a horizontal line such as the threshold, where session curves are still low."""
     ax.annotate(
         text,
         (0, tokens),
