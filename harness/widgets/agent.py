@@ -36,14 +36,14 @@ from harness.widgets.harness_widget import SnapshotWidget, load_script, load_sty
 from harness.widgets.snapshot import render_html, render_text
 
 DEFAULT_JOURNAL_FOLDER = Path(SESSIONS_FOLDER)
-"""Folder for journals if no file is given."""
+"""Folder in which the widget creates journal files if no journal is given."""
 _REFRESH = "look"
 MAX_TURN_STEPS = 300
-"""Maximum number of steps of a turn. It is high because a person can stop the turn."""
+"""Maximum number of steps in one turn of the agent; the limit is high because a person can stop the turn."""
 BATCH_SECONDS = 0.05
-"""Seconds during which log entries and signals are collected into one update."""
+"""Time in seconds over which log entries and signals are collected into one update of the pages."""
 MAX_RETAINED_ITEMS = 4_000
-"""Maximum number of items a page can request again; older content is requested as rows."""
+"""Maximum number of items that a page can request again; older content is requested as transcript rows."""
 MAX_LISTED_FILES = 500
 ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 
@@ -114,7 +114,9 @@ class AgentWidget(SnapshotWidget):
 
     @classmethod
     def from_session(cls, session: SessionSpec, *, pace_seconds: float = 0.0) -> Self:
-        """Prepare a session with all settings of a `SessionSpec`: limits, sandbox, runtime, folder for the files and more.
+        """Return a widget for a new session with all settings of a `SessionSpec`, such as limits and sandbox.
+
+        The session starts with the button or with `session.start()`.
 
         Args:
             session: settings of the session. Required.
@@ -134,9 +136,10 @@ class AgentWidget(SnapshotWidget):
         unsafe_local: bool = False,
         pace_seconds: float = 0.0,
     ) -> Self:
-        """Reopen a session from its journal, e.g. after the kernel was restarted; the session keeps its logged settings.
+        """Return a widget for a session from its journal, e.g. after the kernel was restarted.
 
-        Start the session again with `session.start()`, then send a message or resume the interrupted turn.
+        The session keeps its logged settings. Start it again with `session.start()`, then send a message or resume the
+        interrupted turn.
 
         Args:
             journal: journal file of the session. Required.
@@ -158,7 +161,10 @@ class AgentWidget(SnapshotWidget):
         return widget
 
     def close(self) -> SessionResult:
-        """End the session: keep its files, run the checks of its task, and show the result. May be called more than once."""
+        """End the session, keep its files, run the checks of its task, and show and return the result.
+
+        May be called more than once.
+        """
         self._skip_pauses.set()
         ended = self.session.close()
         with self._feed_lock:
@@ -169,7 +175,7 @@ class AgentWidget(SnapshotWidget):
         return ended
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a click or a request of a page; unknown kinds of messages are ignored."""
+        """Handle a message from the widget's page, such as a click on a button; unknown kinds of messages are ignored."""
         known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "start": lambda _: self._run_in_background(self.session.start),
             "send": self._send_text,
@@ -190,16 +196,16 @@ class AgentWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """Whether the session stays unchanged until the next action of the user."""
+        """Whether the session is at rest: it stays unchanged until the next action of the user."""
         return self.session.state in RESTING_STATES
 
     def render_text(self) -> str:
-        """Return session id, model, state and totals as one line of text."""
+        """Return the session as one line of text with its id, model, state and totals."""
         with self._feed_lock:
             return render_text(self._feed)
 
     def render_html(self) -> str:
-        """Return totals, compactions and the end of the transcript as HTML."""
+        """Return the session's totals, its compactions and the end of its transcript as static HTML."""
         with self._feed_lock:
             return render_html(self._feed)
 
@@ -218,7 +224,10 @@ class AgentWidget(SnapshotWidget):
         )
 
     def _listen(self, item: Entry | Signal) -> None:
-        """Queue a log entry or a signal, then pause if the session is slowed down; called from threads of the session."""
+        """Queue a log entry or a signal for the pages, then pause if the session is to be slowed down for watching.
+
+        Called from threads of the session.
+        """
         self._event_queue.put(item)
         is_slow = isinstance(item, TextDelta) or (isinstance(item, StateChanged) and item.state == "compacting")
         if self._pace_seconds and is_slow:
@@ -228,7 +237,7 @@ class AgentWidget(SnapshotWidget):
                     break
 
     def _publish_updates(self) -> None:
-        """Send queued entries and signals to the pages in batches until the session is closed or has failed."""
+        """Send queued log entries and signals of the session to the pages in batches until it is closed or has failed."""
         ended = False
         while not ended:
             batch = [self._event_queue.get()]
@@ -252,7 +261,7 @@ class AgentWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _refresh_state(self) -> None:
-        """Copy state, queue, failure and budget of the session into the feed."""
+        """Copy the session's state, queued messages, failure and budget into the content that the pages show."""
         session = self.session
         self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
         if session.budget is not None:

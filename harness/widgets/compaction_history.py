@@ -22,29 +22,29 @@ from harness.view import View, drop_rolled_back, fold
 
 MAX_LINE_CHARACTERS = 160
 MAX_LISTED_MESSAGES = 400
-"""Maximum number of messages listed for one compaction; of a longer list the first and the last half are kept."""
+"""Maximum number of messages listed for one compaction; a longer list is cut in the middle."""
 
 
 class FactRetention(NamedTuple):
-    """Facts of a task that were in view before a compaction."""
+    """Facts of a task that were in view before a compaction, split into lost and retained ones."""
 
     lost_facts: tuple[FactRecord, ...]
-    """Facts whose newest value can no longer be read in the view."""
+    """Facts whose newest value can no longer be read in the view after the compaction."""
     retained_facts: tuple[FactRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRound:
-    """An attempted compaction with the views before and after it."""
+    """Attempted compaction of a session, with the views before and after it and the facts that it lost."""
 
     seq: int
-    """Number of the compaction event in the log."""
+    """Sequence number of the compaction event in the session log."""
     change: CompactionAttempt
     fact_retention: FactRetention | None
-    """None if the task of the session has no facts, or if nothing was applied."""
+    """Facts of the task that the compaction lost and retained; None if the task has none or the compaction was not applied."""
 
     def build_timeline_point(self) -> dict[str, object]:
-        """Return the values that the timeline shows, as plain JSON."""
+        """Return step, status, tokens and number of lost facts of the compaction for the timeline, as plain JSON."""
         event = self.change.event
         return {
             "seq": self.seq,
@@ -57,7 +57,10 @@ class CompactionRound:
         }
 
     def build_details(self) -> dict[str, object]:
-        """Return everything shown when a person opens the compaction, as plain JSON; the texts are not escaped."""
+        """Return the details shown when a person opens the compaction, such as summary, messages and facts, as plain JSON.
+
+        The texts are not escaped.
+        """
         event, messages, facts = self.change.event, classify_messages(self.change), self.fact_retention
         half = MAX_LISTED_MESSAGES // 2
         shown = messages if len(messages) <= MAX_LISTED_MESSAGES else (*messages[:half], *messages[-half:])
@@ -79,13 +82,13 @@ class CompactionRound:
 
 @dataclass(slots=True)
 class CompactionHistory:
-    """Compactions of one session and the view after the last entry; receives log entries in order. Not thread-safe."""
+    """Compactions of one session and the view after its last log entry, updated by log entries in order. Not thread-safe."""
 
     task: Task | None = None
     counter: TokenCounter = field(default_factory=QuarterOfCharacters)
     view: View = field(default_factory=View)
     rounds_by_seq: dict[int, CompactionRound] = field(default_factory=dict)
-    """Attempted compactions by the number of their event in the log."""
+    """Attempted compactions by the sequence number of the compaction event in the log."""
     _entries: list[Entry] = field(default_factory=list)
     _prober: FactProber | None = field(init=False)
 
@@ -93,7 +96,10 @@ class CompactionHistory:
         self._prober = FactProber(self.task) if self.task and self.task.facts else None
 
     def receive(self, entry: Entry) -> CompactionRound | None:
-        """Add a log entry and return its compaction, or None if it is no compaction. A rollback removes later compactions."""
+        """Add the next log entry, and return the attempted compaction if the entry is one, or else None.
+
+        A rollback removes the compactions that it undoes.
+        """
         self._entries.append(entry)
         if not isinstance(entry.event, RolledBack):
             return self._add(entry)
@@ -125,7 +131,7 @@ class CompactionHistory:
 
 
 def format_message_line(message: Message) -> str:
-    """Return the tool calls of a message, or else the beginning of its text, in one line of at most 160 characters."""
+    """Return a message as one line of at most 160 characters: its tool calls, or else the beginning of its text."""
     calls = "; ".join(f"{call.name} {find_key_argument(call)}" for call in message.calls)
     text = calls or " ".join(extract_part_text(part) for part in message.parts)
     return shorten_line(text, MAX_LINE_CHARACTERS)

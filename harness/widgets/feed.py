@@ -21,36 +21,36 @@ from harness.widgets.compaction_history import CompactionHistory, CompactionRoun
 from harness.widgets.message_channel import JsonObject
 
 MAX_ROW_CHARACTERS = 20_000
-"""Maximum characters of a text in a folded row; the rest is sent when the row is unfolded."""
+"""Maximum number of characters shown in a folded transcript row; the rest of the text is sent when the row is unfolded."""
 MAX_BODY_CHARACTERS = 400_000
-"""Maximum characters of each text in an unfolded row."""
+"""Maximum number of characters of each text in an unfolded transcript row."""
 MAX_LISTED_ROWS = 500
-"""Maximum number of rows sent when a page requests earlier rows."""
+"""Maximum number of transcript rows sent when a page requests earlier rows."""
 MAX_LISTED_CHARACTERS = 600_000
-"""Approximate maximum characters of all rows sent when a page requests earlier rows."""
+"""Approximate maximum number of characters of the transcript rows sent when a page requests earlier rows."""
 RESTING_STATES = ("new", "idle", "failed", "closed")
 MAX_CURVE_POINTS = 300
-"""Maximum number of points of the curve; each time it is exceeded, every second point is removed."""
+"""Maximum number of points of the token curve; each time the number is exceeded, every second point is removed."""
 
 
 class FeedUpdate(NamedTuple):
-    """Changes of a feed since the previous update."""
+    """Changes of a session's transcript rows and state since the previous update of the widget."""
 
     items: list[JsonObject]
-    """New and changed rows, and texts appended to rows (kind `grown`), in order."""
+    """New and changed transcript rows, then texts to be appended to existing rows (kind `grown`)."""
     state: JsonObject
-    """Changed parts of the state by name."""
+    """Changed values of the session's state, such as `phase` or `gauge`, by name."""
 
 
 @dataclass(slots=True)
 class TokenCurve:
-    """Estimated tokens in view by step, with fewer points per step as the session grows."""
+    """Curve of the estimated tokens in view by step, with fewer points per step as the session grows."""
 
     points: list[tuple[int, int]] = field(default_factory=list)
     _stride: int = 1
 
     def add(self, step: int, tokens: int) -> None:
-        """Add the tokens in view at a step."""
+        """Add a point to the curve: the estimated tokens in view at a step."""
         if step % self._stride:
             return
         self.points.append((step, tokens))
@@ -58,27 +58,30 @@ class TokenCurve:
             self.points, self._stride = self.points[::2], 2 * self._stride
 
     def truncate(self, step: int) -> None:
-        """Remove all points after a step."""
+        """Remove all points of the curve after a step, because later steps were rolled back."""
         self.points = [point for point in self.points if point[0] <= step]
 
 
 @dataclass(slots=True)
 class Feed:
-    """Transcript and state of one session. Not thread-safe."""
+    """Content of a session widget: transcript rows and state of one session, updated by its log entries. Not thread-safe."""
 
     history: CompactionHistory
     rows: list[JsonObject] = field(default_factory=list)
-    """Transcript rows in order; the number of a row is its index."""
+    """Rows of the transcript in order; the number of a row is its index in this list."""
     state: JsonObject = field(default_factory=dict)
-    """Everything except rows, by name: `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`
-    and `step` (number of the running step, 0 if none runs)."""
+    """Values that the widget shows besides transcript rows, by name.
+
+    The names are `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure` and `step` (number of
+    the running step, 0 if no step is running).
+    """
     totals: SessionTotals = field(default_factory=SessionTotals)
     curve: TokenCurve = field(default_factory=TokenCurve)
     _row_sources: dict[int, tuple[ToolCall, ToolResult | None] | Message] = field(default_factory=dict)
     _open_calls: dict[str, int] = field(default_factory=dict)
-    """Row numbers of tool calls without a result, by call id."""
+    """Numbers of the transcript rows that show tool calls without a result, by call id."""
     _live_rows: dict[str, int] = field(default_factory=dict)
-    """Row numbers of texts that are being streamed, by kind."""
+    """Numbers of the transcript rows whose text the model is still streaming, by kind of text."""
     _changed_rows: dict[int, None] = field(default_factory=dict)
     _appended_texts: dict[int, list[str]] = field(default_factory=dict)
     _changed_state: dict[str, None] = field(default_factory=dict)
@@ -86,7 +89,7 @@ class Feed:
     # --- input ------------------------------------------------------------------------------------------------------------
 
     def receive(self, entry_or_signal: Entry | Signal) -> None:
-        """Update rows and state with a log entry or a signal."""
+        """Update transcript rows and state with the next log entry or signal of the session."""
         self.totals(entry_or_signal)
         if isinstance(entry_or_signal, Entry):
             self._handle_event(entry_or_signal.event, self.history.receive(entry_or_signal))
@@ -94,25 +97,25 @@ class Feed:
             self._handle_signal(entry_or_signal)
 
     def set_state(self, **values: object) -> None:
-        """Set parts of the state by name."""
+        """Set values of the state by name; only changed values are sent to the page."""
         for name, value in values.items():
             if self.state.get(name) != value:
                 self.state[name] = value
                 self._changed_state[name] = None
 
     def describe_session(self, **values: object) -> None:
-        """Add values to the part `session` of the state: model, policy, journal and the like."""
+        """Add values that describe the session, such as model and policy, to the part `session` of the state."""
         session = self.state.get("session")
         self.set_state(session=(session if isinstance(session, dict) else {}) | values)
 
     def set_budget(self, budget: Budget) -> None:
-        """Show how the budget divides the window."""
+        """Show in the context gauge how the budget divides the window: threshold and reserved tokens."""
         self._update_gauge(
             window=budget.window_tokens, threshold=budget.threshold_tokens, reserved=budget.reserved_tokens, rule=budget.rule
         )
 
     def add_check_results(self, checks: Sequence[GradedCheck]) -> None:
-        """Add a row with the results of the task's checks, if there are any."""
+        """Add a transcript row with the results of the task's checks; add nothing if there are no results."""
         if not checks:
             return
         passed = sum(one.passed for one in checks)
@@ -120,7 +123,7 @@ class Feed:
         self.add_note("\n".join((f"checks: {passed} of {len(checks)} passed", *failed)), "ended")
 
     def add_note(self, text: str, kind: str = "note") -> None:
-        """Add a row with a text written by the harness."""
+        """Add a transcript row with a text that was written by the harness, not by the model or a tool."""
         self._add_row({"kind": kind, "step": self.totals.steps, "text": text[:MAX_ROW_CHARACTERS]})
 
     def _handle_event(self, event: Event, compaction_round: CompactionRound | None) -> None:
@@ -227,7 +230,7 @@ class Feed:
             self._row_sources[number] = Message(role="assistant", parts=(Text(text=text),))
 
     def _ensure_call_row(self, call: ToolCall, step: int) -> int:
-        """Return the row number of a tool call; the row is added unless it exists since the call was started."""
+        """Return the number of the transcript row that shows a tool call; add the row if it does not exist yet."""
         row_number = self._open_calls.get(call.call_id)
         if row_number is None:
             title = replace_surrogates(f"{call.name} {find_key_argument(call)}")
@@ -258,7 +261,7 @@ class Feed:
         self._refresh_rounds()
 
     def _refresh_rounds(self) -> None:
-        """Show totals, compactions and context as they are now."""
+        """Update totals, compactions and context gauge in the state from the history of compactions."""
         rounds = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
         self.set_state(figures=_encode_totals(self.totals), rounds=rounds)
         self._update_view_gauge()
@@ -297,20 +300,20 @@ class Feed:
             self._appended_texts.setdefault(row_number, []).append(more)
 
     def _finish_live_rows(self) -> None:
-        """Mark the streamed texts as complete."""
+        """Mark the transcript rows with streamed texts as complete."""
         for number in self._live_rows.values():
             if self.rows[number]["live"]:
                 self._update_row(number, live=False)
 
     def _clear_live_rows(self) -> None:
-        """Empty the streamed texts, because the model streams them again or their call was aborted."""
+        """Empty the transcript rows with streamed texts, because the model call was aborted or starts streaming again."""
         for number in self._live_rows.values():
             self._update_row(number, text="")
 
     # --- output ----------------------------------------------------------------------------------------------------------
 
     def take_update(self) -> FeedUpdate:
-        """Return the rows and parts of the state that changed since the last call."""
+        """Return the transcript rows and values of the state that changed since this method was last called."""
         items = [dict(self.rows[number]) for number in self._changed_rows]
         for number, texts in self._appended_texts.items():
             if number not in self._changed_rows:
@@ -323,7 +326,12 @@ class Feed:
         return update
 
     def list_rows(self, before: int | None, max_rows: int = MAX_LISTED_ROWS) -> list[JsonObject]:
-        """Return the rows just before a row number, as many as fit into one message; None returns the newest rows."""
+        """Return as many transcript rows just before a row number as fit into one message.
+
+        Args:
+            before: number of the row after the last returned row; None returns the newest rows.
+            max_rows: maximum number of rows to return.
+        """
         end = len(self.rows) if before is None else max(0, min(before, len(self.rows)))
         start, characters = end, 0
         while start > max(0, end - max_rows) and characters < MAX_LISTED_CHARACTERS:
@@ -332,7 +340,7 @@ class Feed:
         return [dict(row) for row in self.rows[start:end]]
 
     def build_row_body(self, number: int) -> JsonObject:
-        """Return the content of an unfolded row: arguments and output of a tool call, or a whole text."""
+        """Return the full content of a transcript row: arguments and output of a tool call, or the whole text of a message."""
         source = self._row_sources.get(number)
         if isinstance(source, Message):
             return {"n": number, "parts": [["", source.text[:MAX_BODY_CHARACTERS]]]}
@@ -348,7 +356,12 @@ class Feed:
 
 
 def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
-    """Return the feed of a session that has log entries already."""
+    """Return the transcript and state (feed) of a session from its compaction history and all its log entries so far.
+
+    Args:
+        rounds: history of the session's compactions, without any entries yet.
+        entries: log entries of the session in order.
+    """
     feed = Feed(rounds)
     for entry in entries:
         feed.receive(entry)
@@ -356,7 +369,7 @@ def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
 
 
 def _encode_totals(totals: SessionTotals) -> JsonObject:
-    """Return the totals of a session by the names that pages expect."""
+    """Return the totals of a session, such as steps, tokens and cost, under the names that the widget's page expects."""
     return {
         "steps": totals.steps,
         "compactions": totals.compactions,
@@ -371,5 +384,5 @@ def _encode_totals(totals: SessionTotals) -> JsonObject:
 
 
 def _count_utf16_units(text: str) -> int:
-    """Return the length of a text as JavaScript counts it."""
+    """Return the length of a text in UTF-16 code units, as JavaScript counts it."""
     return len(text.encode("utf-16-le")) // 2

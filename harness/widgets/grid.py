@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from harness.store.results import Results
 
 MAX_LISTED_FAILURES = 60
-"""Maximum number of trials without success listed in the static form."""
+"""Maximum number of trials without success listed in the static form, which is saved in the notebook."""
 
 RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "failed"]
 
 
 class GridWidget(SnapshotWidget):
-    """Widget that runs an experiment and shows success by arm, progress and trials without success.
+    """Widget that runs an experiment and shows its progress, success by arm (configuration) and trials without success.
 
     Args:
         experiment: experiment to run. Required.
@@ -58,7 +58,7 @@ class GridWidget(SnapshotWidget):
     def __init__(
         self, experiment: Experiment, output: str | os.PathLike[str] | None = None, *, workers: int | None = None
     ) -> None:
-        """Prepare a run, which starts with the button or with `start()`; trials finished earlier are shown at once."""
+        """Prepare the experiment, which starts with the button or with `start()`, and show trials that finished earlier."""
         super().__init__()
         self.output = experiment.output if output is None else Path(output)
         self.state: RunState = "new"
@@ -73,12 +73,12 @@ class GridWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """Whether no run is going on."""
+        """Whether the experiment is not running at the moment."""
         return self.state not in ("running", "stopping")
 
     @property
     def results(self) -> "Results":
-        """Tables of the finished trials.
+        """Results of the experiment so far, as tables about its finished trials.
 
         Raises:
             UsageError: no trial has finished yet.
@@ -88,7 +88,7 @@ class GridWidget(SnapshotWidget):
         return load(self.output)
 
     def start(self) -> None:
-        """Start the trials that are not finished yet and return at once.
+        """Start all trials of the experiment that are not finished yet, and return at once.
 
         Raises:
             UsageError: the experiment is running already.
@@ -102,7 +102,10 @@ class GridWidget(SnapshotWidget):
         threading.Thread(target=self._run, name="harness-grid", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask the run to stop; finished trials are kept, and `start` runs the others. Does nothing unless a run is going on."""
+        """Ask the running experiment to stop; finished trials are kept, and a later `start` runs the others.
+
+        Does nothing if the experiment is not running.
+        """
         with self._lock:
             if self.state != "running":
                 return
@@ -111,7 +114,7 @@ class GridWidget(SnapshotWidget):
         self._publish_state()
 
     def wait(self, timeout_seconds: float | None = None) -> RunState:
-        """Wait until the run ends and return its state.
+        """Wait until the run of the experiment ends, and return its state, such as `done` or `failed`.
 
         Args:
             timeout_seconds: maximum time to wait, in seconds; None waits without limit. Default: `None`.
@@ -120,13 +123,13 @@ class GridWidget(SnapshotWidget):
         return self.state
 
     def close(self) -> None:
-        """Stop the run, wait until it has ended, and close the widget. May be called more than once."""
+        """Stop the experiment, wait until its run has ended, and close the widget. May be called more than once."""
         self.stop()
         self._end_event.wait()
         super().close()
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a click in a page; unknown kinds of messages are ignored."""
+        """Handle a message from the widget's page, such as a click on Start or Stop; unknown kinds of messages are ignored."""
         match message.get("kind"):
             case "start":
                 self.start()
@@ -141,7 +144,7 @@ class GridWidget(SnapshotWidget):
             return self._describe_status()
 
     def render_html(self) -> str:
-        """Return progress, success by arm and trials without success as HTML."""
+        """Return the progress of the experiment, its success by arm and its trials without success as static HTML."""
         with self._lock:
             grid, failures = self._success_grid, self._success_grid.failures
             level = f" Level {html.escape(grid.level)}." if grid.level else ""
@@ -164,7 +167,7 @@ class GridWidget(SnapshotWidget):
         return f"{self._experiment.name}: {self.state}; {finished} of {total} finished, {failed} without success"
 
     def _run(self) -> None:
-        """Run the experiment and publish how it ended; called in its own thread."""
+        """Run the experiment in its own thread, and show at the end whether the run is done, stopped or failed."""
         state: RunState = "failed"
         failure = "the run ended with an unexpected error; see the log of the kernel"
         try:
@@ -181,7 +184,7 @@ class GridWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _load_finished_trials(self) -> None:
-        """Show the trials that an earlier run finished."""
+        """Show the trials that an earlier run of the same experiment finished."""
         file = self.output / JOURNAL_FILE
         if not file.exists():
             return
@@ -198,7 +201,7 @@ class GridWidget(SnapshotWidget):
         )
 
     def show_progress(self, progress: RunProgress) -> None:
-        """Show a trial that has started or finished; called by the run."""
+        """Show in the page that a trial has started or finished; called by the running experiment."""
         if progress.last_record is not None:
             with self._lock:
                 items = self._success_grid.add((progress.last_record,))
@@ -209,11 +212,11 @@ class GridWidget(SnapshotWidget):
 
 
 class _WidgetDisplay(NoDisplay):
-    """Progress display of a run that forwards to a widget."""
+    """Progress display that forwards the progress of a running experiment to a widget."""
 
     def __init__(self, widget: GridWidget) -> None:
         self._widget = widget
 
     def show(self, progress: RunProgress) -> None:
-        """Forward the progress to the widget."""
+        """Forward the progress of the running experiment to the widget."""
         self._widget.show_progress(progress)

@@ -24,12 +24,12 @@ LEFT_ALIGN_ATTRIBUTE = ' style="text-align: left"'
 
 
 def load_script(*names: str) -> str:
-    """Return the JavaScript of a widget: `surface.js`, then each `NAME.js`, joined into one module in the given order."""
+    """Return the JavaScript of a widget: the shared `surface.js`, then the file `NAME.js` for each given name, as one module."""
     return _read_assets("js", names)
 
 
 def load_style(*names: str) -> str:
-    """Return the CSS of a widget: `surface.css`, then each `NAME.css`, in the given order."""
+    """Return the CSS of a widget: the shared `surface.css`, then the file `NAME.css` for each given name."""
     return _read_assets("css", names)
 
 
@@ -45,26 +45,37 @@ class HarnessWidget(anywidget.AnyWidget):
     """
 
     fallback_class = "harness-stood"
-    """CSS class of the static HTML form. `surface.css` hides elements of this class beside a live view."""
+    """CSS class of the static HTML form of the widget; `surface.css` hides it while the live view is shown."""
 
     def __init__(self, sender: MessageSender = SHARED_SENDER, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
-        """Open the message channel; see `MessageChannel` for the arguments."""
+        """Open the channel through which the widget exchanges messages with its pages.
+
+        Args:
+            sender: sender that limits the messages of all widgets together.
+            max_retained_items: maximum number of items that a page can request again.
+        """
         super().__init__()
         self.channel = MessageChannel(self.send, sender, max_retained_items=max_retained_items)
-        """Channel to all pages that show this widget."""
+        """Message channel to all pages (open views in the browser) that show this widget."""
         self._fallback_handles: list[Any] = []
         self._fallback_text = ""
         self.on_msg(self._on_page_message)
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message from a page; its content is not validated yet. A `HarnessError` is sent back as the state `error`."""
+        """Handle a message from a page; the base class ignores it.
+
+        The content of the message has not been validated. A raised `HarnessError` is sent to the pages as the state `error`.
+        """
 
     def render_text(self) -> str:
         """Return the widget as plain text, for places without a running kernel."""
         return f"{type(self).__name__}, live in a notebook with a running kernel"
 
     def render_html(self) -> str:
-        """Return the widget as static HTML, for notebooks without a kernel. Texts from models and tools must be escaped."""
+        """Return the widget as static HTML, for notebooks without a running kernel.
+
+        Texts from models and tools must be escaped.
+        """
         return render_preformatted(self.render_text())
 
     def _on_page_message(self, _widget: object, message: object, _buffers: object) -> None:
@@ -101,7 +112,7 @@ class SnapshotWidget(HarnessWidget):
     """Widget whose saved static form is updated whenever the widget comes to rest."""
 
     def __init__(self, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
-        """Open the message channel and send the state `saved`, which pages use to hide the static form."""
+        """Open the message channel, and send the pages the mark by which they hide the static form beside the live view."""
         super().__init__(max_retained_items=max_retained_items)
         self._snapshot_lock = threading.Lock()
         mark = secrets.token_hex(6)
@@ -110,11 +121,11 @@ class SnapshotWidget(HarnessWidget):
 
     @property
     def is_resting(self) -> bool:
-        """Whether the widget stays unchanged until the next action of the user."""
+        """Whether the widget is at rest: its content stays unchanged until the next action of the user."""
         return False
 
     def update_snapshot(self) -> None:
-        """Update the displayed static form if the widget is at rest and its text has changed."""
+        """Update the static form saved in the notebook if the widget is at rest and its text has changed."""
         if not self._fallback_handles or not self.is_resting:
             return
         with self._snapshot_lock:
@@ -128,12 +139,19 @@ class StepWidget(HarnessWidget):
     """Widget that shows one step of a session; its pages request other steps and the texts of messages."""
 
     def __init__(self, sender: MessageSender) -> None:
-        """Open the message channel through the given sender."""
+        """Open the message channel to the widget's pages.
+
+        Args:
+            sender: sender that limits the messages of all widgets together.
+        """
         super().__init__(sender)
         self._lock = threading.Lock()
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """Handle `{"kind": "look", "request": ..., "look": ...}` or `{"kind": "read", "message": NUMBER}`."""
+        """Handle a page's request for another step or for the texts of a message.
+
+        The messages are `{"kind": "look", "request": ..., "look": ...}` and `{"kind": "read", "message": NUMBER}`.
+        """
         with self._lock:
             if message.get("kind") == "look":
                 request = str(message.get("request"))
@@ -145,21 +163,24 @@ class StepWidget(HarnessWidget):
                 self.channel.update_state(reading=self._read_message(message.get("message")))
 
     def _show_view(self, request: str, look: object) -> None:
-        """Send the view that a page requested, labelled with the id of its request."""
+        """Send the step that a page requested, labelled with the id of the request."""
         raise NotImplementedError
 
     def _read_message(self, number: object) -> dict[str, Any] | None:
-        """Return the texts of a message of the current step, or None if there is no such message."""
+        """Return the texts of the message with a number in the step shown, or None if there is no such message."""
         raise NotImplementedError
 
 
 def render_preformatted(text: str) -> str:
-    """Return a text as an escaped HTML `<pre>` element."""
+    """Return a text as an HTML `<pre>` element, with special characters escaped."""
     return f'<pre style="white-space: pre-wrap">{html.escape(text)}</pre>'
 
 
 def render_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return an HTML table with every cell escaped; an empty header gives no header row. Columns with text are left-aligned."""
+    """Return rows of values as an HTML table, with the text of every cell escaped.
+
+    An empty header gives no header row. Columns that contain text are left-aligned.
+    """
     cells = [tuple(row) for row in rows]
     numbers = [all(isinstance(cell, int | float) for cell in column) for column in zip(*cells, strict=True)]
     lines = [_render_row("th", header, numbers)] if header else []
@@ -168,7 +189,7 @@ def render_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
 
 
 def _render_row(tag: str, cells: Iterable[object], numbers: Iterable[bool]) -> str:
-    """Return one row; text cells override the right alignment that notebooks give to all cells."""
+    """Return one row of an HTML table; cells with text are left-aligned, because notebooks align all cells to the right."""
     html_cells = (
         f"<{tag}{'' if number else LEFT_ALIGN_ATTRIBUTE}>{html.escape(str(cell))}</{tag}>"
         for cell, number in zip_longest(cells, numbers)

@@ -55,7 +55,7 @@ class SessionInspector(StepWidget):
         session_id: str | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
-        """Open a session at its first step."""
+        """Open a recorded session and show its first step."""
         super().__init__(sender)
         self.session = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._inspection = inspect_session(self.session.entries)
@@ -72,11 +72,11 @@ class SessionInspector(StepWidget):
 
     @property
     def step_count(self) -> int:
-        """Number of finished steps."""
+        """Number of finished steps of the session shown."""
         return len(self._inspection.timeline)
 
     def show_step(self, step: int) -> None:
-        """Show another step.
+        """Show the step with the given number.
 
         Args:
             step: number of the step, from 1 to `step_count`.
@@ -91,11 +91,11 @@ class SessionInspector(StepWidget):
         self._go_to_step(request, look.get("step") if isinstance(look, Mapping) else None)
 
     def render_text(self) -> str:
-        """Return a summary of the session as plain text."""
+        """Return a summary of the session as plain text, with model, policy, steps, tokens, cost and compactions."""
         return "\n".join(f"{name}: {value}" for name, value in self._describe_session())
 
     def render_html(self) -> str:
-        """Return the session, its attempted compactions and the step shown as HTML tables."""
+        """Return a summary of the session, its attempted compactions and the step shown as static HTML tables."""
         header = ("before step", "outcome", "tokens before", "tokens after", "reason")
         rows = [
             (one.step, one.outcome, one.tokens_before, one.tokens_after, one.reason[:MAX_REASON_CHARACTERS])
@@ -119,7 +119,7 @@ class SessionInspector(StepWidget):
         return self._sent[self._step_number]
 
     def _list_messages(self) -> list[tuple[str, Message]]:
-        """Return all messages of the step in order, each with its kind: `sent`, `answer` or `result`."""
+        """Return all messages of the step shown in order, each with its kind: `sent`, `answer` or `result`."""
         sent = self._load_current_step()
         results = [("result", message) for message in sent.results]
         return [*(("sent", message) for message in sent.messages), ("answer", sent.answer), *results]
@@ -161,11 +161,11 @@ class SessionInspector(StepWidget):
         return rows
 
     def _has_workspace_changed(self, step: int) -> bool:
-        """Return whether the step changed the workspace and the journal has its files."""
+        """Return whether a step changed files of the workspace that can be read from the session's journal."""
         return self.session.journal is not None and any(one.step == step for one in self._workspace_events)
 
     def _read_patch(self, step: int) -> str:
-        """Return the changes of a step as a patch, or the error message if the files cannot be read."""
+        """Return the changes of files in a step as a patch, or the error message if the files cannot be read."""
         assert self.session.journal is not None
         try:
             return join_patches(load_patches(SessionLocation(self.session.journal, self.session.name, ""), step))

@@ -11,20 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
-"""JSON object with string keys."""
+"""JSON object, as a dictionary with string keys."""
 
 MESSAGES_PER_SECOND = 20
-"""Maximum rate of all widgets of a process together. The server drops messages above 1,000; pages get slow much earlier."""
+"""Maximum number of messages per second from all widgets of a process together.
+
+Jupyter's server drops messages above 1,000 per second; pages become slow much earlier.
+"""
 MAX_MESSAGE_CHARACTERS = 200_000
-"""Maximum characters of a batch; a longer batch is split."""
+"""Approximate maximum number of characters in one message to the pages; more items are split into several messages."""
 MAX_RETAINED_ITEMS = 20_000
-"""Default maximum number of items that a page can request again."""
+"""Default maximum number of items of a channel that are retained, so that a page can request them again."""
 ITEM_OVERHEAD_CHARACTERS = 100
-"""Characters added to the texts of an item to estimate its size."""
+"""Number of characters added to the texts of an item when the size of its message is estimated."""
 
 
 class MessageSender:
-    """Rate-limited sender that serves many channels in turn, in a thread that lives while messages are waiting."""
+    """Rate-limited sender of messages from many widgets, which serves their channels in turn.
+
+    Its thread only lives while messages are waiting.
+    """
 
     def __init__(self, messages_per_second: float = MESSAGES_PER_SECOND) -> None:
         self._pause_seconds = 1 / messages_per_second
@@ -34,7 +40,7 @@ class MessageSender:
         self._next_send_at = 0.0
 
     def schedule(self, channel: "MessageChannel") -> None:
-        """Schedule a batch of a channel, to be sent as soon as the rate limit permits. Thread-safe."""
+        """Schedule the next message of a channel, to be sent as soon as the rate limit permits. Thread-safe."""
         with self._condition:
             self._waiting[channel] = None
             if self._thread is None:
@@ -42,7 +48,7 @@ class MessageSender:
                 self._thread.start()
 
     def drain(self, timeout_seconds: float = 10.0) -> bool:
-        """Wait until all batches are sent and return whether that happened before the timeout."""
+        """Wait until all scheduled messages are sent, and return whether they were sent before the timeout."""
         with self._condition:
             return self._condition.wait_for(lambda: self._thread is None, timeout_seconds)
 
@@ -58,7 +64,7 @@ class MessageSender:
             raise
 
     def _take_next_channel(self) -> "MessageChannel | None":
-        """Return the channel that has waited longest, or None and end the thread if no channel waits."""
+        """Return the channel that has waited longest; if no channel waits, return None and mark the sending thread as ended."""
         with self._condition:
             channel = next(iter(self._waiting), None)
             if channel is None:
@@ -74,7 +80,7 @@ class MessageSender:
 
 
 SHARED_SENDER = MessageSender()
-"""Sender of this process, because the rate limit applies to the kernel as a whole."""
+"""Message sender shared by all widgets of this process, because the rate limit applies to the kernel as a whole."""
 
 
 class MessageChannel:
@@ -92,7 +98,7 @@ class MessageChannel:
         *,
         max_retained_items: int = MAX_RETAINED_ITEMS,
     ) -> None:
-        """Open a channel without items and state.
+        """Open a channel from a widget to its pages, without items and state.
 
         Args:
             send: function that sends one message to all pages; called from the thread of `sender`, never concurrently.
@@ -104,14 +110,14 @@ class MessageChannel:
         self._items: list[Mapping[str, Any]] = []
         self._oldest = 1
         self._first_unsent = 1
-        """Number of the first item that has not been sent yet."""
+        """Number, counted from 1, of the first item that has not been sent yet."""
         self._state: dict[str, Any] = {}
         self._changed: dict[str, None] = {}
         self._message_count = 0
         self._sync_requested = False
 
     def append(self, items: Sequence[Mapping[str, Any]]) -> None:
-        """Append items; every item is delivered, in order."""
+        """Append items to the list in the pages; the items are sent in order."""
         with self._lock:
             self._items += items
             if len(self._items) > 2 * self._max_retained_items:
@@ -122,7 +128,7 @@ class MessageChannel:
         self._sender.schedule(self)
 
     def update_state(self, **state: Any) -> None:
-        """Set parts of the state; if a name changes often, only its last value is sent."""
+        """Set values of the state shown in the pages by name; if a value changes often, only the last one is sent."""
         with self._lock:
             self._state.update(state)
             self._changed.update(dict.fromkeys(state))
@@ -141,7 +147,7 @@ class MessageChannel:
         return True
 
     def send_batch(self) -> bool:
-        """Send one batch and return whether more items are waiting; called by the sender."""
+        """Send waiting items and state changes in one message, and return whether more items wait; called by the sender."""
         with self._lock:
             first = self._first_unsent
             items = self._take_batch(first - self._oldest)
@@ -158,7 +164,7 @@ class MessageChannel:
         return more
 
     def _take_batch(self, start: int) -> list[Mapping[str, Any]]:
-        """Return the items from an index on that fit into one message."""
+        """Return as many items, starting at an index, as fit into one message."""
         characters, end = 0, start
         while end < len(self._items) and (end == start or characters < MAX_MESSAGE_CHARACTERS):
             texts = [value for value in self._items[end].values() if isinstance(value, str)]

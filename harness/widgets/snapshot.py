@@ -1,4 +1,4 @@
-"""Static form of a session: plain text, and HTML in which texts from models and tools are escaped."""
+"""Static form of a session widget, shown without a running kernel, as plain text and as HTML with escaped texts."""
 
 import html
 
@@ -7,20 +7,20 @@ from harness.widgets.harness_widget import render_preformatted, render_table
 from harness.widgets.message_channel import JsonObject
 
 MAX_TRANSCRIPT_ROWS = 60
-"""Maximum number of transcript rows, counted from the newest."""
+"""Maximum number of transcript rows in the static form; only the newest rows are included."""
 MAX_TEXT_CHARACTERS = 1_000
-"""Maximum characters of one transcript row."""
+"""Maximum number of characters of one transcript row in the static form."""
 
 
 def render_text(feed: Feed) -> str:
-    """Return one line with session id, model, state and totals."""
+    """Return a session as one line of text with its id, model, state and totals."""
     session = _read_mapping(feed, "session")
     phase = str(feed.state.get("phase", "new"))
     return f"session {session.get('id', '')} ({session.get('model', '')}): {phase}; {feed.totals.describe()}"
 
 
 def render_html(feed: Feed) -> str:
-    """Return totals, compactions and the end of the transcript as HTML."""
+    """Return a session as static HTML with its totals, compactions and the end of its transcript."""
     parts = [f"<p><b>{html.escape(render_text(feed))}</b></p>"]
     if command := _read_mapping(feed, "session").get("reopen"):
         code = f"<code>{html.escape(str(command))}</code>"

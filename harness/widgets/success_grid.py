@@ -20,19 +20,23 @@ MAX_ERROR_CHARACTERS = 600
 
 @dataclass(slots=True)
 class ArmProgress:
-    """Planned and finished trials of one arm."""
+    """Number of planned trials and records of finished trials of one arm (configuration under study)."""
 
     planned_trials: int = 0
     records: dict[str, TrialRecord] = field(default_factory=dict)
-    """Records of the finished trials by trial id."""
+    """Records of the arm's finished trials, by trial id."""
 
     @property
     def success_rate(self) -> Rate:
-        """Success rate of the finished trials with its Wilson interval."""
+        """Success rate of the arm's finished trials with its 95 % Wilson interval."""
         return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
 
     def to_plain(self, number: int) -> JsonObject:
-        """Return counts, success rate with its 95 % Wilson interval (0 to 1) and mean score as plain JSON."""
+        """Return the arm's number of trials, success rate with its 95 % Wilson interval, and mean score as plain JSON.
+
+        Args:
+            number: number of the arm, by which pages identify it.
+        """
         rate, scores = self.success_rate, [record.score for record in self.records.values()]
         counts: JsonObject = {"kind": "arm", "arm": number, "planned": self.planned_trials}
         counts |= {"finished": rate.trials, "succeeded": rate.successes}
@@ -43,13 +47,13 @@ class ArmProgress:
 
 @dataclass(slots=True)
 class SuccessGrid:
-    """Arms of an experiment with the records of their finished trials. Not thread-safe."""
+    """Arms (configurations) of an experiment with the records of their finished trials, for a heat map. Not thread-safe."""
 
     experiment: Experiment
     arms: dict[str, ArmProgress] = field(default_factory=dict)
-    """Progress of each arm by name, in the order of the grid."""
+    """Planned and finished trials of each arm by name of the arm, in the order of the grid."""
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
-    """Name of the arm by trial id."""
+    """Name of the arm to which each planned trial belongs, by trial id."""
 
     def __post_init__(self) -> None:
         for cell in self.experiment.grid:
@@ -58,7 +62,7 @@ class SuccessGrid:
 
     @property
     def finished_trials(self) -> int:
-        """Number of finished trials of the grid."""
+        """Number of planned trials that have finished, over all arms."""
         return sum(len(arm.records) for arm in self.arms.values())
 
     @property
@@ -68,11 +72,11 @@ class SuccessGrid:
 
     @property
     def failures(self) -> list[TrialRecord]:
-        """Finished trials without success, arm by arm."""
+        """Records of the finished trials that did not succeed, arm by arm."""
         return [record for arm in self.arms.values() for record in arm.records.values() if not record.success]
 
     def add(self, records: Iterable[TrialRecord]) -> list[JsonObject]:
-        """Add finished trials and return the changes for a page: updated arms, then trials without success.
+        """Add finished trials, and return the changes for the widget's page: updated arms, then trials without success.
 
         Trials that do not belong to this grid are ignored. If a trial was run again, its newest record counts.
         """
@@ -91,7 +95,7 @@ class SuccessGrid:
         return [self.arms[name].to_plain(numbers[name]) for name in touched] + failures
 
     def build_layout(self) -> JsonObject:
-        """Return names and layout of the arms as plain JSON."""
+        """Return the names of the arms and their positions in the heat map as plain JSON."""
         beside = {arm.name for arm in self.experiment.arms}
         numbers = {name: number for number, name in enumerate(self.arms)}
         cells = {cell.arm: cell for cell in self.experiment.grid if cell.arm not in beside}
@@ -105,14 +109,14 @@ class SuccessGrid:
 
 
 def _encode_failure(arm: str, record: TrialRecord) -> JsonObject:
-    """Return the result of a trial without success as plain JSON; `over` is true if it succeeded when run again."""
+    """Return an unsuccessful trial for the widget's page as plain JSON; `over` is true if the trial succeeded when run again."""
     error = record.error.strip()[:MAX_ERROR_CHARACTERS]
     details = {"arm": arm, "status": record.status, "text": format_record(record), "error": error}
     return {"kind": "failure", "trial": record.trial_id, "over": record.success, **details}
 
 
 def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[JsonObject]:
-    """Return the tables of the grid: labels of rows and columns, and the number of the arm in each cell."""
+    """Return the tables of a heat map: labels of rows and columns, and the number of the arm in each cell."""
     paths = [path for path in (cells[0].axes if cells else ()) if not is_block(path)]
     paths = [path for path in paths if len({str(cell.axes[path]) for cell in cells}) > 1]
     across, down = (paths[-1:], paths[-2:-1])

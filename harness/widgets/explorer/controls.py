@@ -1,4 +1,4 @@
-"""Controls for the fields of a policy, derived from its class so that every policy has controls.
+"""Controls (sliders, switches, choices) for the fields of a compaction policy, derived from the policy's class.
 
 The type and unit of a field decide whether it gets a slider, a switch or a choice. Fields of other types, such as texts and
 tuples, get no control. A control does not check combinations of values: the policy rejects invalid ones.
@@ -14,32 +14,35 @@ IGNORED_FIELDS = {
     *("clip_characters", "summarizer", "summarizer_input_tokens", "context_window", "seed"),
     *("truncate", "truncate_lines", "truncate_bytes", "truncate_keep"),
 }
-"""Fields without effect here: outputs are already cut, summaries are placeholders, and the window has its own control."""
+"""Policy fields that get no control because they have no effect in the explorer.
+
+Tool outputs are cut already, summaries are placeholders, and the context window has its own control.
+"""
 MAX_PROMINENT_SLIDERS = 3
-"""Number of sliders shown directly; further sliders are folded away."""
+"""Maximum number of sliders of a policy that are shown directly; further sliders are folded away."""
 DEFAULT_MAX_TOKENS, DEFAULT_MAX_COUNT = 200_000, 200
 TOKENS_PER_NOTCH = 500
 
 
 class Control(TypedDict):
-    """Control of one field as sent to a page."""
+    """Control (slider, switch or choice) for one field of a policy, as sent to a widget's page."""
 
     name: str
     kind: ControlKind
     value: Any
-    """Default of the field; None switches off what the field limits."""
+    """Initial value of the control: the default of the policy field; None stands for no limit."""
     least: float
     most: float
     notch: float
     choices: list[str]
     optional: bool
-    """Whether the field accepts None."""
+    """Whether the policy field accepts None, so that the control can be switched off."""
     first: bool
-    """Whether the control is shown directly rather than folded away."""
+    """Whether the control is shown directly in the page rather than folded away."""
 
 
 def build_controls(policy_class: type[Any]) -> list[Control]:
-    """Return the controls for a policy class, in the order of its fields."""
+    """Return the controls (sliders, switches, choices) for the fields of a policy class, in the order of the fields."""
     hints = get_type_hints(policy_class)
     control_list = [
         control

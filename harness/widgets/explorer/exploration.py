@@ -29,30 +29,33 @@ from harness.protocols import Policy
 from harness.text import shorten_line
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
-"""All dispositions; pages receive a disposition as its index in this tuple."""
+"""All dispositions of a message, such as `kept` or `dropped`; pages receive a disposition as its index in this tuple."""
 MAX_CACHED_REHEARSALS = 6
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
-"""Window sizes offered in the page, in tokens."""
+"""Sizes of the context window, in tokens, that the compaction explorer offers for choice."""
 DEFAULT_WINDOW_SHARE = 0.75
-"""Maximum size of the default window as a share of the conversation, 0 to 1."""
+"""Maximum size of the default context window as a share of the conversation's tokens, 0 to 1."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""Window for which most published policy constants were chosen; by default constants are scaled down for a smaller window."""
+"""Context window, in tokens, for which the constants of most published policies were chosen.
+
+By default these constants are scaled down for a smaller window.
+"""
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorerSettings:
-    """Settings of an explorer: policy, window and step."""
+    """Settings of a compaction explorer: the policy with its fields, the context window and the step shown."""
 
     policy: str
-    """Kind of the policy, e.g. `keep-last`."""
+    """Name of the kind of compaction policy, e.g. `keep-last`."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the policy that differ from their defaults."""
+    """Values of the policy's fields that differ from the defaults, by field name."""
     window_tokens: int
     nominal_window_tokens: int | None = None
-    """Window for which the policy's constants were chosen; None leaves the constants unscaled."""
+    """Context window, in tokens, for which the policy's constants were chosen; None leaves the constants unscaled."""
     summary_tokens: int = STAND_IN_TOKENS
-    """Length of the placeholder for a summary, if the policy does not set a lower limit."""
+    """Length, in tokens, of the placeholder for a summary, unless the policy sets a lower limit."""
     step: int
     """Number of the step shown, from 1, in the order of the session's finished steps."""
 
@@ -63,7 +66,7 @@ class ExplorerSettings:
 
     @property
     def rehearsal_setting(self) -> DryRunSpec:
-        """Settings of the dry run.
+        """Policy, context window and summary length for the dry run, without the step shown.
 
         Raises:
             UsageError: the policy does not exist, or one of its fields does not exist or has an invalid value.
@@ -77,7 +80,7 @@ class ExplorerSettings:
 
 
 class DispositionTotal(NamedTuple):
-    """Number and tokens of the messages with one disposition."""
+    """Number of messages with one disposition, such as `kept` or `dropped`, and their tokens before and after compaction."""
 
     disposition: Disposition
     messages: int
@@ -86,7 +89,7 @@ class DispositionTotal(NamedTuple):
 
 
 class CompactionAttempt(NamedTuple):
-    """Attempted compaction, applied or not."""
+    """Attempt of a policy to compact the view, whether applied or not, as a row of a table."""
 
     step: int
     tokens_before: int
@@ -96,7 +99,7 @@ class CompactionAttempt(NamedTuple):
 
 
 class Exploration:
-    """Session under exploration with the current settings. Not thread-safe."""
+    """Recorded session with a dry run of a policy under the current settings of an explorer. Not thread-safe."""
 
     def __init__(self, session: RecordedSession, policy: str | Policy, window_tokens: int | None) -> None:
         """Run the policy over the session and show the last step.
@@ -111,7 +114,7 @@ class Exploration:
         """
         self.session, self.course = session, SessionTrace(session.entries)
         self.uncompacted_tokens = list(count_uncompacted_tokens(self.course))
-        """Tokens of the whole conversation at each step."""
+        """Estimated tokens that the whole conversation would have at each step without compaction."""
         self._rehearsals: dict[str, DryRun] = {}
         plain = {"kind": policy} if isinstance(policy, str) else codec.to_plain(policy)
         window = window_tokens or self._choose_window()
@@ -125,7 +128,11 @@ class Exploration:
         self.rehearse(self.settings)
 
     def _choose_window(self) -> int:
-        """Return the session's own window if the conversation exceeds it, or else the largest fitting choice."""
+        """Return a default context window, in tokens, that is small enough to be filled by the session.
+
+        This is the window recorded in the session if the conversation exceeds it, or else the largest window that is offered and
+        that holds at most three quarters of the conversation.
+        """
         started, whole_tokens = self.session.start_event, self.uncompacted_tokens[-1]
         if started and 0 < started.window_tokens < whole_tokens:
             return started.window_tokens
@@ -133,7 +140,7 @@ class Exploration:
         return max(fitting, default=WINDOW_CHOICES[0])
 
     def rehearse(self, settings: ExplorerSettings, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Change the settings and run the policy over the session until the end or until `should_stop()`.
+        """Change the settings, and run the policy over the session up to the last step or until `should_stop()` returns True.
 
         Raises:
             UsageError: the settings are invalid; the earlier settings are kept.
@@ -151,25 +158,28 @@ class Exploration:
 
     @property
     def rehearsal(self) -> DryRun:
-        """Dry run under the current settings."""
+        """Dry run of the policy over the session under the current settings."""
         return self._rehearsals[next(reversed(self._rehearsals))]
 
     @property
     def step_index(self) -> int:
-        """Index of the step shown, from 0: the selected step, or the last step computed so far if that is earlier."""
+        """Index, from 0, of the step shown, which is the selected step or, if earlier, the last step computed so far."""
         return min(self.settings.step, len(self.rehearsal.scenes)) - 1
 
     @property
     def scene(self) -> StepState:
-        """State of the policy at the step shown."""
+        """State of the dry run, including the view, at the step shown."""
         return self.rehearsal.scenes[self.step_index]
 
     def list_standings(self) -> list[MessageState]:
-        """Return the state of each message that was logged before the step shown."""
+        """Return what the policy did to each message logged before the step shown, e.g. kept or dropped it."""
         return self.rehearsal.list_message_states(self.step_index)
 
     def build_run(self) -> dict[str, Any]:
-        """Return everything that depends on policy and window, up to the last step computed so far."""
+        """Return the part of the page's state that depends on policy and window: token curve, compactions and thresholds.
+
+        The values cover all steps computed so far.
+        """
         budget = self.rehearsal.budget
         return {
             "curve": [scene.view.tokens for scene in self.rehearsal.scenes],
@@ -181,7 +191,10 @@ class Exploration:
         }
 
     def build_picture(self) -> dict[str, Any]:
-        """Return everything that depends on the step; each list has one entry per message logged before that step."""
+        """Return the part of the page's state that depends on the step shown, such as the disposition and tokens of each message.
+
+        Lists about messages have one entry per message logged before that step.
+        """
         standings, scene = self.list_standings(), self.scene
         places = {item.item_id: place for place, item in enumerate(scene.view.items)}
         return {
@@ -199,14 +212,14 @@ class Exploration:
         }
 
     def list_attempts(self) -> Iterable[CompactionAttempt]:
-        """Yield every attempted compaction up to the last step computed so far."""
+        """Yield every compaction that the policy attempted, up to the last step computed so far."""
         for entry in self.rehearsal.attempts:
             event = cast("Compaction", entry.event)
             reason = event.reason[:MAX_REASON_CHARACTERS]
             yield CompactionAttempt(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self, standings: list[MessageState]) -> list[tuple[int, int]]:
-        """Return the view in order as pairs: a disposition and the tokens of consecutive messages with that disposition."""
+        """Return the view as runs of consecutive messages with equal disposition, each as disposition index and total tokens."""
         indices = [DISPOSITIONS.index(one.disposition) for one in standings]
         fates = {self.rehearsal.look_up_item_id(number): index for number, index in enumerate(indices)}
         new = DISPOSITIONS.index("summary")
@@ -214,7 +227,7 @@ class Exploration:
         return [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(shown, key=lambda one: one[0])]
 
     def sum_by_disposition(self, standings: list[MessageState]) -> list[DispositionTotal]:
-        """Return one row per disposition; the last row counts messages inserted by compactions."""
+        """Return number and tokens of messages by disposition; the last row counts messages inserted by compactions."""
         rows = []
         for disposition in DISPOSITIONS[:-1]:
             states = [one for one in standings if one.disposition == disposition]
@@ -224,7 +237,7 @@ class Exploration:
         return [*rows, DispositionTotal("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return the current settings and the size of the view as labelled texts."""
+        """Return the current settings and the size of the view as pairs of a label and a text."""
         look, view = self.settings, self.scene.view
         given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
         step = self.course.steps[self.step_index].end_event.step
@@ -238,9 +251,9 @@ class Exploration:
         ]
 
     def read_message(self, number: object) -> dict[str, Any] | None:
-        """Return the texts of one message, or None if there is no such message.
+        """Return the texts of the message with a number, from 0, or None if there is no such message.
 
-        The texts are the message as logged, as in the view if it is masked, and the summary that replaces it.
+        The texts are the message as logged, its shortened form if it is masked, and the summary that replaces it, if any.
         """
         standings = self.list_standings()
         if not isinstance(number, int) or not 0 <= number < len(standings):
@@ -257,14 +270,14 @@ class Exploration:
 
 
 def format_message_line(message: Message) -> str:
-    """Return the beginning of a message in one line, after the names of the tools whose results it holds."""
+    """Return the beginning of a message as one line; a message with tool results starts with the names of the tools."""
     named = "".join(f"[{result.name}] " for result in message.results)
     text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
     return shorten_line(text, MAX_LABEL_CHARACTERS)
 
 
 def format_full_text(message: Message) -> str:
-    """Return the text of a message, cut to the maximum length shown in a page."""
+    """Return the text of all parts of a message, cut to the maximum length that a page shows."""
     text = "\n\n".join(extract_part_text(part) for part in message.parts)
     rest = len(text) - MAX_TEXT_CHARACTERS
     return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} more characters)"

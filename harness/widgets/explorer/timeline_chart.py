@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIDELITY_LEVEL = "open loop"
-"""Label of the chart: the actions are recorded, and do not react to what the policy removes."""
+"""Fidelity label of the timeline chart; open loop means that the recorded actions do not react to what the policy removes."""
 HEADROOM_FACTOR = 1.1
 MAX_LARGE_MARKS = 80
-"""Number of compactions above which their marks are drawn smaller, so that they do not overlap."""
+"""Number of compactions above which the chart draws smaller marks, so that the marks do not overlap."""
 
 
 def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure":
-    """Draw tokens over steps: the whole conversation, the view, threshold, window and compactions.
+    """Draw tokens by step for the whole conversation and for the view, with threshold, window and compactions.
 
     Args:
         exploration: exploration whose dry run has reached the last step.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SLICE_SECONDS = 0.1
-"""Seconds of a dry run after which a page gets the steps computed so far."""
+"""Time in seconds after which an unfinished dry run sends the steps computed so far to the page."""
 
 
 class CompactionExplorer(StepWidget):
@@ -74,7 +74,7 @@ class CompactionExplorer(StepWidget):
         window_tokens: int | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
-        """Open a session and run the policy over it."""
+        """Open a session, run the policy over all its steps, and show the last step."""
         super().__init__(sender)
         recorded = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._exploration = Exploration(recorded, policy, window_tokens)
@@ -82,11 +82,11 @@ class CompactionExplorer(StepWidget):
 
     @property
     def step_count(self) -> int:
-        """Number of steps of the session."""
+        """Number of finished steps of the session shown."""
         return len(self._exploration.course.steps)
 
     def change_settings(self, **changes: Any) -> None:
-        """Change step, policy, window or fields of the policy.
+        """Change the step shown, the policy, the context window or fields of the policy, and run the policy again.
 
         Args:
             changes: `step`, `policy` (name), `window_tokens`, `nominal_window_tokens`, `summary_tokens`, or any field of the
@@ -103,7 +103,7 @@ class CompactionExplorer(StepWidget):
             self._apply_settings("", codec.from_plain(ExplorerSettings, plain))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return one row per message that was logged before the step shown.
+        """Return a table of what the policy did to each message that was logged before the step shown.
 
         Columns: `message` (number from 0), `role`, `fate` (`kept`, `masked`, `summarized` or `dropped`), `tokens_before` and
         `tokens_after` (estimated tokens as logged and in view), `since_step` (step before which the message got this fate; 0 if
@@ -124,7 +124,7 @@ class CompactionExplorer(StepWidget):
         return pd.DataFrame(columns)
 
     def draw(self, ax: "Axes | None" = None) -> "Figure":
-        """Draw the timeline as a static chart of the finished dry run.
+        """Draw tokens in view by step as a static chart, after running the policy over the whole session.
 
         Args:
             ax: axes to draw on; None creates a figure.
@@ -147,7 +147,7 @@ class CompactionExplorer(StepWidget):
         self.channel.update_state(**new, **self._build_state(request))
 
     def render_text(self) -> str:
-        """Return settings and the tokens of each disposition as plain text."""
+        """Return the settings, and the number and tokens of kept, masked, summarized and dropped messages, as plain text."""
         with self._lock:
             rows = [f"{name}: {value}" for name, value in self._exploration.describe()]
             rows += [
@@ -157,7 +157,7 @@ class CompactionExplorer(StepWidget):
             return "\n".join(rows)
 
     def render_html(self) -> str:
-        """Return settings, the tokens of each disposition and all attempted compactions as HTML tables."""
+        """Return HTML tables of the settings, the tokens kept, masked, summarized and dropped, and all attempted compactions."""
         with self._lock:
             facts = render_table((), self._exploration.describe())
             sums = render_table(("disposition", "messages", "tokens as logged", "tokens in view"), self._sum_by_disposition())
@@ -173,7 +173,7 @@ class CompactionExplorer(StepWidget):
         return {"run": self._exploration.build_run(), "picture": picture, "refused": None}
 
     def _build_constants(self) -> dict[str, Any]:
-        """Return the parts of the state that never change: the session and the available choices."""
+        """Return the parts of the page's state that never change: the session, and the policies and windows to choose from."""
         explored = self._exploration
         has_oracle = explored.session.oracle is not None
         policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
