@@ -166,7 +166,7 @@ def test_a_summary_longer_than_what_it_stands_for_ends_the_original_and_is_not_t
 def test_recorded_sessions_are_compacted_as_by_the_original(inspect: Original, path: Path) -> None:
     tally = Tally()
     for messages in map(spoken_to, conversations_in(path)):
-        if messages[1].role == "user":  # a session without a recorded request has no input
+        if messages[1].role == "user":  # a session without a recorded request has no input message
             agrees(tally, inspect, messages, InspectSummary(), {})
             agrees(tally, inspect, messages, InspectTrim(), {"preserve": 0.8})
             agrees(tally, inspect, messages, InspectEdit(), {"keep_tool_uses": 3})

@@ -217,7 +217,7 @@ def test_deepagents_shortens_summarizes_and_tells_as_the_original_does(langchain
 
     @example(case=CORRECTED[0])
     @example(case=CORRECTED[1])
-    @settings(max_examples=250)  # so that the share of the excused is near enough to its own
+    @settings(max_examples=250)  # enough to estimate the share of excused cases
     @given(case=deep_cases())
     def agree(case: DeepCase) -> None:
         ours, theirs = deeply(langchain, case)

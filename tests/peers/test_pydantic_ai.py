@@ -161,14 +161,14 @@ def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(pydantic_a
     @given(messages=conversations().map(spoken_to), policy=FALTERED)
     def agree(messages: tuple[Message, ...], policy: PydanticSummary) -> None:
         by_messages = policy.trigger_tokens is policy.trigger_share is None
-        for answers in SCRIPTS:  # our summaries have a line more, so what counts tokens is due sooner after one
+        for answers in SCRIPTS:  # summaries of the preset have one more line, so triggers by tokens are due sooner
             session, theirs = faltering(pydantic_ai, messages, policy, answers, most_acts=4 if by_messages else 1)
             ours = session.acts()
             tally.seen["asked again"] += any(act["asked"] > 1 for act in theirs)
             tally.seen["in vain"] += any(not act["condensed"] for act in theirs)
             tally.seen["in vain later"] += any(not act["condensed"] for act in theirs[1:])
             tally.seen["saves nothing"] += session.saves_nothing
-            if session.saves_nothing:  # all before that last attempt is compared
+            if session.saves_nothing:  # everything before the last attempt is compared
                 ours, theirs = ours[:-1], theirs[: len(ours) - 1]
             tally.compare(messages, bare(ours), bare(theirs))
 

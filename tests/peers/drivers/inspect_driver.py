@@ -1,4 +1,4 @@
-"""Inspect's own compaction handler at work on a conversation."""
+"""Driver of Inspect's own compaction handler."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ STRATEGIES = {"summary": CompactionSummary, "trim": CompactionTrim, "edit": Comp
 
 
 class Writing(ModelAPI):
-    """Counts a quarter of the characters of each message, as our presets do; writes summaries and remembers what it was told."""
+    """Model that counts characters / 4 for each message, like the presets, writes summaries and records its prompts."""
 
     def __init__(self, model_name: str, config: GenerateConfig, **_: Any) -> None:
         super().__init__(model_name, config=config)
@@ -60,7 +60,7 @@ def tokens_of(message: Any) -> int:
 
 
 def made(message: dict[str, Any], at: int) -> Any:
-    """A message of theirs, its number as its id. The text of a call's arguments is remembered where there is room for one."""
+    """Return a message of Inspect with its number as its id; the arguments of a call are recorded where there is room."""
     name, text = str(at), message["text"]
     if message["role"] == "system":
         return ChatMessageSystem(id=name, content=text)
@@ -76,7 +76,7 @@ def made(message: dict[str, Any], at: int) -> Any:
 
 
 def number_of(message: Any, conversation: list[dict[str, Any]], summaries: dict[str, int]) -> int:
-    """An edited message has a new id; its call tells which it is."""
+    """Return the number of a message; an edited message has a new id and is identified by its call."""
     if message.id in summaries:
         return -summaries[message.id]
     if message.id.isdecimal():

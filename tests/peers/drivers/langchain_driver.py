@@ -1,4 +1,4 @@
-"""LangChain's own middleware, and that of its deepagents, at work on a conversation."""
+"""Driver of LangChain's own middleware and of that of deepagents."""
 
 import tempfile
 import time
@@ -17,11 +17,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from tests.peers.drivers.serving import Shown, calls_of, said, serve
 
 FIRST = 1
-"""The system message, number 0, is none of the messages that a middleware is given."""
+"""Number of the first message that a middleware receives, since the system message, number 0, is passed separately."""
 
 
 def made(message: dict[str, Any], at: int, provider: str) -> Any:
-    """A message of theirs, its number as its id."""
+    """Return a message of LangChain with its number as its id."""
     if message["role"] == "user":
         return HumanMessage(content=message["text"], id=str(at))
     if message["role"] == "tool":
@@ -46,7 +46,7 @@ def model_of(window: int) -> Any:
 
 
 def summary(conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any]) -> list[Any]:
-    """What SummarizationMiddleware does before each call of the model."""
+    """Return the changes that SummarizationMiddleware makes before each model call."""
     model = model_of(window)
     told: list[Any] = []
 
@@ -77,7 +77,7 @@ def summary(conversation: list[dict[str, Any]], window: int, arguments: dict[str
 
 
 def clear(conversation: list[dict[str, Any]], arguments: dict[str, Any]) -> list[Any]:
-    """What ContextEditingMiddleware sends instead of the history, at each call of the model where that is news."""
+    """Return the requests of ContextEditingMiddleware that differ from the history, by model call."""
     middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit(**arguments)])
     acts: list[Any] = []
     last: list[Shown] = []
@@ -98,7 +98,7 @@ def clear(conversation: list[dict[str, Any]], arguments: dict[str, Any]) -> list
 
 
 def deep(conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any]) -> list[Any]:
-    """What the middleware of deepagents sends at each call of the model, where that is news; at some the prompt is refused."""
+    """Return the requests of the middleware of deepagents that change the history, with some prompts refused."""
     with tempfile.TemporaryDirectory() as folder:
         return Deep(conversation, window, Path(folder), arguments).acts(refused)
 
@@ -138,7 +138,7 @@ class Deep:
         return ModelResponse(result=[AIMessage(content="ok")])
 
     def acts(self, refused: list[int]) -> list[Any]:
-        """Ends where it gives up, with what it was told last."""
+        """Return the changes of the middleware; the last one holds the last prompt if the middleware gives up."""
         provider = self.model._get_ls_params()["ls_provider"]
         history: list[Any] = []
         state: dict[str, Any] = {}
@@ -170,7 +170,7 @@ class Deep:
 
 
 class Faltering(FakeListChatModel):
-    """A model whose first answers are as they are named."""
+    """Model with scripted first answers."""
 
     faults: list[str]
     prompts: list[str]
@@ -190,7 +190,7 @@ def faltering_of(window: int, faults: list[str]) -> Faltering:
 
 
 def falter(conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any], faults: list[str]) -> list[Any]:
-    """What SummarizationMiddleware does at its first summary."""
+    """Return the result of SummarizationMiddleware at its first summary."""
     model = faltering_of(window, faults)
     arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
     middleware = SummarizationMiddleware(model, **arguments)
@@ -206,14 +206,14 @@ def falter(conversation: list[dict[str, Any]], window: int, arguments: dict[str,
 
 
 def faltered(point: int, model: Faltering, messages: list[Any], *, condensed: bool) -> dict[str, Any]:
-    """An attempt, and how long each prompt for it was."""
+    """Return an attempt, and the length of each prompt for it."""
     view = [int(message.id) if message.id and message.id.isdecimal() else message.text for message in messages]
     sizes = [len(prompt) for prompt in model.prompts]
     return {"call": point, "condensed": condensed, "asked": len(sizes), "view": view, "sizes": sizes}
 
 
 def falter_deep(conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any], faults: list[str]) -> list[Any]:
-    """What the middleware of deepagents does at its first summary."""
+    """Return the result of the middleware of deepagents at its first summary."""
     model = faltering_of(window, faults)
     with tempfile.TemporaryDirectory() as folder:
         middleware = DeepMiddleware(
@@ -246,7 +246,7 @@ def falter_deep(conversation: list[dict[str, Any]], window: int, arguments: dict
 
 
 def check(conversation: list[dict[str, Any]], repeats: int) -> float:
-    """CPU seconds of one look at a conversation that needs no summary."""
+    """Return the CPU seconds of one check of a conversation that needs no summary."""
     middleware = SummarizationMiddleware(model_of(10**12), trigger=("fraction", 0.8))
     messages = [made(conversation[at], at, "nobody") for at in range(FIRST, len(conversation))]
     times = []

@@ -1,4 +1,4 @@
-"""The condenser of the OpenHands SDK at work on a conversation."""
+"""Driver of the condenser of the OpenHands SDK."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,22 +18,22 @@ from tests.peers.drivers.serving import Shown, calls_of, said, serve
 
 
 class PeerCall(Action):
-    """Some call."""
+    """Call of a tool."""
 
 
 class PeerResult(Observation):
-    """What came back."""
+    """Result of a call."""
 
 
 class Estimating(TestLLM):
-    """Counts a quarter of the characters of each message, as our preset does."""
+    """Token counter of a quarter of the characters of each message, like that of the preset."""
 
     def get_token_count(self, messages: Sequence[Any], *_: Any, **__: Any) -> int:
         return sum(map(tokens_of, messages))
 
 
 def tokens_of(message: Any) -> int:
-    """Messages of the user that follow each other come here as one."""
+    """Return the tokens of messages; successive messages of the user arrive as one."""
     sizes = [len(content.text) for content in message.content]
     if message.role == "user":
         return sum(-(-size // 4) for size in sizes)
@@ -41,7 +41,7 @@ def tokens_of(message: Any) -> int:
 
 
 class Listening(LLMSummarizingCondenser):
-    """Lets hear what the summarizer is told, before it is put into a prompt."""
+    """Condenser that records the events for the summarizer before they are put into a prompt."""
 
     _told: list[list[str]] = PrivateAttr(default_factory=list)
 
@@ -52,7 +52,7 @@ class Listening(LLMSummarizingCondenser):
 
 
 def events_of(message: dict[str, Any], at: int) -> list[Any]:
-    """The events of a message of ours; an id begins with its number."""
+    """Return the events of a message; each event id begins with the number of the message."""
     text = [TextContent(text=message["text"])]
     if message["role"] == "system":
         return [SystemPromptEvent(id=str(at), system_prompt=text[0], tools=[])]
@@ -83,7 +83,7 @@ def action(call: dict[str, Any], name: str, at: int, thought: list[Any]) -> Any:
 
 
 def shown(view: View, summaries: dict[str, int]) -> list[Shown]:
-    """Each message once, whatever number of events it has."""
+    """Return the number of each message once, whatever number of events it has."""
     rows: list[Shown] = []
     for event in view.events:
         if event.id in summaries:
@@ -94,7 +94,7 @@ def shown(view: View, summaries: dict[str, int]) -> list[Shown]:
 
 
 def told(text: str) -> list[str]:
-    """What is told of an event: who speaks or what it is, and the text."""
+    """Return the content of an event for the summarizer: its author or kind, and its text."""
     for pattern, kind in (
         (r"ActionEvent \(agent\)\n  Thought: (.*)\n  Action: PeerCall", "call"),
         (r"ObservationEvent \(environment\)\n  Tool: [^\n]*\n  Result: (.*)", "result"),
@@ -106,7 +106,7 @@ def told(text: str) -> list[str]:
 
 
 def grown(view: View, conversation: list[dict[str, Any]], refused: list[int]) -> Iterator[int]:
-    """Each call of the model, when the view holds all that was said before it and whether its prompt was refused."""
+    """Yield for each model call the view of all earlier events, and whether its prompt was refused."""
     before = 0
     for point in calls_of(conversation):
         for at in range(before, point):
@@ -119,7 +119,7 @@ def grown(view: View, conversation: list[dict[str, Any]], refused: list[int]) ->
 
 
 def condense(conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any]) -> list[Any]:
-    """What the condenser does before each call; at some the provider has refused the prompt."""
+    """Return the changes of the condenser before each call, after a refused prompt where the case says so."""
     answers = [Message(role="assistant", content=[TextContent(text=f"summary {number}")]) for number in range(1, 200)]
     llm: LLM = Estimating.from_messages(answers)
     llm = llm.model_copy(update={"max_input_tokens": window})
@@ -145,7 +145,7 @@ def answer_of(fault: str, number: int) -> Message | Exception:
 def falter(
     conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any], faults: list[str]
 ) -> list[Any]:
-    """What the condenser does while its summarizer falters, up to the first attempt that comes to nothing."""
+    """Return the changes of the condenser with a failing summarizer, up to the first attempt without effect."""
     llm: LLM = Estimating.from_messages([answer_of(fault, at) for at, fault in enumerate([*faults, *["fine"] * 200], start=1)])
     llm = llm.model_copy(update={"max_input_tokens": window})
     condenser = Listening(llm=llm, **arguments)
@@ -168,7 +168,7 @@ def falter(
 
 
 def in_view(view: View) -> list[Any]:
-    """The number of each message once, and the text of each summary."""
+    """Return the number of each message once, and the text of each summary."""
     rows: list[Any] = []
     for event in view.events:
         row = event.summary if isinstance(event, CondensationSummaryEvent) else int(event.id.split(".")[0])

@@ -1,6 +1,6 @@
-"""Compaction of pydantic-ai-harness at work on a conversation.
+"""Driver of the compaction of pydantic-ai-harness.
 
-A session is one run: a message of the user that waits is a request of its own, all results of an answer are one request.
+A session is one run: a queued message of the user is a request of its own, and all results of an answer are one request.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ MODEL = TestModel()
 
 
 def tokens_of(text: str) -> int:
-    """A tokenizer of theirs; without one they divide the characters of all messages once."""
+    """Return the tokens of messages, as a tokenizer of the original; without one, the original divides all characters once."""
     return -(-len(text) // 4)
 
 
 class Listening(SummarizingCompaction[None]):
-    """Lets hear what the summarizer is told."""
+    """Model that records its prompts."""
 
     async def _summarize(self, messages: list[ModelMessage], ctx: Any, *, previous_summary: str | None = None) -> str:
         self.heard.append((messages, previous_summary))
@@ -50,7 +50,7 @@ STRATEGIES = {"summary": Listening, "window": SlidingWindowCompaction, "clear": 
 
 
 def requests_of(conversation: Sequence[dict[str, Any]], start: int, end: int) -> list[ModelMessage]:
-    """Messages of theirs, the results of one answer together."""
+    """Return the messages of the original, with the results of one answer in one message."""
     made: list[ModelMessage] = []
     for at in range(start, end):
         message = conversation[at]
@@ -77,7 +77,7 @@ def answer(message: dict[str, Any]) -> ModelResponse:
 
 
 class Numbers:
-    """Which message of ours each part of theirs is, and which of their summaries."""
+    """Numbers of the messages to which the parts and summaries of the original belong."""
 
     def __init__(self, conversation: Sequence[dict[str, Any]]) -> None:
         self.conversation = conversation
@@ -112,7 +112,7 @@ class Numbers:
         return rows
 
     def told(self, messages: Sequence[ModelMessage], previous: str | None, characters: int) -> list[Any]:
-        """What the transcript says of each message."""
+        """Return the text of each message in a transcript."""
         rows: list[Any] = [] if previous is None else [["previous", previous]]
         for message in messages:
             shown = [row[:2] for row in self.rows(message)]
@@ -129,7 +129,7 @@ class Numbers:
 
 
 def body(part: ToolReturnPart, characters: int) -> str:
-    """What the transcript holds between the tags of a result."""
+    """Return the text between the tags of a result in a transcript."""
     element: str = format_transcript([ModelRequest(parts=[part])], tool_return_max_chars=characters)
     return element[element.index("\n") + 1 : element.rindex("\n")]
 
@@ -165,7 +165,7 @@ async def walked(conversation: list[dict[str, Any]], strategy: str, window: int,
 
 
 class Faltering:
-    """A model whose first answers are as they are named."""
+    """Model with scripted first answers."""
 
     def __init__(self, faults: list[str]) -> None:
         self.faults, self.asked = faults, 0
@@ -220,7 +220,7 @@ def falter(**case: Any) -> list[Any]:
 
 
 def compact(conversation: list[dict[str, Any]], strategy: str, window: int, arguments: dict[str, Any]) -> list[Any]:
-    """What a strategy does before each call of the model."""
+    """Return the changes of a strategy before each model call."""
     return asyncio.run(walked(conversation, strategy, window, arguments))
 
 

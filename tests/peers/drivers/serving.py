@@ -1,4 +1,4 @@
-"""What all drivers share. Runs in foreign environments: the standard library and nothing else."""
+"""Functions of all drivers; they run in other environments and use only the standard library."""
 
 import json
 import logging
@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Shown = list[Any]
-"""A message as it stands in view: its number in the conversation, or -k for the k-th summary; its text, or None if that is as
-it was; and its calls, likewise."""
+"""Message as it stands in view: its number, or -k for the k-th summary; its text, or None if unchanged; and its calls likewise.
+"""
 
 
 def serve(operations: Mapping[str, Callable[..., Any]]) -> None:
-    """Answer line by line until there are no more; what libraries print goes to standard error."""
+    """Answer line by line until the input ends; output of libraries goes to standard error."""
     logging.disable()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -29,11 +29,11 @@ def serve(operations: Mapping[str, Callable[..., Any]]) -> None:
 
 
 def calls_of(messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Where a model is asked: before each of its messages, and at the end."""
+    """Return the places where a model is called: before each of its messages, and at the end."""
     points = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     return points if messages and messages[-1]["role"] == "assistant" else [*points, len(messages)]
 
 
 def said(fault: str, number: int) -> str:
-    """What a summarizer answers when it is asked for the so-manieth time, where it does answer."""
+    """Return the answer of a summarizer to its n-th request, if it answers at all."""
     return {"empty": "", "blank": " \n\t", "long": "longer and longer " * 5_000}.get(fault, f"<{number}>")
