@@ -154,6 +154,8 @@ class MissingRanking:
 class DropAll(ThresholdPreset):
     """Eviction of everything but the system message and the newest message: the lower bound.
 
+    Choose it as the lower bound: a policy that is not better than this one retains nothing useful.
+
     Source: this project, as the lower bound of every comparison.
 
     The newest message is retained because providers refuse an empty conversation. If the newest message is a tool result, its
@@ -185,6 +187,8 @@ class DropAll(ThresholdPreset):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomRetention(ThresholdPreset):
     """Retention of randomly drawn messages up to a share of the threshold, in addition to the system and the newest message.
+
+    Choose it as the baseline for any rule that selects messages: a rule should retain more than a random choice of equal size.
 
     Source: this project, as a baseline for policies that select messages.
 
@@ -218,6 +222,8 @@ class RandomRetention(ThresholdPreset):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRetention(ThresholdPreset):
     """Retention of the messages that the task's script will need: the upper bound of retaining messages.
+
+    Choose it as the upper bound of keeping whole messages: it knows which messages the task still needs.
 
     Source: the optimal replacement algorithm of Belady (1966), applied to messages.
 

@@ -365,6 +365,8 @@ class _ClineSdk(Preset):
 class Cline(_ClineSdk, SummarizingPreset):
     """Summary of everything before the newest 20K tokens, at 81 % of the window; each round updates the former summary.
 
+    Choose it when you compare Cline's current behaviour, or want a rolling summary beside a fixed amount of recent messages.
+
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`.
 
     The cut never lies behind the user's last message, unless that is the first message of all. If the summary fails, and after an
@@ -410,6 +412,8 @@ class Cline(_ClineSdk, SummarizingPreset):
 class ClineBasic(_ClineSdk):
     """Notice with files, commands and last answers in place of old messages, at 81 % of the window, without a model.
 
+    Choose it when summaries by a model are too slow or too expensive: the notice is built without a model call.
+
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `basic`.
 
     All messages of the user are retained, of older turns also the last answer without calls, and of the last turn the newest
@@ -438,6 +442,8 @@ class ClineBasic(_ClineSdk):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineClassic(Preset):
     """Eviction of half of the messages, without a summary, when the last call reaches the limit that a table sets for the window.
+
+    Choose it to reproduce older Cline sessions, or as a cheap baseline that halves the conversation.
 
     Source: Cline 01cfde0d and 031561ea, `src/core/context/context-management`.
 

@@ -109,6 +109,8 @@ SUMMARY_HEADING = "Another model began this task. It left the following hand-ove
 class Codex(SummarizingPreset):
     """Hand-over summary of everything but the user's newest 20K tokens, at 90 % of the window.
 
+    Choose it when the user's own messages carry the instructions and everything else can be summarized.
+
     Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
 
     The summarizer receives the messages of the session and one more message, so its prompt begins like the request before it. A

@@ -65,6 +65,8 @@ CONTINUATION = "The session was interrupted because it grew too long. The user's
 class Crush(SummarizingPreset):
     """Summary of everything answered, when 20K tokens are left of a window above 200K, or a fifth of a smaller window.
 
+    Choose it when you compare Crush, or want a single summary late in a large window.
+
     Source: Crush 37f36e93, `internal/agent/agent.go`.
 
     The summarizer receives the messages of the session and one more message. If the compaction interrupts a turn, a sentence with

@@ -88,6 +88,8 @@ Create a summary of the messages above. Answer in this form:
 class Dexto(SummarizingPreset):
     """Clearing of old results above 90 % of the window; if that is not enough, a summary of all but the last 2 turns.
 
+    Choose it when you compare Dexto, or want old tool results cleared first and a summary only when that is not enough.
+
     Source: Dexto ea2b1863, `packages/core/src/context/compaction`.
 
     If two turns are all there is, the last fifth of the messages since the last summary is retained, at least 3 messages. The

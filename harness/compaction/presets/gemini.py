@@ -183,6 +183,8 @@ ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 class GeminiCli(SummarizingPreset):
     """Snapshot of everything before the last 30 % of the characters, with an acknowledgement, at 50 % of the window.
 
+    Choose it when you compare Gemini CLI, or want an early summary that leaves the newest 30 % of the conversation whole.
+
     Source: Gemini CLI 5411f113, `packages/core/src/context/chatCompressionService.ts`.
 
     The cut lies at a message of the user. In a session with a single request there is no such message behind the first, so every
@@ -240,6 +242,8 @@ class GeminiCli(SummarizingPreset):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiMasking(Preset):
     """Offloading of tool results beyond the newest 50,000 tokens of tool output, once 30,000 tokens can be saved.
+
+    Choose it when tool results are large and the agent may need to read a part of them again.
 
     Source: Gemini CLI 25137857, `packages/core/src/context/toolOutputMaskingService.ts`.
 

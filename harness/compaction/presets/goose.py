@@ -53,6 +53,8 @@ NOTE = "The conversation was compacted; I know it by the summary above. I go on 
 class Goose(SummarizingPreset):
     """Summary of the whole conversation and a note of the assistant, above 80 % of the window, before each turn.
 
+    Choose it when you compare goose, or want one summary of everything at a late threshold.
+
     Source: goose 006bd233, `crates/goose/src/context_mgmt/mod.rs`.
 
     Within a turn the policy acts only after an overflow, so it comes late in a session with a single request; `adapted` lets it

@@ -81,6 +81,8 @@ class _Inspect(Preset):
 class InspectSummary(_Inspect, SummarizingPreset):
     """Summary of everything but the system message and the request, above 90 % of the window.
 
+    Choose it when you evaluate with Inspect and instructions given during the session must survive.
+
     Source: Inspect AI 0.3.285, `model/_compaction/summary.py`.
 
     The former summary is summarized again as one of the messages. An empty summary is accepted. If the summary fails, the view
@@ -119,6 +121,8 @@ class InspectSummary(_Inspect, SummarizingPreset):
 class InspectTrim(_Inspect):
     """Eviction of the oldest fifth of the messages behind the request, up to four times until the view fits the threshold.
 
+    Choose it when you evaluate with Inspect and want a sliding window without model calls.
+
     Source: Inspect AI 0.3.285, `model/_compaction/trim.py`.
 
     Different from the original, the session goes on if four passes are not enough, and the last answer counts as reported.
@@ -148,6 +152,8 @@ class InspectTrim(_Inspect):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectEdit(_Inspect):
     """Masking of all tool results but the newest 3, above 90 % of the window.
+
+    Choose it when you evaluate with Inspect and tool results dominate the context.
 
     Source: Inspect AI 0.3.285, `model/_compaction/edit.py`.
 

@@ -13,6 +13,8 @@ from harness.compaction.summary_formats import SixSections
 class KeepLast(SummarizingPreset, ThresholdPreset):
     """Summary of all but the last 10 messages, behind the system message, at 80 % of the window less its reserves.
 
+    Choose it as the starting point of a study: threshold, messages kept and summarizer can each be varied alone.
+
     Source: this project's default design.
 
     Each summary takes in the former one, and the summarizer always receives the user's request from the log. If nothing lies

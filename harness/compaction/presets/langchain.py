@@ -255,6 +255,8 @@ class _ClearToolUses(Preset):
 class LangChainClear(_ClearToolUses):
     """Clearing of all tool results but the newest 3, above 100,000 tokens.
 
+    Choose it when you compare agents that use LangChain's context editing.
+
     Source: LangChain 1.4.7, `context_editing.py`, ClearToolUsesEdit with its defaults.
 
     The original edits a copy of the whole history for each request; here the edit is an event, and the cleared result stays in
@@ -293,6 +295,8 @@ class LangChainClear(_ClearToolUses):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangChainSummary(SummarizingPreset):
     """Summary of everything before the newest 20 messages, including the user's request, at 80 % of the window.
+
+    Choose it when you compare agents that use LangChain's summarization middleware.
 
     Source: LangChain 1.4.7, `summarization.py`.
 
@@ -372,6 +376,8 @@ class LangChainSummary(SummarizingPreset):
 class DeepAgents(SummarizingPreset):
     """Shortening of long arguments of old calls at 85 % of the window; if that is not enough, a summary of all but the last 10 %.
 
+    Choose it when you compare agents built with deepagents, whose large tool arguments are shortened before a summary.
+
     Source: deepagents 0.7.32, `middleware/summarization.py`, with the sizes of its factory.
 
     The user's request is summarized with the rest, and the summarizer reads all messages. A refused prompt triggers a summary
@@ -432,6 +438,8 @@ class DeepAgents(SummarizingPreset):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnthropicClear(_ClearToolUses):
     """Clearing of all tool results but those of the newest 3 tool uses, above 100,000 tokens of input.
+
+    Choose it to study server-side context editing of the Anthropic API, or when tool results are large and quickly outdated.
 
     Source: Anthropic API, `clear_tool_uses_20250919`, by the types of anthropic-sdk-python 009b0353 and the page "Context
     editing".

@@ -82,6 +82,8 @@ HEADING = "[System alert: earlier messages are hidden from view. Summary of what
 class Letta(SummarizingPreset):
     """Summary of the oldest 40 % of the messages, more if over 70 % of the window would stay, above 90 % of the window.
 
+    Choose it when you compare Letta, or want a sliding window whose evicted part is summarized.
+
     Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`.
 
     The cut lies before an answer. The setting that the original calls the share to keep is the share that it evicts, and the

@@ -11,6 +11,8 @@ from harness.compaction.triggers import NoThreshold
 class NoCompaction(Preset):
     """No compaction: the session goes on until the provider refuses the prompt.
 
+    Choose it as the control of every study: it shows what the window alone does to the task.
+
     Source: this project, as the control of every comparison.
 
     Choose this policy as the control: the other policies are measured against it.

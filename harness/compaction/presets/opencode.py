@@ -87,6 +87,8 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 class OpenCode(SummarizingPreset):
     """Summary of all but the last 2 turns, as an answer of the assistant, when the last call fills the model's usable input.
 
+    Choose it when you compare OpenCode, which prunes old tool results and summarizes only on overflow.
+
     Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
     The view then holds a question of the user, the summary as its answer, the retained turns, and a request to continue. A former
@@ -162,6 +164,8 @@ class OpenCode(SummarizingPreset):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCodePrune(Preset):
     """Clearing of tool results outside the newest 40K tokens and the last 2 turns, before a turn, if that saves 20K tokens.
+
+    Choose it to measure OpenCode's pruning alone, without summaries.
 
     Source: OpenCode fork 975d7312, `packages/opencode/src/session/compaction.ts`, `prune`, which is off by default there.
 

@@ -273,6 +273,8 @@ class _OpenHands(SummarizingPreset):
 class OpenHands(_OpenHands):
     """Summary of all but the first and the newest events, above 80 events, which leaves half of that number in view.
 
+    Choose it when you compare the OpenHands SDK, or want to bound the number of events by periodic summaries.
+
     Source: OpenHands SDK 1.58.0, `llm_summarizing_condenser.py`, with the sizes of its default agent.
 
     The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` passes
@@ -346,6 +348,8 @@ class OpenHands(_OpenHands):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHandsV0(_OpenHands):
     """Summary of all but the first and the newest events, above 120 events; each round updates the former summary.
+
+    Choose it to reproduce results of OpenHands before its SDK.
 
     Source: OpenHands V0 156d0686, the condensers of the server's default pipeline.
 

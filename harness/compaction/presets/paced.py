@@ -104,6 +104,8 @@ def check_patterns(policy: object, name: str) -> None:
 class Paced(SummarizingPreset):
     """Summary of all but the last 10 messages after every 20 steps, or less often with `threshold`.
 
+    Choose it to vary one parameter alone: how often the view is edited, or which lines are pinned.
+
     Source: this project, to vary the frequency of compaction alone.
 
     Each edit of the view breaks the cached prefix of the provider, so the policy sets a minimum number of steps between two

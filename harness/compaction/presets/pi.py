@@ -108,6 +108,8 @@ TURN_HEADING = "---\n\n**The turn so far:**\n"
 class Pi(SummarizingPreset):
     """Summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
+    Choose it when you compare pi, whose reserve and amount of recent tokens do not depend on the window.
+
     Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`.
 
     The cut lies at the next message that is not a tool result; a turn that the cut splits is summarized separately from the

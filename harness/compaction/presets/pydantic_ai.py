@@ -221,6 +221,8 @@ def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:
 class PydanticSummary(_PydanticAi, SummarizingPreset):
     """Summary of everything before the newest 20 requests and answers, behind the user's first message, above 90 % of the window.
 
+    Choose it when you compare agents built with pydantic-ai-harness that summarize.
+
     Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
 
     The user's first message is summarized and retained; a former summary is updated, even if it lies among the newest messages.
@@ -278,6 +280,8 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 class PydanticWindow(_PydanticAi):
     """Eviction of all but the user's first message and the newest 40 requests and answers, above 80 of them.
 
+    Choose it when you compare agents built with pydantic-ai-harness that use a sliding window.
+
     Source: pydantic-ai-harness 0.62.0, `compaction/_sliding_window_compaction.py`, with the trigger of its documentation.
 
     Different from the original, queued messages of the user are requests of their own, and `keep_tokens` counts estimates.
@@ -315,6 +319,8 @@ class PydanticWindow(_PydanticAi):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PydanticClear(_PydanticAi):
     """Clearing of all tool results but the newest 3, above 100,000 tokens.
+
+    Choose it when you compare agents built with pydantic-ai-harness that clear old tool results.
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_clear_tool_results.py`, with the trigger of its documentation.
 

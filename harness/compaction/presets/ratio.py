@@ -47,6 +47,8 @@ class _ShareKept(SummarizingPreset):
 class Ratio(_ShareKept):
     """Summary of all but the last 30 % of the messages, as a system message, at 80 % of the window.
 
+    Choose it to study one rule: compact at a share of the window and keep a share of the messages.
+
     Source: this project's own design.
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
@@ -75,6 +77,8 @@ class Ratio(_ShareKept):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedOpenCode(_ShareKept):
     """Clearing of tool outputs outside the last 40K tokens and then a summary, as this project's design describes OpenCode.
+
+    Choose it to vary an OpenCode-like rule in isolation, with the same parts as `keep-last`.
 
     Source: this project's own design; `opencode` reproduces the actual program.
 
@@ -106,6 +110,8 @@ class SeedOpenCode(_ShareKept):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedGemini(_ShareKept):
     """Summary of all but the last 30 % of the characters, at 50 % of the window, as this project's design describes Gemini CLI.
+
+    Choose it to vary a Gemini-like rule in isolation, with the same parts as `keep-last`.
 
     Source: this project's own design, with its weights of characters; `gemini-cli` reproduces the actual program.
 

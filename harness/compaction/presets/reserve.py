@@ -112,6 +112,8 @@ def _find_newest_turn(view: View) -> int:
 class ReserveRecent(SummarizingPreset):
     """Markdown summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
+    Choose it when a fixed reserve and a fixed amount of recent tokens matter more than a share of the window.
+
     Source: this project's own design.
 
     Each round merges the former document with the new messages and lists the files that were read and modified. If the summary

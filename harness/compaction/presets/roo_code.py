@@ -119,6 +119,8 @@ class _RooCode(Preset):
 class RooCode(_RooCode, SummarizingPreset):
     """One summary of the whole conversation when the window is full; nothing else is retained.
 
+    Choose it when you compare Roo Code with its summaries enabled.
+
     Source: Roo Code cb836567, `src/core/condense` and `src/core/context-management`.
 
     A former summary is passed to the summarizer as a message. If the summary fails above the hard limit, and after an overflow,
@@ -170,6 +172,8 @@ class RooCode(_RooCode, SummarizingPreset):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooSliding(_RooCode):
     """Eviction of half of the messages behind the first one when the window is full, with a notice of their number.
+
+    Choose it when you compare Roo Code with its summaries disabled.
 
     Source: Roo Code cb836567, `src/core/context-management`, with condensing turned off.
 

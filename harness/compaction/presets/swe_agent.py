@@ -171,6 +171,8 @@ class SummarizeOldestTurns:
 class MiniSweAgent(Preset):
     """No compaction; of a tool output above 10,000 characters, the first and the last half of that number are kept.
 
+    Choose it as the control for published results with mini-swe-agent: long outputs are shortened, nothing is compacted.
+
     Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`.
 
     The history is linear and complete, as in the published results of that agent. A refused prompt ends the run, as in the
@@ -218,6 +220,8 @@ class _LastObservations(Preset):
 class SweAgent(_LastObservations):
     """Masking of all tool results but the newest 5, before every step, by a line with their length.
 
+    Choose it as the classic baseline: only the newest observations stay, and no model is called.
+
     Source: SWE-agent 3ea751c0, `sweagent/agent/history_processors.py`, LastNObservations with the paper's n = 5.
 
     The original masks a copy of the whole history for each request; here a masked result stays masked, which is equivalent
@@ -240,6 +244,8 @@ class SweAgent(_LastObservations):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTrapMask(_LastObservations):
     """Masking of all tool results but the newest 10, before every step, by a line with their length.
+
+    Choose it as the strong, cheap baseline of published studies: it needs no model and edits the view in small steps.
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10.
 
@@ -269,6 +275,8 @@ CHECKPOINT_INSTRUCTION = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTrapSummary(SummarizingPreset):
     """Checkpoint of the oldest 21 turns, behind the request, after 31 turns without one; the newest 10 turns are retained.
+
+    Choose it to reproduce the study's comparison of masking with periodic summaries.
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10.
 

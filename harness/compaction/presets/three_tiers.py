@@ -84,6 +84,8 @@ STRATEGIES: dict[str, Strategy] = {
 class ThreeTiers(SummarizingPreset):
     """Truncation of long tool outputs, clearing of old ones before each turn, and one summary of everything on overflow.
 
+    Choose it for long, mixed sessions, or to measure what truncation, pruning and summaries contribute each.
+
     Source: this project's own design.
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with

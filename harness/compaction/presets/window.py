@@ -82,6 +82,8 @@ class TrimResult(NamedTuple):
 class MessageWindow(SummarizingPreset):
     """Eviction of the oldest messages between a retained head and a retained tail, above 100 messages.
 
+    Choose it when the number of messages must be bounded and the beginning of the session must stay.
+
     Source: this project's own design.
 
     The system message does not count. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
