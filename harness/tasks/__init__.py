@@ -36,15 +36,18 @@ SUITE: dict[str, TaskTemplate] = {
     "rename-sweep": make_rename_sweep,
     "spec-api": make_spec_api,
 }
-"""Template of every task of the suite, by task name."""
+"""Template of each task of the suite (a function that makes the task from a seed), by task name."""
 
 
 TASK_REVISIONS: Mapping[str, int] = {}
-"""Revision of each task whose behaviour changed since version 0.1, by task name; the revision enters the ids of its trials."""
+"""Revision of each task whose behaviour changed since version 0.1, by task name.
+
+The revision is part of the id of every trial of the task, so old and new results are not mixed.
+"""
 
 
 def load_task(name: str) -> TaskTemplate:
-    """Return a task template of the suite, or a template from a Python file.
+    """Return a task template (a function that makes a task from a seed) of the suite or from a Python file.
 
     Args:
         name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
@@ -71,7 +74,7 @@ def load_task(name: str) -> TaskTemplate:
 
 
 def hash_task_file(name: str) -> str:
-    """Return the SHA-256 digest of the file in `path/to/file.py:function`.
+    """Return the SHA-256 digest of the Python file that defines a task, given as `path/to/file.py:function`.
 
     The digest is empty for a task of the suite and for a file that does not exist.
     """
@@ -84,15 +87,15 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
     """Make the task of a seed, changed as `world` specifies.
 
     Args:
-        name: Name of a task, as for `load_task`.
-        seed: Seed that decides the values of the facts.
-        world: Settings of the task. A template with a parameter `world` receives the settings; for other templates the user's
-            messages are changed (see `harness.tasks.variants`). None keeps the task's own behaviour.
+        name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
+        seed: Seed that decides the values that the agent must remember.
+        world: Settings of the task's demands on memory. A template with a parameter `world` receives the settings; for other
+            templates the user's messages are changed (see `harness.tasks.variants`). None keeps the task's own behaviour.
 
     Raises:
-        UnknownName: As for `load_task`.
-        UsageError: As for `load_task`; the template raises an error or returns no task; or the task does not support a setting
-            or its value.
+        UnknownName: The suite has no such task, or the file has no such function.
+        UsageError: The file cannot be loaded; the template raises an error or returns no task; or the task does not support a
+            setting or its value.
     """
     template = load_task(name)
     make = partial(_call_template, name, template)
@@ -102,7 +105,7 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
 
 def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
-    """Call a template and check that the template returns a task."""
+    """Call a task template with a seed and check that the template returns a task."""
     try:
         task: object = template(seed, **more)
     except UsageError:
@@ -117,7 +120,7 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) 
 
 
 def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
-    """Return the names of the `World` settings that a template supports."""
+    """Return the names of the settings, e.g. `redundancy`, that a task template supports."""
     return tuple(one.name for one in fields(World)) if _can_take_world(template) else KNOBS
 
 
@@ -149,7 +152,7 @@ def _can_take_seed(function: TaskTemplate) -> bool:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """Load a Python file as a module."""
+    """Load a Python file of a user as a module."""
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; pass path/to/file.py:function or one of {sorted(SUITE)}")
     module_name = f"harness_task_{path.stem}"
@@ -167,7 +170,7 @@ def _load_module(path: Path) -> ModuleType:
 
 
 def _describe_error(error: BaseException, file: str | None) -> str:
-    """Describe an error with the line of `file` that raised the error, or that has the syntax error."""
+    """Describe an error for the user, with the line of `file` that raised the error or contains the syntax error."""
     executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         executed_lines.append(error.lineno)

@@ -25,59 +25,62 @@ from harness.errors import UsageError
 from harness.task import CallTemplate, Fact, LaterMessage, Task, World
 
 KNOBS = ("recoverable_share", "use_lag_steps", "redundancy", "update_rate")
-"""Settings of `World` that every task supports."""
+"""Names of the settings of `World` (demands of a task on memory) that every task supports."""
 ORDER_FILE = "ORDER.md"
-"""Path of the file to which a share of the facts is also written."""
+"""Path of the file in the workspace to which a share of the facts is also written, so that the agent can read them again."""
 NEWS_HEADING = "Something else that holds for this work:"
 CORRECTION_HEADING = "A correction, in the place of what was said before:"
 REMINDER_HEADING = "To say it once more, this holds for the work:"
 MAX_OTHER_SEEDS = 50
-"""Maximum number of other seeds that are tried to find another value of a fact."""
+"""Maximum number of other seeds that are tried to find a second, outdated value of a fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FactLine:
-    """Line of the request that states facts. Steps are numbered from 1; 0 is the request itself."""
+    """Line of the user's request that states facts (values to remember), with the steps at which the facts are needed.
+
+    Steps are numbered from 1; 0 is the request itself.
+    """
 
     index: int
-    """Index of the line in the request, from 0."""
+    """Index of the line in the user's request, counted from 0."""
     text: str
-    """Text of the line."""
+    """Text of the line in the user's request."""
     facts: tuple[str, ...]
-    """Names of the facts that the line states."""
+    """Names of the facts (values to remember) that the line of the request states."""
     first_need_step: int
-    """First step that needs one of the facts."""
+    """Number of the first step that needs a fact stated by the line."""
     last_need_step: int
-    """Last step that needs one of the facts."""
+    """Number of the last step that needs a fact stated by the line."""
     told_step: int
-    """Step before which the line is first stated."""
+    """Number of the step before which the user first states the line; 0 is the request itself."""
 
     @property
     def correction_step(self) -> int:
-        """Step before which the line is corrected, if at all: half-way from the first statement to the first use."""
+        """Step before which the line is corrected, if at all, half-way from its first statement to the first use of its facts."""
         start_step = max(self.told_step, 1)
         return start_step + max(1, (self.first_need_step - start_step) // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MessagePlan:
-    """Plan of the messages that state, repeat and correct the facts of the request."""
+    """Plan of the user's messages that state, repeat and correct the facts (values to remember) of the request."""
 
     lines: tuple[_FactLine, ...]
-    """Lines of the request that state facts."""
+    """Lines of the user's request that state facts (values to remember)."""
     old_texts: Mapping[int, str]
-    """First wording of each line that is corrected later, by index of the line."""
+    """First wording, with an outdated value, of each line that is corrected later, by index of the line in the request."""
     written_indexes: frozenset[int]
-    """Indexes of the lines that are also written to the file."""
+    """Indexes of the lines of the request that are also written to a file in the workspace."""
     revised_facts: frozenset[str]
-    """Names of the facts that are corrected."""
+    """Names of the facts that are stated with an outdated value and corrected later."""
 
     def render_initial(self, line: _FactLine) -> str:
-        """Return the first wording of a line."""
+        """Return the first wording of a line of the request, which states an outdated value if the line is corrected later."""
         return self.old_texts.get(line.index, line.text)
 
     def render_at(self, line: _FactLine, step: int) -> str:
-        """Return the wording of a line that holds before a step."""
+        """Return the wording of a line of the request at a step: the corrected wording once the correction is due."""
         return line.text if line.correction_step <= step else self.render_initial(line)
 
 
@@ -87,7 +90,7 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
     Args:
         template: Function that makes the task of a seed.
         task_seed: Seed of the task.
-        world: Settings to apply, a subset of `KNOBS`.
+        world: Settings to apply; only settings named in `KNOBS` may differ from None.
 
     Raises:
         UsageError: The task does not support a setting or its value, or the request states no fact on a line of its own.
@@ -114,7 +117,7 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
 
 
 def _check_knobs(task: Task, world: World) -> None:
-    """Raise UsageError for settings and values that the task does not support."""
+    """Raise UsageError if the task does not support a setting in `world` or its value."""
     steps = len(task.script.steps)
     for name in world.overrides:
         if name not in KNOBS:
@@ -131,10 +134,10 @@ def _check_knobs(task: Task, world: World) -> None:
 
 
 def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
-    """Return the lines of the request that state facts which the task itself does not revise.
+    """Return the lines of the user's request that state facts, except facts whose value the task itself replaces later.
 
     Raises:
-        UsageError: The request has no such line, or `use_lag_steps` is too large to delay any of them.
+        UsageError: The request has no such line, or `use_lag_steps` is too large to delay the statement of any fact.
     """
     needs = _find_need_steps(task)
     prompt_facts = [fact for fact in task.facts if fact.said_in == "prompt"]
@@ -162,7 +165,10 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
 
 
 def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
-    """Return the first and the last step that need each fact; for a fact that no step needs, the last step of the script."""
+    """Return the numbers of the first and the last step that need each fact, by name of the fact.
+
+    For a fact that no step needs, both are the last step of the script.
+    """
     steps = len(task.script.steps)
     needing: dict[str, list[int]] = {}
     for number, step in enumerate(task.script.steps, start=1):
@@ -180,7 +186,7 @@ def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
 
 
 def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[str]:
-    """Choose the facts whose value is corrected later."""
+    """Choose the facts that the user first states with an outdated value and corrects later."""
     facts = [name for line in lines for name in line.facts]
     correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
     revised_count = round(share * len(facts))
@@ -194,7 +200,7 @@ def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
-    """Return another value of each named fact, found under the next seeds."""
+    """Return for each named fact a value that differs from the current one, taken from the task under one of the next seeds."""
     old: dict[str, str] = {}
     missing = set(names)
     for other in range(task_seed + 1, task_seed + 1 + MAX_OTHER_SEEDS):
@@ -207,7 +213,7 @@ def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task
 
 
 def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:
-    """Return the lines that state an old value, by index of the line."""
+    """Return the wording with outdated values of each line that is corrected later, by index of the line in the request."""
     patterns = {fact.name: fact.patterns for fact in task.facts}
     texts = {line.index: line.text for line in lines if old.keys() & line.facts}
     for line in lines:
@@ -231,7 +237,7 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
-    """Render the first message of the user."""
+    """Render the first message of the user, with the lines that are stated later left out."""
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
     prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
@@ -243,7 +249,7 @@ def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
 
 
 def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
-    """Yield the messages that the user sends while the agent works."""
+    """Yield the messages in which the user states, corrects and repeats facts while the agent works."""
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
@@ -256,7 +262,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """Return the fact as the plan changes it: recoverable from the file, or revised."""
+    """Return the fact with the changes of the plan: recoverable if the fact is also written to a file, revised if corrected."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

@@ -1,6 +1,6 @@
 """The task `bug-hunt`: find the module with outdated figures among twelve stages of an invoice program, and close the case.
 
-Phases of the work, and the information that each phase needs later:
+Phases of the work, and the information from each phase that the agent needs later:
 
 | phase | what the agent looks at | what the agent must remember |
 | --- | --- | --- |
@@ -30,7 +30,7 @@ from harness.tasks.kit.graders import build_grader, describe_initial_files, make
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
 SWEEP_KWH = range(384, 1404, 7)
-"""Kilowatt hours for which the hidden check computes an amount; steps of seven cover every fraction of a cent."""
+"""Kilowatt hours for which a hidden check runs the agent's program; steps of seven cover every fraction of a cent."""
 
 
 CHECKS: tuple[Check, ...] = (
@@ -78,11 +78,11 @@ def make_bug_hunt(task_seed: int) -> Task:
 
 
 def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the grader of a seed.
+    """Build the program that checks the workspace at the end of the task, for the values of a seed.
 
     Args:
-        values: Values of the facts and of the workspace.
-        initial_files: Text of every file that the agent finds, by path.
+        values: Values that the seed decides: those that the agent must remember and those of the workspace.
+        initial_files: Text of each file in the initial workspace, by path.
         task_seed: Seed of the task, which decides the figures of the tariff.
     """
     correct_tariff = draw_tariff(values, task_seed)
@@ -104,6 +104,6 @@ def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], t
 
 
 def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
-    """Return the cents that the stage with the bug should add to an invoice."""
+    """Return the correct number of cents that the stage with the bug should add to an invoice."""
     beyond = max(0, kwh - int(values["decree_tier"]))
     return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])

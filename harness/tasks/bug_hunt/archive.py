@@ -40,7 +40,7 @@ LETTER_PARTS = (
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield path and text of the logs of March."""
+    """Yield the path and the text of each log file of March: the nightly bookings, the printer and the collector."""
     rng = make_rng("bug-hunt", task_seed, "logs")
     nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
     yield "logs/nightly.log", "".join(line + "\n" for night in nights for line in _generate_night(night, values, rng))
@@ -49,7 +49,7 @@ def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[s
 
 
 def _generate_night(night: date, values: Mapping[str, str], rng: random.Random) -> Iterator[str]:
-    """Yield the log lines of one night of bookings; error lines begin on the day of the first drift."""
+    """Yield the log lines of one night of bookings; lines about wrong amounts begin on the day of the first error."""
     drift_start = date.fromisoformat(values["drift_since"])
     yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"
     for batch in range(rng.randint(9, 15)):
@@ -80,7 +80,7 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
 
 
 def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield path and text of the minutes of each monthly meeting."""
+    """Yield the path and the text of the minutes of each monthly meeting, which are irrelevant to the bug."""
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
@@ -90,7 +90,7 @@ def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
 
 
 def generate_letters(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each unanswered letter of a customer."""
+    """Yield the path and the text of each unanswered letter of a customer, which are irrelevant to the bug."""
     for letter in range(1, LETTER_COUNT + 1):
         rng = make_rng("bug-hunt", task_seed, f"letter {letter}")
         chosen = rng.sample(LETTER_PARTS, 7)

@@ -13,24 +13,24 @@ from harness.tasks.kit.draws import make_rng
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Stage of an invoice, from which a module of the package is generated."""
+    """Stage in the computation of an invoice, from which a module of the package in the workspace is generated."""
 
     name: str
-    """Name of the module of the stage."""
+    """Name of the Python module that computes the stage of the invoice."""
     title: str
-    """Title of the page of the stage."""
+    """Title of the documentation page about the stage of the invoice."""
     story: str
-    """Description of the stage for its page and its module."""
+    """Description of what the stage charges for, used on its documentation page and in its module."""
     letter: str
-    """Wording of the line on an invoice."""
+    """Wording of the line in which an invoice states the amount of the stage."""
     field: str = ""
-    """Field of a meter reading that a tiered stage charges; empty for a plain stage."""
+    """Field of a meter reading, e.g. `peak_kwh`, that a stage with two rates charges; empty for a plain stage."""
     formula: str = ""
-    """Python expression of a plain stage, over `FIGURE` and `MODE`; empty for a tiered stage."""
+    """Python expression that computes the amount of a plain stage from `FIGURE` and `MODE`; empty for a stage with two rates."""
     unit: str = ""
-    """Unit of the figure of a plain stage."""
+    """Unit of the figure with which a plain stage computes its amount."""
     min_figure: int = 7
-    """Smallest figure that a seed draws; the largest is twice as large. For a tiered stage, the figure is the base rate."""
+    """Smallest figure (for a stage with two rates, its base rate) that a seed can draw; the largest is twice as large."""
 
 
 TIERED_STAGES = (
@@ -41,7 +41,7 @@ TIERED_STAGES = (
     Stage("weekend", "Weekend", "two days with a register of their own", "at weekends", "weekend_kwh"),
     Stage("heating", "Heating", "heat pumps behind their own meter", "for heating", "heating_kwh"),
 )
-"""Stages with a tier, each of which may have the bug."""
+"""Stages with two rates, one up to a tier of kilowatt hours and one beyond it. The seed decides which of them has the bug."""
 
 PLAIN_STAGES = (
     Stage(
@@ -72,31 +72,31 @@ PLAIN_STAGES = (
 )  # fmt: skip
 
 STAGES = (*PLAIN_STAGES[:2], *TIERED_STAGES, *PLAIN_STAGES[2:])
-"""All stages in the order of the computation of an invoice."""
+"""All stages of an invoice, in the order in which the program computes them."""
 READING_FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kwh", "exported_kwh", "prepaid_cents", "years")
 OLD_TIER_KWH = 400
 INVOICE_COUNT = 60
 RATES = tuple(rate for rate in range(21, 60, 2) if rate % 5)
-"""Possible rates: odd and not divisible by five, so that every fraction of a cent occurs and rounding modes differ."""
+"""Rates that a seed can draw. They are odd and not divisible by 5, so that every fraction of a cent occurs in amounts."""
 
 Reading = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """Correct figures under a seed."""
+    """Correct figures for the computation of invoices, as decided by a seed."""
 
     tier: int
-    """Kilowatt hours up to which the base rate applies."""
+    """Number of kilowatt hours up to which the base rate of a stage applies."""
     mode: str
-    """Rounding mode, see `settle`."""
+    """Name of the mode in which fractions of a cent are rounded, as accepted by `settle`."""
     base: Mapping[str, int]
-    """Base rate of each tiered stage and figure of each plain stage, by name of the stage."""
+    """Base rate of each stage with two rates, and figure of each plain stage, by name of the stage."""
     rate: Mapping[str, int]
-    """Rate beyond the tier of each tiered stage, by name of the stage."""
+    """Rate beyond the tier of each stage with two rates, by name of the stage."""
 
     def compute_stage_cents(self, reading: Reading) -> dict[str, int]:
-        """Return the correct cents of each stage, by name of the stage."""
+        """Return the correct amount in cents that each stage of an invoice charges, by name of the stage."""
         cents_by_stage: dict[str, int] = {}
         for stage in STAGES:
             cents_by_stage[stage.name] = self._compute_cents(stage, reading, sum(cents_by_stage.values()))
@@ -120,7 +120,7 @@ class Tariff:
 
 
 def count_kwh(stage: Stage, reading: Reading) -> int:
-    """Return the kilowatt hours that a tiered stage charges."""
+    """Return the number of kilowatt hours in a meter reading that a stage with two rates charges."""
     return reading["day_kwh"] + reading["night_kwh"] if stage.field == "kwh" else reading[stage.field]
 
 
@@ -136,7 +136,7 @@ def settle(hundredths: int, mode: str) -> int:
 
 
 def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
-    """Draw the correct figures; the stage with the bug gets the rate in force."""
+    """Draw the correct figures of the tariff for a seed; for the stage with the bug, the rate in force is taken from `values`."""
     rng = make_rng("bug-hunt", task_seed, "tariff")
     base = {stage.name: rng.randint(stage.min_figure, 2 * stage.min_figure) for stage in STAGES}
     rate = {stage.name: rng.choice(RATES) for stage in TIERED_STAGES}
@@ -145,7 +145,7 @@ def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
 
 
 def draw_readings(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
-    """Draw meter readings by invoice; every sixth yields exactly half a cent in the stage with the bug, to test the rounding."""
+    """Draw a meter reading for each invoice. Every sixth tests rounding: the stage with the bug charges exactly half a cent."""
     rng = make_rng("bug-hunt", task_seed, "readings")
     stage = next(stage for stage in TIERED_STAGES if stage.name == values["culprit"])
     first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)

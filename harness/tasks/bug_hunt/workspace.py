@@ -20,7 +20,7 @@ AUDITED_COUNT = 6
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return path and text of every file that the agent finds."""
+    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
     correct_tariff = draw_tariff(values, task_seed)
     files = dict(_generate_code_files(values, correct_tariff))
     files.update((path, fill_text(__package__, f"docs/{path.rpartition('/')[2]}", values)) for path in PAGES)
@@ -60,7 +60,7 @@ def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> I
 
 
 def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
-    """Render the initial module of a stage; the stage with the bug gets outdated figures."""
+    """Render the initial Python module of a stage of the invoice; the stage with the bug gets outdated figures."""
     stale = stage.name == values["culprit"]
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
     words |= {"base": str(correct_tariff.base[stage.name]), "mode": "down" if stale else correct_tariff.mode}

@@ -14,9 +14,9 @@ STOPS = (
     *("hospital", "lighthouse", "market", "mill", "museum", "orchard", "quarry", "school", "station", "stadium", "theatre"),
     "vineyard",
 )
-"""Bus stops in the order of the line."""
+"""Names of the bus stops, in the order in which the line passes them."""
 BAYS = ("abbey", "castle", "college", "harbour", "hospital", "mill")
-"""Stops with several bays. The surveys that state the bays are read long before the papers need the bays."""
+"""Bus stops with several bays. The agent reads the bays in surveys and needs them only long after, for the last papers."""
 
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("interval", "superseded", "10", r"bus runs every (\d+) minutes", r"let (\d+) minutes pass between"),
@@ -46,7 +46,7 @@ _MONTHS = ("March", "April", "May", "June", "July", "August")
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values of the facts, and the values stated before a change as `NAME_1` and `NAME_2`."""
+    """Draw the values that the agent must remember; `NAME_1` and `NAME_2` are values that a later message of the user changes."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
     values = draw_choices("changing-requirements", task_seed, _CHOICES, ("TP", "RW", "VK", "ND"))
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)

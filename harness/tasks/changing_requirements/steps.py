@@ -8,7 +8,7 @@ from harness.tasks.kit.calls import list_directory, read, run, write
 from harness.tasks.kit.steps import StepSpec, do, do_once, look, make_script
 
 SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE = 9, 17
-"""Number of sheets written before the first and before the second change of the rules."""
+"""Number of timetable sheets written before the user changes the rules for the first and for the second time."""
 _SHEET = "stop: {}\noperator: ${{operator}}\ninterval: ${{interval}}\nfirst: ${{first_bus}}\nzone: ${{zone}}\nset: by hand\n"
 _POSTER = (
     "The new line, by ${operator}: from early to late every ${interval} minutes!\nNo service on ${rest_day}.\n"
@@ -42,13 +42,13 @@ STEPS_BEFORE_FIRST_CHANGE = (
     do_once("permit", "The permit is asked for once.", "sh tools/permit.sh", r"has permit number P-\d{4}", "permit number"),
     *map(_check_sheet, ("abbey", "bridge", "cinema")),
 )
-"""Steps before the first change of the rules."""
+"""Steps of the agent before the user changes the rules for the first time."""
 STEPS_BEFORE_SECOND_CHANGE = (
     *(_revise_sheet(1, stop, "interval ${interval} first ${first_bus}") for stop in STOPS[:SHEETS_BEFORE_FIRST_CHANGE]),
     *(row for stop in STOPS[SHEETS_BEFORE_FIRST_CHANGE:SHEETS_BEFORE_SECOND_CHANGE] for row in _write_sheet(stop)),
     *map(_check_sheet, ("bakery", "castle", "forge", "mill")),
 )
-"""Steps between the first and the second change of the rules."""
+"""Steps of the agent between the first and the second time that the user changes the rules."""
 FINAL_STEPS = (
     *(_revise_sheet(2, stop, "interval ${interval} zone ${zone}") for stop in STOPS[:SHEETS_BEFORE_SECOND_CHANGE]),
     *(row for stop in STOPS[SHEETS_BEFORE_SECOND_CHANGE:] for row in _write_sheet(stop)),
@@ -67,6 +67,6 @@ def find_change_steps() -> tuple[int, int]:
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task, which contains names of facts but no values."""
+    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
     sections = (STEPS_BEFORE_FIRST_CHANGE, STEPS_BEFORE_SECOND_CHANGE, FINAL_STEPS)
     return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *sections)

@@ -12,17 +12,17 @@ NOUNS = (
     "ticket machine",
 )
 SURVEY_CHARACTERS = (3_500, 9_400, 6_000, 9_400)
-"""Minimum number of characters of the surveys, in turn; none exceeds the limit of one tool output."""
+"""Minimum lengths of the surveys in characters, used in turn; no survey exceeds the limit of one tool output."""
 
 
 def describe_line(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the placeholders for the stops and their bays."""
+    """Return the values of the placeholders for the bus stops and their bays."""
     bays = " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in BAYS)
     return {"stops": " ".join(STOPS), "count": str(len(STOPS)), "bays": bays}
 
 
 def build_workspace(words: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return path and text of every file that the agent finds."""
+    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
     return (
         *((f"tools/{name}.sh", fill_text(__package__, f"tools/{name}.sh", words)) for name in ("revise", "permit", "check")),
         ("sheets/README.md", "One sheet for each stop.\n"),

@@ -1,6 +1,6 @@
 """The task `flashcards`: build a flashcard program like Anki from a specification, in about ninety steps.
 
-Phases of the work, and the information that each phase needs:
+Phases of the work, and the information that the agent needs in each phase:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
@@ -30,7 +30,7 @@ from harness.tasks.kit.graders import build_grader, make_check
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
 STORY_SHARE = 0.35
-"""Share of the constraints that are stated with their story, 0 to 1."""
+"""Share of the prompt's constraints, 0 to 1, that are stated at the end of a short story rather than as a bullet."""
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 80 tests"),
     make_check("sm2_numbers", "SM-2 with the specified constants", "initial_ease", "second_interval_days", "ease_floor"),

@@ -13,18 +13,18 @@ WORKSPACE_PATHS = (
     *("tools/registry.json", "tools/reserve.py", "tools/run_tests.py", "tools/schema_version.py"),
     *("decks/biology.csv", "decks/passage.txt", "flashcards/__init__.py", "tests/__init__.py"),
 )
-"""Paths of the files that the agent finds."""
+"""Paths of the files that the agent finds in the workspace at the start of the task."""
 MAX_REMARKS = 3
-"""Maximum number of irrelevant remarks at the end of a page."""
+"""Maximum number of irrelevant remarks at the end of a page of the specification."""
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return path and text of every file that the agent finds."""
+    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
     return tuple((path, _render_file(path, values, task_seed)) for path in WORKSPACE_PATHS)
 
 
 def _render_file(path: str, values: Mapping[str, str], task_seed: int) -> str:
-    """Render a file; a page of the specification may end with irrelevant remarks."""
+    """Render a file of the initial workspace; a page of the specification may end with irrelevant remarks."""
     text = fill_text(__package__, f"workspace/{path}", values)
     if not path.startswith("docs/"):
         return text

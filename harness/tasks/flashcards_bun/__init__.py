@@ -1,6 +1,6 @@
 """The task `flashcards-bun`: build the flashcard program in TypeScript on Bun, with `bun:sqlite`, in about seventy steps.
 
-Phases of the work, and the information that each phase needs:
+Phases of the work, and the information that the agent needs in each phase:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |

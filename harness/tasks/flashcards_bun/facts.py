@@ -12,12 +12,12 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact stated on a page of the specification."""
+    """Make a fact (a value to remember) that a page of the specification states and that can be read there again."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
 def _ask_tool(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
-    """Make a fact printed by a TypeScript tool of the workspace."""
+    """Make a fact (a value to remember) that a TypeScript tool of the workspace prints."""
     path = f"tools/{tool}.ts"
     return make_output_fact(name, kind, f"bun {path}{arguments}", prior, pattern, source=path)
 
@@ -79,7 +79,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values of the facts and the secret `salt` of the tools."""
+    """Draw the values that the agent must remember, and the secret `salt` from which the tools derive what they print."""
     values = draw_choices("flashcards-bun", task_seed, _CHOICES, ("SR", "LB", "CX", "HV"))
     return {
         **values,

@@ -22,12 +22,12 @@ PAGE_SIZES = {
     "numbers": 8_000,
     "command-line": 8_100,
 }
-"""Minimum number of characters of each page, by page name."""
+"""Minimum number of characters of each generated page of the specification, by name of the page."""
 TOOLS = ("audit.ts", "changelog.ts", "check_storage.ts", "feed.ts", "reserve.ts", "schema_version.ts", "test.sh")
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return path and text of every file that the agent finds."""
+    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
     registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
     return (
         *write_specification(__package__, "docs", PAGE_SIZES, NOUNS, partial(make_rng, "flashcards-bun", task_seed), values),

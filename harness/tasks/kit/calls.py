@@ -4,20 +4,20 @@ from harness.task import CallTemplate
 
 
 def write(path: str, content: str) -> CallTemplate:
-    """Return a call that writes a text, which may contain placeholders, to a file."""
+    """Return the template of a tool call that writes a text, which may contain placeholders such as `${port}`, to a file."""
     return CallTemplate(tool="write_file", arguments=(("path", path), ("content", content)))
 
 
 def read(path: str) -> CallTemplate:
-    """Return a call that reads a file."""
+    """Return the template of a tool call that reads a file."""
     return CallTemplate(tool="read_file", arguments=(("path", path),))
 
 
 def run(command: str) -> CallTemplate:
-    """Return a call that runs a shell command."""
+    """Return the template of a tool call that runs a shell command."""
     return CallTemplate(tool="execute_command", arguments=(("command", command),))
 
 
 def list_directory(path: str) -> CallTemplate:
-    """Return a call that lists a folder."""
+    """Return the template of a tool call that lists a folder."""
     return CallTemplate(tool="list_directory", arguments=(("path", path),))

@@ -1,4 +1,4 @@
-"""Random draws of the values of a task, and the digests that the tools of a workspace print."""
+"""Random draws of the values of a task, and the hash digests from which the tools of a workspace derive their output."""
 
 import hashlib
 import random
@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 
 
 def make_rng(task: str, task_seed: int, name: str) -> random.Random:
-    """Return a random generator for one draw; draws with different names do not influence each other."""
+    """Return the random generator of one draw of a task; draws with different names do not influence each other."""
     return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())
 
 
 def draw_choices(
     task: str, task_seed: int, choices: Mapping[str, Sequence[object]], teams: Sequence[str], *, salt_name: str = "salt"
 ) -> dict[str, str]:
-    """Draw the values of facts, a ticket number, and the secret from which the tools of the workspace derive their output.
+    """Draw values to remember, a ticket number, and the secret from which the tools of the workspace derive their output.
 
     Args:
         task: Name of the task.
         task_seed: Seed of the task.
-        choices: Possible values of each fact, by the name of the fact.
+        choices: Possible values of each fact (value to remember), by name of the fact.
         teams: Possible prefixes of the ticket number.
-        salt_name: Name of the secret in the result.
+        salt_name: Key of the secret in the returned dictionary.
     """
     values = {name: str(make_rng(task, task_seed, name).choice(options)) for name, options in choices.items()}
     team, number = make_rng(task, task_seed, "team").choice(teams), make_rng(task, task_seed, "ticket").randrange(1000, 10_000)
@@ -28,7 +28,7 @@ def draw_choices(
 
 
 def compute_digest(salt: str, subject: str) -> str:
-    """Return the hexadecimal SHA-256 digest from which the tools of a workspace derive their output."""
+    """Return the hexadecimal SHA-256 digest of a secret and a subject, from which the workspace's tools derive their output."""
     return hashlib.sha256(f"{salt}:{subject}".encode()).hexdigest()
 
 

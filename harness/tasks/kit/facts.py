@@ -1,4 +1,4 @@
-"""Functions that make facts: one each for facts stated in the prompt, in a file, and in the output of a command."""
+"""Functions that make facts (values to remember), one for each place that states the value: prompt, file, or command output."""
 
 from dataclasses import replace
 
@@ -7,14 +7,14 @@ from harness.tasks.kit.calls import read, run
 
 
 def make_prompt_fact(name: str, kind: FactKind, prior: str, *patterns: str, former_patterns: tuple[str, ...] = ()) -> Fact:
-    """Make a fact that only the user states, so that the value cannot be recovered.
+    """Make a fact (a value to remember) that only the prompt states, so that a forgotten value cannot be recovered.
 
     Args:
         name: Name of the fact.
-        kind: Kind of information.
-        prior: Value that a scripted model uses when the fact is not visible.
-        patterns: Regular expressions that read the value.
-        former_patterns: Regular expressions that read an older value.
+        kind: Kind of information, e.g. `constraint` or `artifact`.
+        prior: Wrong value that a scripted model uses when it has forgotten the fact.
+        patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
+        former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
     """
     return Fact(name=name, kind=kind, said_in="prompt", patterns=patterns, prior=prior, former_patterns=former_patterns)
 
@@ -22,16 +22,16 @@ def make_prompt_fact(name: str, kind: FactKind, prior: str, *patterns: str, form
 def make_file_fact(
     name: str, kind: FactKind, path: str, prior: str, *patterns: str, command: str = "", former_patterns: tuple[str, ...] = ()
 ) -> Fact:
-    """Make a fact stated in a file; the file can be read again once a directory listing shows its path.
+    """Make a fact (a value to remember) stated in a file, which can be read again once a directory listing shows its path.
 
     Args:
         name: Name of the fact.
-        kind: Kind of information.
-        path: Path of the file.
-        prior: Value that a scripted model uses when the fact is neither visible nor recoverable.
-        patterns: Regular expressions that read the value.
-        command: Shell command that shows the value, for a file too long to be read as a whole. Empty reads the file.
-        former_patterns: Regular expressions that read an older value.
+        kind: Kind of information, e.g. `constraint` or `artifact`.
+        path: Path of the file that states the value.
+        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
+        patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
+        command: Shell command that shows the value, for a file too long to be read as a whole. If empty, the file is read.
+        former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
     """
     fact = make_prompt_fact(name, kind, prior, *patterns, former_patterns=former_patterns)
     return replace(fact, said_in="file", recover=run(command) if command else read(path), source=path)
@@ -40,29 +40,29 @@ def make_file_fact(
 def make_output_fact(
     name: str, kind: FactKind, command: str, prior: str, *patterns: str, source: str = "", former_patterns: tuple[str, ...] = ()
 ) -> Fact:
-    """Make a fact printed by a command.
+    """Make a fact (a value to remember) that a shell command prints.
 
     Args:
         name: Name of the fact.
-        kind: Kind of information.
+        kind: Kind of information, e.g. `constraint` or `artifact`.
         command: Shell command that prints the value again. Empty if a second run would do harm; the value is then lost.
-        prior: Value that a scripted model uses when the fact is neither visible nor recoverable.
-        patterns: Regular expressions that read the value.
+        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
+        patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
         source: Path that must appear in a directory listing before `command` is run again.
-        former_patterns: Regular expressions that read an older value.
+        former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
     """
     fact = make_prompt_fact(name, kind, prior, *patterns, former_patterns=former_patterns)
     return replace(fact, said_in="output", recover=run(command) if command else None, source=source)
 
 
 def make_tool_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact printed by a Python tool of the workspace, e.g. `tools/contract.py`, which can be run again at any time.
+    """Make a fact (a value to remember) that a Python tool of the workspace, e.g. `tools/contract.py`, prints on every run.
 
     Args:
         name: Name of the fact.
-        kind: Kind of information.
-        command: Path of the tool, followed by its arguments.
-        prior: Value that a scripted model uses when the fact is neither visible nor recoverable.
-        patterns: Regular expressions that read the value.
+        kind: Kind of information, e.g. `constraint` or `artifact`.
+        command: Path of the Python tool, followed by its arguments.
+        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
+        patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
     """
     return make_output_fact(name, kind, f"python3 {command}", prior, *patterns, source=command.split(maxsplit=1)[0])

@@ -1,4 +1,6 @@
-"""Checks and graders. A task supplies a judge and an observer; this module adds the safety rules of `harness.task.Grader`.
+"""Checks and graders (the programs that decide the checks), built from a judge and an observer that a task supplies.
+
+This module adds what keeps untrusted code of the agent from forging a verdict; the rules stand in `harness.task.Grader`.
 
 The judge is Python source that defines `verdicts() -> Iterable[(check, (passed, detail))]` and may call the functions of
 `preamble.py.tmpl`. The observer is a program that runs the agent's code in a child process and prints JSON objects, one a line;
@@ -18,22 +20,22 @@ PRELOADED_MODULES = (
     *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "tempfile", "time"),
     *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
 )
-"""Modules loaded before a Python observer is forked: modules of the grader, and modules that the agent's code imports."""
+"""Standard modules that are loaded before the grader starts, because the grader or the agent's code imports them."""
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
-    """Make a check; `required_facts` are the names of the facts without which the check passes by luck only."""
+    """Make a check; `required_facts` names the facts that an agent must know to pass the check other than by luck."""
     return Check(name=name, title=title, required_facts=required_facts)
 
 
 def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return placeholders for a judge that describe the initial workspace.
+    """Return values for the placeholders with which a judge (the source of a grader) describes the initial workspace.
 
-    `hashes` holds the digest of each selected file, `tests` the number of tests in these files, and `entries` the number of
-    lines of the change log.
+    `hashes` holds the digest of each selected file, `tests` the number of tests in the selected files, and `entries` the number
+    of lines of the change log.
 
     Args:
-        files: Text of every file that the agent finds, by path.
+        files: Text of each file in the initial workspace, by path.
         prefixes: Path prefixes of the files that are hashed and searched for tests.
     """
     texts = {path: text for path, text in files.items() if path.startswith(prefixes)}
@@ -45,11 +47,11 @@ def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) 
 
 
 def build_grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
-    """Build a grader.
+    """Build a grader, the program that decides which checks pass, from the source of a judge and an observer.
 
     Args:
-        judge: Python source of the judge.
-        observer: Source of the observer; empty if none of the agent's code has to run.
+        judge: Python source that decides the checks.
+        observer: Source of the program that runs the agent's code and prints what it does; empty if no such code has to run.
         in_python: Whether the observer is written in Python.
     """
     judge_source = "\n\n".join((load_text(__package__, "preamble.py"), judge, load_text(__package__, "closing.py")))

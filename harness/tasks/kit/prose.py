@@ -27,25 +27,25 @@ _OPENINGS = (
 
 
 class Section(NamedTuple):
-    """One section of a page."""
+    """One section of a generated page: a heading, sentences to include, and rows of a table."""
 
     heading: str
-    """Text of the heading."""
+    """Text of the heading of the section."""
     facts: tuple[str, ...] = ()
-    """Sentences that the section must contain, each placed inside its own paragraph of filler."""
+    """Sentences with values to remember that the section must contain, each placed inside a paragraph of filler text."""
     rows: tuple[str, ...] = ()
-    """Rows of a Markdown table. The header and the rule below come first; the other rows are shuffled."""
+    """Rows of a Markdown table in the section. The header and the rule below it stay first; the other rows are shuffled."""
 
 
 class Writer:
-    """Writer of filler text about given nouns; the same random generator yields the same text."""
+    """Writer of meaningless filler text about given nouns; equal random generators yield equal texts."""
 
     def __init__(self, rng: random.Random, nouns: Sequence[str]) -> None:
-        """Create a writer; `nouns` are singular nouns that take an article, e.g. `parcel`."""
+        """Create a writer of filler text about `nouns`, which are singular nouns that take an article, e.g. `parcel`."""
         self._rng, self._nouns = rng, nouns
 
     def write_sentence(self) -> str:
-        """Write one sentence of 8 to 20 words."""
+        """Write one sentence of filler text with 8 to 20 words."""
         rng = self._rng
         subject, thing = rng.sample(self._nouns, 2)
         opening, quality = rng.choice(_OPENINGS), rng.choice(_QUALITIES)
@@ -53,14 +53,14 @@ class Writer:
         return text[0].upper() + text[1:]
 
     def write_paragraph(self, fact: str = "") -> str:
-        """Write a paragraph of two to four sentences on one line; `fact` is inserted after the first sentence or later."""
+        """Write two to four filler sentences on one line; the sentence `fact` is inserted after the first or later."""
         sentences = [self.write_sentence() for _ in range(self._rng.randint(1, 2) if fact else self._rng.randint(2, 4))]
         if fact:
             sentences.insert(self._rng.randint(1, len(sentences)), fact)
         return " ".join(sentences)
 
     def write_page(self, title: str, sections: Sequence[Section], min_characters: int) -> str:
-        """Write a page of at least `min_characters` characters, with filler spread evenly over the sections."""
+        """Write a page of at least `min_characters` characters, with filler text spread evenly over the sections."""
         parts = [list(self._write_section(section)) for section in sections]
         while sum(len(text) + 2 for part in parts for text in part) < min_characters:
             part = min(parts, key=lambda found: sum(map(len, found)))
@@ -86,13 +86,13 @@ def write_specification(
     rng_for: Callable[[str], random.Random],
     values: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
-    """Write the pages of a specification and yield path and text of each; every fact appears once among generated prose.
+    """Yield the path and the text of each page of a specification, in which each fact appears once among filler text.
 
     Args:
         package: Package of the task; its folder `files` has an outline of each page with title, headings, facts and tables.
         folder: Folder of the outlines within `files`, and of the pages within the workspace.
         page_sizes: Minimum number of characters of each page, by page name.
-        nouns: Nouns of the generated prose.
+        nouns: Nouns about which the filler text is written.
         rng_for: Function that returns the random generator of a page, given the page name.
         values: Values of the placeholders in the outlines.
     """

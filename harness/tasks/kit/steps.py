@@ -1,4 +1,4 @@
-"""Short specifications of steps, from which the steps of a script and the evidence that a step is done are built.
+"""Short specifications of steps, from which the steps of a script are built together with the signs that a step is done.
 
 A step counts as done if one of these is visible: the receipts of its calls; a directory listing with the files it wrote, or, if
 it wrote none, with the next file that a later step writes; or a line of a summary that reports the step. A step that must not be
@@ -21,26 +21,26 @@ CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|writ
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """Specification of a step, without the evidence that follows from its calls."""
+    """Short specification of a step of a script. The signs that show the step as done are derived from its tool calls."""
 
     name: str
-    """Name of the step."""
+    """Name of the step, unique in its script."""
     text: str
-    """Text of the message."""
+    """Text of the agent's message in this step."""
     calls: tuple[CallTemplate, ...]
-    """Tool calls of the message."""
+    """Tool calls that the agent's message requests in this step."""
     summary_pattern: str = ""
-    """Regular expression for a line that reports the step as done. Empty derives one from the first file that the step writes."""
+    """Regular expression for a line that reports the step as done; if empty, derived from the first file that the step writes."""
     required_text: str = ""
-    """Literal text of a line that reports the step as done. Empty uses the path of the first file that the step writes."""
+    """Literal text in a line that reports the step as done. If empty, the path of the first file that the step writes is used."""
     once: bool = False
-    """Whether the step must not be repeated, or its output is needed: files written later do not show that the step is done."""
+    """Whether files in a directory listing are no sign that the step is done, e.g. because its output is needed."""
     repairs: tuple[Repair, ...] = ()
-    """Repairs of the errors that the calls may meet."""
+    """Repairs of errors that the tool calls of the step are known to meet."""
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step that only inspects the workspace."""
+    """Make a step that only inspects the workspace and writes no file."""
     return do(name, text, *calls)
 
 
@@ -53,17 +53,17 @@ def do(
     once: bool = False,
     repairs: tuple[Repair, ...] = (),
 ) -> StepSpec:
-    """Make a step; the parameters are the fields of `StepSpec`."""
+    """Make the specification of a step; the parameters are the fields of `StepSpec`."""
     return StepSpec(name, text, calls, summary_pattern, required_text, once, repairs)
 
 
 def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step that runs a command once; `summary_pattern` recognises the step by the output of the command."""
+    """Make a step that runs a command and must not be repeated; `summary_pattern` finds the sign of success in the output."""
     return do(name, text, run(command), summary_pattern=summary_pattern, required_text=required_text, once=True)
 
 
 def check_fitness(name: str, text: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
-    """Make a step that runs a check printing `SUBJECT fit` or `SUBJECT NOT fit`, with a repair for the second case."""
+    """Make a step that runs a check which prints `SUBJECT fit` or `SUBJECT NOT fit`, with a repair for the second case."""
     repair = make_repair(f"{subject} NOT fit", repair_text, *repair_calls)
     return do(
         name, text, run(command), summary_pattern=rf"^\W*{subject} fit\b", required_text=f"{subject} fit", repairs=(repair,)
@@ -76,51 +76,51 @@ def look_around(text: str, folders: Iterable[str]) -> StepSpec:
 
 
 def add_change(text: str, command: str) -> StepSpec:
-    """Make the step `changelog`, which adds the only entry to the change log by a tool of the workspace."""
+    """Make the step `changelog`, which runs a tool of the workspace to add the only entry to the change log."""
     return do("changelog", text, run(command), summary_pattern=CHANGELOG_PATTERN, once=True)
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
-    """Make a repair; its required facts are the placeholders of `text` and `calls`."""
+    """Make the repair of an error; the facts that it needs are found from the placeholders in `text` and `calls`."""
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Paths of a program that a script writes module by module; `{}` is replaced by the name of a module."""
+    """Paths and commands for a program that a script writes module by module; `{}` stands for the name of a module."""
 
     package: str
-    """Package of the task; its folder `files` contains the texts of the program."""
+    """Python package of the task, whose folder `files` contains the texts of the program."""
     module_path: str
-    """Path of a module in the workspace."""
+    """Path of a module of the program in the workspace; `{}` stands for the name of the module."""
     module_text: str
-    """Name of a module's text in `files`. A first version with a bug is named `MODULE_first`."""
+    """Name of the text of a module in the folder `files`. The text of a first version with a bug is named `MODULE_first`."""
     test_path: str = "tests/test_{}.py"
-    """Path of a module's tests in the workspace, also the name of their text in `files`."""
+    """Path of the tests of a module in the workspace, and the name of the text of these tests in the folder `files`."""
     test_command: str = "python3 tools/run_tests.py tests.test_{}"
-    """Shell command that runs the tests of a module."""
+    """Shell command that runs the tests of a module; `{}` stands for the name of the module."""
     test_name: str = "test_{}"
-    """Literal text in every line that reports passing tests of a module."""
+    """Literal text that every line must contain which reports that the tests of a module pass."""
     passed_pattern: str = r"(?i)\btests?[./_]test_{}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)"
-    """Regular expression for a line that reports passing tests of a module."""
+    """Regular expression for a line which reports that the tests of a module pass."""
 
     def write_text(self, path: str, name: str = "") -> CallTemplate:
-        """Return a call that writes the text `name` of `files` to `path`; an empty `name` is the same as `path`."""
+        """Return a tool call that writes the text `name` from the folder `files` to `path`; `name` defaults to `path`."""
         return write(path, load_text(self.package, name or path))
 
     def read_page(self, name: str, text: str) -> StepSpec:
-        """Make a step that reads a page of the specification in `docs`."""
+        """Make a step that reads the page `name` of the specification in the folder `docs`."""
         return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
     def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
-        """Make a step that writes a module; `first_cut` writes the first version with a bug."""
+        """Make a step that writes a module of the program; with `first_cut`, its first version, which has a bug."""
         return do(f"write_{name}", text, self._write_module(name, f"{name}_first" if first_cut else name))
 
     def _write_module(self, name: str, text_name: str) -> CallTemplate:
         return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
 
     def write_paper(self, path: str, text: str, *, name: str = "") -> StepSpec:
-        """Make a step that writes a document from `files/papers`; the step is named after the file unless `name` is given."""
+        """Make a step that writes a document from `files/papers`. Without `name`, the step is named after the file."""
         file_name = path.rpartition("/")[2]
         call = self.write_text(path, f"papers/{file_name}")
         return do(f"write_{name or file_name.partition('.')[0].lower()}", text, call)
@@ -134,8 +134,8 @@ class Program:
             name: Name of the module.
             text: Text of the step that writes the tests.
             run_text: Text of the step that runs the tests; empty uses a default text.
-            error: Regular expression for the failure of a first version with a bug; empty if the module has no such version.
-            repair_text: Text of the repair, which writes the correct module.
+            error: Regular expression for the test failure of a first version with a bug; empty if the module has no such version.
+            repair_text: Text of the step that repairs the failure by writing the correct module.
         """
         run_step = do(
             f"test_{name}",
@@ -149,12 +149,12 @@ class Program:
 
 
 def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:
-    """Make a script from sections of step specifications; see `build_steps` for `listed_prefixes`."""
+    """Make a script from sections of step specifications; `listed_prefixes` are path prefixes of files that the agent writes."""
     return Script(steps=build_steps(chain(*sections), listed_prefixes), final_text=final_text)
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
-    """Build steps with the evidence that each is done; the required facts of a step are its placeholders.
+    """Build the steps of a script from short specifications, adding the signs that each step is done and the facts it needs.
 
     Args:
         specs: Specifications of the steps, in order.
@@ -188,7 +188,7 @@ def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tu
 
 
 def _build_receipt_pattern(call: CallTemplate) -> str:
-    """Return a regular expression for the key argument in the receipt of a call, for any values of the placeholders."""
+    """Return a regular expression for the first argument in the receipt of a call, with any values for the placeholders."""
     key = " ".join(call.arguments[0][1].split()).replace("$$", "$")
     shortened_key = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # cut off a placeholder split by the limit
     parts = re.split(r"\$\{\w+\}", shortened_key)
@@ -202,11 +202,11 @@ def _find_listed_path(call: CallTemplate, listed_prefixes: tuple[str, ...]) -> s
 
 
 def _build_done_pattern(path: str) -> str:
-    """Return a regular expression for a line of a summary that reports a file as written."""
+    """Return a regular expression for a line of a summary which reports that the file at `path` is written."""
     return rf"(?i:{DONE_PATTERN}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE_PATTERN})"
 
 
 def find_placeholders(text: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
-    """Return the names of the placeholders in the text and the calls, in order of appearance."""
+    """Return the names of the placeholders, such as `port` in `${port}`, in the text and the calls, in order of appearance."""
     texts = [text, *(text for call in calls for _, text in call.arguments)]
     return tuple(dict.fromkeys(name for text in texts for name in Template(text).get_identifiers()))

@@ -14,26 +14,26 @@ from typing import NamedTuple
 from harness.tasks.kit.draws import make_rng
 
 STORY_SHARE = 0.5
-"""Default share of the constraints that are stated with their story, 0 to 1."""
+"""Default share of a prompt's constraints, 0 to 1, that are stated at the end of a short story rather than as a bullet."""
 
 
 class Constraint(NamedTuple):
-    """Constraint of a prompt: a sentence with a value, and a story that may precede the sentence."""
+    """Constraint that a prompt states: a sentence with a value to remember, and a story that may precede the sentence."""
 
     sentence: str
-    """Sentence with the value."""
+    """Sentence that states the constraint with its value."""
     story: str
-    """Text that explains the constraint."""
+    """Short story that explains the constraint and may precede its sentence in the prompt."""
 
 
 @cache
 def load_text(package: str, name: str) -> str:
-    """Return a text of a task with unfilled placeholders; `name` is a path below `files` without `.tmpl`."""
+    """Return a text of a task with its placeholders unfilled; `name` is a path below the folder `files` without `.tmpl`."""
     return files(package).joinpath(f"files/{name}.tmpl").read_text(encoding="utf-8")
 
 
 def fill_text(package: str, name: str, values: Mapping[str, object]) -> str:
-    """Return a text of a task with its placeholders filled."""
+    """Return a text from the folder `files` of a task with `values` in the place of its placeholders."""
     return Template(load_text(package, name)).substitute(values)
 
 
@@ -46,8 +46,8 @@ def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, st
         package: Package of the task.
         task: Name of the task.
         task_seed: Seed of the task.
-        values: Values of the placeholders.
-        story_share: Share of the constraints that are stated with their story, 0 to 1.
+        values: Values of the placeholders in the texts, by name.
+        story_share: Share of the constraints that are stated at the end of their story, 0 to 1.
     """
     paragraphs = load_text(package, "constraints.md").strip().split("\n\n")
     constraints = [Constraint(*paragraph.split("\n")) for paragraph in paragraphs]
@@ -58,7 +58,10 @@ def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, st
 def render_prompt(
     frame: str, constraints: Sequence[Constraint], rng: random.Random, values: Mapping[str, str], story_share: float
 ) -> str:
-    """Render a prompt: `${dry}` in `frame` becomes the constraints without a story, `${told}` the others, in random order."""
+    """Render a prompt whose constraints are stated in random order, some as bullets and some at the end of a story.
+
+    The placeholder `${dry}` in `frame` becomes the bullets, `${told}` the stories; others are filled from `values`.
+    """
     shuffled_constraints = rng.sample(constraints, len(constraints))
     is_long = [rng.random() < story_share for _ in shuffled_constraints]
     bullets = [f"- {one.sentence}" for one, long in zip(shuffled_constraints, is_long, strict=True) if not long]

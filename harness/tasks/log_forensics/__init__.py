@@ -1,6 +1,6 @@
 """The task `log-forensics`: find out from three megabytes of logs what happened in a night, and report it in an agreed form.
 
-Phases of the work, and the information that each phase needs later:
+Phases of the work, and the information from each phase that the agent needs later:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |

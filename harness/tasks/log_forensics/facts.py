@@ -14,20 +14,20 @@ from harness.tasks.kit.draws import compute_digest, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
-"""Names of the components; each component has one log."""
+"""Names of the components of the system under investigation; each component has one log."""
 
 
 class Search(NamedTuple):
-    """Command that finds a line in a log, and the path that a listing must show before the command is run again.
+    """Search for a line in a log: the shell command, and the path that a directory listing must show before a second search.
 
     The command also prints the lines around the match, as a person would to understand it, so that a second search costs as many
     tokens as the first.
     """
 
     command: str
-    """Shell command of the search."""
+    """Shell command that searches the log and prints the line with the lines around it."""
     source: str
-    """Path of the searched file."""
+    """Path of the log that the command searches."""
 
 
 def _search_around(log: str, words: str, lines: int) -> Search:
@@ -53,7 +53,7 @@ SEARCHES = {
 
 
 def _find(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
-    """Make a fact printed by the search of the given name."""
+    """Make a fact (a value to remember) that the search named `search` prints."""
     search_command = SEARCHES[search]
     return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
 
@@ -124,11 +124,11 @@ _CHOICES: dict[str, Sequence[object]] = {
     "former_value": range(130, 960, 23),
 }
 TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 * 3600 - 300)}
-"""Earliest and latest time of an event, in seconds after midnight, by name of the fact."""
+"""Earliest and latest time that a seed can draw for an event, in seconds after midnight, by name of the fact with the time."""
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values of all facts except `damage_offset`, which is measured in the logs, and the secret `salt` of the tools."""
+    """Draw the values that the agent must remember and the tools' secret; `damage_offset` is measured in the logs instead."""
     rng_for = partial(make_rng, "log-forensics", task_seed)
     values = draw_choices("log-forensics", task_seed, _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():

@@ -11,7 +11,7 @@ from harness.tasks.log_forensics.facts import SEARCHES
 
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
 OWN_PATHS = ("notes/", "report/", "HANDOVER.md")
-"""Path prefixes of the files that the agent writes."""
+"""Path prefixes of the files that the agent writes; a directory listing with such a file can show a step as done."""
 FINAL_TEXT = (
     "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
     "the setting has its former value again, the logs are sealed, and the hand-over says where to go on."
@@ -20,7 +20,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task, which contains names of facts but no values."""
+    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
     return make_script(
         *(FINAL_TEXT, OWN_PATHS, _orient(), _search_first_logs(), _search_other_logs()),
         *(_answer_questions(), _write_report(), _finish_report()),
@@ -28,13 +28,13 @@ def build_script() -> Script:
 
 
 def _write_page(name: str, text: str) -> StepSpec:
-    """Make a step that writes a page of the report."""
+    """Make a step in which the agent writes one page of its report."""
     path = f"report/{name}"
     return do(f"write_{name.partition('.')[0]}", text, write(path, load_text(__package__, path)))
 
 
 def _write_note(component: str) -> StepSpec:
-    """Make a step that notes the searches of a log; the file of the note shows later that the log needs no second search."""
+    """Make a step that writes a note about the searches of a log; the file shows later that the log needs no second search."""
     commands = "\n".join(f"- `{one.command}`" for one in SEARCHES.values() if one.source == f"logs/{component}.log")
     head, tail = f"# {component}\n\nThe log was counted by level and searched with", "What was found is kept for the report.\n"
     return do(
@@ -45,13 +45,13 @@ def _write_note(component: str) -> StepSpec:
 
 
 def _search_log(component: str, first_line: int, last_line: int, **searches: str) -> Iterable[StepSpec]:
-    """Yield steps that inspect the levels, errors and middle of a log, and then search the log for each needle.
+    """Yield steps that inspect the levels, errors and middle of a log, and then search the log for each message of interest.
 
     Args:
         component: Component whose log is inspected.
-        first_line: First line of the section shown from the middle.
-        last_line: Last line of the section shown from the middle.
-        searches: Text of the step of each search, by name of the search.
+        first_line: Number of the first line of the section that is shown from the middle of the log.
+        last_line: Number of the last line of the section that is shown from the middle of the log.
+        searches: Text of the agent's message for each search, by name of the search.
     """
     log = f"logs/{component}.log"
     yield look(

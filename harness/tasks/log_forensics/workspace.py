@@ -1,4 +1,4 @@
-"""Initial workspace of the task `log-forensics`: papers and tools of the desk, and a configuration; `logs` adds the logs."""
+"""Initial workspace of the task `log-forensics` except the logs: papers, tools and a configuration."""
 
 import json
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ NOUNS = (
     *("report", "case", "customer", "desk", "page", "finding", "clerk", "witness", "alarm", "shift", "letter", "archive", "key"),
 )
 FILLER_COUNT = 10
-"""Number of irrelevant paragraphs in the papers of the desk."""
+"""Number of irrelevant paragraphs that are inserted to make the documents in the workspace longer."""
 INITIAL_SETTINGS = {"lock_wait": 40, "batch_span": 25, "commit_lag": 12, "replica_gap": 60, "fsync_gap": 8, "lease_span": 90}
-"""Initial configuration of the ledger, which has one wrong value."""
+"""Initial configuration of the ledger, in which the agent has to correct one wrong value."""
 TEXTS = (
     *("docs/questions.md", "docs/form.md", "docs/runbook.md", "docs/addendum.md"),
     *("tools/open_case.py", "tools/seal.py", "tools/check_report.py"),
@@ -21,7 +21,7 @@ TEXTS = (
 
 
 def build_papers(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return path and text of every file that the agent finds, without logs and dumps."""
+    """Return the path and the text of each file in the initial workspace, except the logs and dumps."""
     writer = Writer(make_rng("log-forensics", task_seed, "papers"), NOUNS)
     words = {**values, **{f"filler_{number}": writer.write_paragraph() for number in range(1, FILLER_COUNT + 1)}}
     return (
@@ -35,6 +35,6 @@ def build_papers(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, 
 
 
 def render_config(changed_settings: Mapping[str, str]) -> str:
-    """Render the configuration of the ledger with some settings changed."""
+    """Render the configuration file of the ledger with the initial settings, some of them changed."""
     rows = [f"{name} = {changed_settings.get(name, value)}" for name, value in INITIAL_SETTINGS.items()]
     return "\n".join(["[ledger]", *rows, "journal = on", "mirror = db-2", ""])

@@ -1,6 +1,6 @@
 """The task `long-march`: walk up to 10,000 steps at a chosen number of tokens per step; every setting of `World` is supported.
 
-Phases of the work, and the information that each phase needs:
+Kinds of information that the agent needs, and when:
 
 | information | when it is stated and used | what the agent must remember |
 | --- | --- | --- |
@@ -37,7 +37,7 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
 
     Args:
         task_seed: Seed that decides the numbers and the order of the sizes.
-        world: Settings of the task; those that are None get the values of `schedule.DEFAULT_WORLD`.
+        world: Settings of the task; a setting that is None gets its value from `schedule.DEFAULT_WORLD`.
 
     Raises:
         UsageError: Settings contradict each other, e.g. a lag longer than the march.
@@ -62,7 +62,7 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
 
 @lru_cache(maxsize=32)
 def _build_checks(world: World) -> tuple[Check, ...]:
-    """Return one check for the posts and one check for each note."""
+    """Return the checks of the task: one for the posts that the agent walked to, and one for each note that it wrote."""
     notes = (
         make_check(f"note_{mark.key}", f"the note on {mark.key} tells the newest number", mark.name) for mark in plan_marks(world)
     )

@@ -9,7 +9,7 @@ from harness.tasks.kit.draws import make_rng
 from harness.tasks.long_march.schedule import Mark
 
 PRIOR = "0000"
-"""Number that a scripted model writes for a forgotten one; never the value of a fact."""
+"""Number that a scripted model writes when it has forgotten the right number; no fact has this value."""
 FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("constraint", "seal", "Every parcel of the march must bear seal %s."),
     ("goal", "camp", "The march is to end at camp %s."),
@@ -20,20 +20,20 @@ FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("error", "ford", "The bridge below %s does not hold, so ford %s must be used."),
     ("next-step", "station", "Whoever passes %s is to signal station %s next."),
 )
-"""Kind of a fact, meaning of its number, and sentence that states the number: first the three orders, then five for cairns."""
+"""Forms of facts: kind, meaning of the number, and sentence that states it; three for orders, then five for cairns."""
 
 
 class Values(NamedTuple):
-    """Numbers of a seed, by key of the mark."""
+    """Numbers to remember under a seed, by key of the fact."""
 
     first: dict[str, str]
-    """Numbers as first stated."""
+    """Number of each fact as first stated, by key of the fact."""
     final: dict[str, str]
-    """Numbers after all corrections."""
+    """Number of each fact after all corrections, by key of the fact."""
 
 
 def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
-    """Draw the first and the final number of every mark."""
+    """Draw the first and the final number of each fact in the schedule."""
     first, final = {}, {}
     for mark in marks:
         rng = make_rng("long-march", task_seed, mark.key)
@@ -43,13 +43,13 @@ def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
 
 
 def render_sentence(mark: Mark, value: str) -> str:
-    """Render the sentence that states the number of a mark."""
+    """Render the sentence that states the number `value` of a fact."""
     words = (mark.key, value) if mark.key.startswith("cairn") else (value,)
     return FACT_FORMS[mark.form_index][2] % words
 
 
 def make_fact(mark: Mark) -> Fact:
-    """Make the fact of a mark; the newest number of a corrected mark is always stated by a report."""
+    """Make a fact (a number to remember) from its schedule. A report always states the newest number of a corrected fact."""
     said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
     return Fact(
         name=mark.name,

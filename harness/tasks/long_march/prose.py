@@ -11,15 +11,15 @@ WHAT = "ropes stakes mules barrels tents ladders sledges lanterns"
 WHERE = "below above behind near beyond under along past"
 PLACE = "ridge marsh ford mill quarry hollow chapel wall"
 WORDS = {"who": WHO, "did": DID, "what": WHAT, "where": WHERE, "place": PLACE}
-"""Words of a filler line such as `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
+"""Words for each part of a filler line such as `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
 CHARACTERS_PER_TOKEN = 3.75
-"""Characters per token of filler lines, measured with cl100k_base."""
+"""Mean number of characters per token in filler lines, measured with the tokenizer cl100k_base."""
 MAX_CHARACTERS = 9_000
-"""Maximum number of characters of a report; a longer one would be truncated by the tool."""
+"""Maximum number of characters of a report; the tool would truncate a longer report."""
 
 
 def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> list[int]:
-    """Return quantiles of a lognormal distribution in random order, as sizes in characters with the given mean.
+    """Return sizes of reports in characters: quantiles of a lognormal distribution with the given mean, in random order.
 
     Quantiles rather than random draws are used so that mean and spread are the same for every seed. Sizes above `MAX_CHARACTERS`
     are cut off, and the other sizes are scaled up to keep the mean.
@@ -37,7 +37,7 @@ def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> lis
 
 
 def write_page(sentence: str, characters: int, rng: random.Random) -> str:
-    """Write a page of about `characters` characters of filler that contains `sentence`."""
+    """Write a page of filler lines with about `characters` characters that contains `sentence`."""
     words = {name: text.split() for name, text in WORDS.items()}
     lines = [sentence]
     size = len(sentence)

@@ -13,58 +13,58 @@ from harness.errors import UsageError
 from harness.task import World
 
 SPACING_STEPS = 6
-"""Number of steps from one cairn to the next."""
+"""Number of steps from one cairn (a place whose number the agent must remember) to the next."""
 ORDERS = ("seal", "camp", "lamp")
-"""Keys of the orders, stated in the prompt or, if recoverable, on pages that the first steps read."""
+"""Keys of the user's orders, which the prompt states or, if they can be recovered, pages that the first steps read."""
 FIRST_CAIRN_STEP = len(ORDERS) + 2
-"""Step that states the first cairn, after the steps that read the orders."""
+"""Number of the step whose report states the first cairn, after the steps that read the orders."""
 DEFAULT_WORLD = World(
     steps=150, tokens_per_step=450, output_sigma=1.9, recoverable_share=0.35, use_lag_steps=45, redundancy=1, update_rate=0.25
 )
-"""Settings used where `World` has None. Sizes match recorded sessions; a fact meets one or two compactions before its use."""
+"""Default settings of the task. Sizes match recorded sessions, and one or two compactions happen before a fact is used."""
 MAX_STEPS = 10_000
 """Maximum number of steps that the task supports."""
 MIN_TOKENS, MAX_TOKENS = 150, 1_000
-"""Range of `tokens_per_step`: a step needs the minimum, and reports of limited size cannot reach more than the maximum."""
+"""Smallest and largest value of `tokens_per_step`: a step needs the minimum, and the length of reports limits the maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Schedule of one fact."""
+    """Schedule of one fact: the steps that state, repeat, correct and use its number."""
 
     key: str
-    """Word that identifies the fact in texts, e.g. `cairn17`."""
+    """Word that identifies the fact in the texts of the task, e.g. `cairn17`."""
     form_index: int
-    """Index of the sentence in `FACT_FORMS` that states the fact."""
+    """Index in `FACT_FORMS` of the sentence that states the fact."""
     told_step: int
-    """Step that states the fact; 0 is the prompt."""
+    """Number of the step whose output states the fact; 0 is the prompt."""
     use_step: int
-    """Step that writes the note with the number."""
+    """Number of the step that uses the fact by writing its number into a note."""
     on_page: bool
-    """Whether a page states the fact and can be read again; otherwise the fact is stated once."""
+    """Whether the fact is stated on a page that can be read again, so that a forgotten number can be recovered."""
     revised_step: int
-    """Step that corrects the number; 0 means no correction."""
+    """Number of the step whose output corrects the fact; 0 means that the fact is never corrected."""
     retold_steps: tuple[int, ...]
-    """Steps that repeat the fact."""
+    """Numbers of the steps whose output states the fact once more."""
 
     @property
     def name(self) -> str:
-        """Name of the fact."""
+        """Name of the fact, used in the script and in results."""
         return self.key.replace("cairn", "cairn_")
 
     @property
     def page_path(self) -> str:
-        """Path of the page of the fact, if `on_page` is set."""
+        """Path of the page that states the fact, if `on_page` is set."""
         return f"pages/{self.key}.md"
 
     @property
     def note_path(self) -> str:
-        """Path of the note with the number."""
+        """Path of the note into which the agent writes the number of the fact."""
         return f"notes/{self.key}.md"
 
 
 def complete_world(world: World | None) -> World:
-    """Return the settings with defaults filled in.
+    """Return the settings of the task with defaults in place of the settings that are None.
 
     Raises:
         UsageError: A setting is out of range, or settings contradict each other.
@@ -92,7 +92,7 @@ def complete_world(world: World | None) -> World:
 
 @lru_cache(maxsize=32)
 def plan_marks(world: World) -> tuple[Mark, ...]:
-    """Return the schedule of every fact, first the orders, then the cairns; `world` must have every setting."""
+    """Return the schedule of each fact, first the orders, then the cairns; no setting in `world` may be None."""
     knobs = world.overrides
     lag, steps, redundancy = (int(knobs[name]) for name in ("use_lag_steps", "steps", "redundancy"))
     cairns = range((steps - 1 - lag - FIRST_CAIRN_STEP) // SPACING_STEPS + 1)
@@ -115,7 +115,7 @@ def plan_marks(world: World) -> tuple[Mark, ...]:
 
 
 def _choose_keys(keys: list[str], share: float, draw_name: str) -> frozenset[str]:
-    """Choose a share of the keys, spread over the march. Orders are chosen last, since orders belong in the prompt."""
+    """Choose a share of the keys of facts, spread over the march. Orders are chosen last, since they belong in the prompt."""
     cairns = keys[len(ORDERS) :]
     random.Random(f"long-march/{draw_name}").shuffle(cairns)
     count = round(share * len(keys))

@@ -12,13 +12,13 @@ from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, draw_siz
 from harness.tasks.long_march.schedule import ORDERS, Mark
 
 STEP_TOKENS = 62
-"""Tokens that a step adds to the view besides the filler of its report: the message with its call, and the line of the post."""
+"""Number of tokens that a step adds besides the filler in its report: the message, its tool call and the line of the post."""
 LEG_POSTS = 100
-"""Number of posts in one file of the route."""
+"""Number of posts whose reports are stored in one file of the route."""
 
 
 def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
-    """Render the prompt, which states each order or the page with the order."""
+    """Render the prompt, which states each order or names the page that states the order."""
     orders = (
         f"- The order of the {mark.key} stands on {mark.page_path}, to be read at post {mark.told_step}."
         if mark.on_page
@@ -29,7 +29,7 @@ def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
 
 
 def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return path and text of the tools, the route, the pages and the log of posts before the first step."""
+    """Return the path and the text of each file in the initial workspace: tools, route, pages and log of posts."""
     knobs, rng_for = world.overrides, partial(make_rng, "long-march", task_seed)
     last, mean = int(knobs["steps"]) - 1, (knobs["tokens_per_step"] - STEP_TOKENS) * CHARACTERS_PER_TOKEN
     talk_characters = [0, *draw_sizes(last, mean, knobs["output_sigma"], rng_for("sizes"))]
@@ -58,7 +58,7 @@ def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_se
 
 
 def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
-    """Yield the post and the encoded item of every statement about a mark; `tools/walk.awk` decodes the items."""
+    """Yield the post and the encoded text of each statement about a fact; `tools/walk.awk` decodes the texts."""
     old, new = values.first[mark.key], values.final[mark.key]
 
     def format_item(how: str, post: int, value: str) -> tuple[int, str]:

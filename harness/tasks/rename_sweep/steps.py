@@ -18,7 +18,7 @@ from quay.core import ${new_name}
 
 ${old_name} = ${new_name}  # deprecated, goes away in release ${removal_release}
 END'''
-"""Shell command that writes the module with the alias."""
+"""Shell command that writes the module in which the old name of the function remains as an alias of the new one."""
 
 
 FINAL_TEXT = (
@@ -29,7 +29,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task, which contains names of facts but no values."""
+    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
     return make_script(FINAL_TEXT, ("HANDOVER.json",), _all_steps())
 
 
@@ -46,7 +46,7 @@ def _all_steps() -> Iterable[StepSpec]:
 
 
 def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step that writes a line of the ledger once."""
+    """Make a step that records something in the ledger by a command that must not be repeated."""
     return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
 
@@ -90,13 +90,13 @@ def _orientation_steps() -> Iterable[StepSpec]:
 
 
 def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step on a folder; a table of remaining files that lists the folder as swept also shows the step as done."""
+    """Make a step in one folder. It also counts as done if a printed table of remaining files lists the folder as finished."""
     swept = f"quay/{folder}: swept"
     return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
 
 def _first_batch_steps() -> Iterable[StepSpec]:
-    """Yield the steps of the first folder, whose name is a fact; they also count as done once the next folder is swept."""
+    """Yield the steps of the first folder, whose name is a value to remember; a finished next folder also shows them as done."""
     folder = "quay/${first_folder}"
     for name, text, command in (
         ("read_first", "The first batch, ${first_folder}: all of it at once.", f"cat {folder}/*.py"),
@@ -115,7 +115,7 @@ def _first_batch_steps() -> Iterable[StepSpec]:
 
 
 def _batch_steps(folder: str) -> Iterable[StepSpec]:
-    """Yield the steps of one folder: read, rename a conflicting helper, rename the function, test, record."""
+    """Yield the steps of one folder: read it, rename a conflicting helper, rename the function, run the tests, record it."""
     modules = (read(f"quay/{folder}/{module}.py") for module in MODULES)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
     if folder in COLLISION_FOLDERS:
@@ -144,7 +144,7 @@ def _halfway_steps() -> Iterable[StepSpec]:
 
 
 def _last_batch_steps() -> Iterable[StepSpec]:
-    """Yield the steps of the last folder, whose name is a fact; only receipts and the ledger show these steps as done."""
+    """Yield the steps of the last folder, whose name is a value to remember; only receipts and the ledger show them as done."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
     yield look(

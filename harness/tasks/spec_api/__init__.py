@@ -1,6 +1,6 @@
 """The task `spec-api`: build the client of a web API from a long and scattered specification, in about eighty steps.
 
-Phases of the work, and the information that each phase needs:
+Phases of the work, and the information that the agent needs in each phase:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
@@ -31,7 +31,7 @@ from harness.tasks.spec_api.steps import build_script
 from harness.tasks.spec_api.workspace import build_workspace
 
 INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
-"""Amounts whose surcharge of 2.5 percent differs between the rounding modes."""
+"""Amounts for which a surcharge of 2.5 percent has different results under different rounding modes."""
 
 
 CHECKS: tuple[Check, ...] = (

@@ -11,11 +11,11 @@ from harness.tasks.kit.draws import compute_digest, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
-"""Shell command that shows the end of a page that is too long for one output."""
+"""Shell command that shows the end of a page of the specification that is too long for one tool output."""
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact stated on a page of the specification."""
+    """Make a fact (a value to remember) that a page of the specification states and that can be read there again."""
     return make_file_fact(name, kind, f"spec/{page}.md", prior, *patterns)
 
 
@@ -109,7 +109,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values of the facts and the secret `salt` of the tools."""
+    """Draw the values that the agent must remember, and the secret `salt` from which the tools derive what they print."""
     values = draw_choices("spec-api", task_seed, _CHOICES, ("PD", "LG", "QX", "TR"))
     return {
         **values,

@@ -26,14 +26,14 @@ PAGE_SIZES = {
     "11-statements": 9_100,
     "09-errata": 8_300,
 }
-"""Minimum number of characters of each page, by page name."""
+"""Minimum number of characters of each generated page of the specification, by name of the page."""
 TOOLS = ("enroll", "contract", "check_money", "conform", "push", "changelog")
 SAMPLE_COUNT = 70
 STREETS = ("Mill Lane", "Harbour Row", "Long Acre", "Kiln Street", "Ash Walk", "Fish Market", "Tower Hill", "Weir Road")
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return path and text of every file that the agent finds."""
+    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
     registry = {name: values[name] for name in ("salt", "revision", "rounding")} | {"profile": values["next_profile"]}
     return (
         ("spec/README.md", load_text(__package__, "spec/README.md")),
