@@ -20,6 +20,7 @@ from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo
 from harness.sandboxes.cgroups import ControlGroup, reap_groups
 from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer
+from harness.sandboxes.seccomp import SECCOMP
 from harness.sandboxes.server_process import ProcessLauncher, ServerProcess, build_python_command, build_rlimits
 
 BACKEND: Final = "bubblewrap"
@@ -31,6 +32,8 @@ _FILES = {
     "/etc/hosts": "127.0.0.1 localhost\n",
 }
 _SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
+_HIDDEN_FILES = ("/proc/keys", "/proc/key-users")
+"""Files of the kernel that name the keys of the user who runs the harness; opening them fails, as they cover a device."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 
 
@@ -79,9 +82,9 @@ class BubblewrapLauncher(ProcessLauncher):
         return SandboxInfo(
             backend=BACKEND,
             image=None,
-            isolation=("namespaces", "no-new-privileges", "no-capabilities", "read-only-root", "private-tmpfs"),
+            isolation=("namespaces", "no-new-privileges", "no-capabilities", "seccomp", "read-only-root", "private-tmpfs"),
             limits=self._limits,
-            enforced=(*memory, "disk_bytes", "output_bytes", "file_bytes", "network", *pids),
+            enforced=(*memory, "disk_bytes", "output_bytes", "file_bytes", "network", *pids, SECCOMP),
             versions=(("bubblewrap", read_version(program)), ("python", read_version(python))),
         )
 
@@ -106,6 +109,8 @@ class BubblewrapLauncher(ProcessLauncher):
         if not python.startswith("/usr/"):
             yield from _bind_private_python(Path(python))
         yield from ("--proc", "/proc", "--dev", "/dev")
+        for path in filter(os.path.exists, _HIDDEN_FILES):
+            yield from ("--ro-bind", os.devnull, path)
         yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108
         yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH)
         yield from ("--perms", "0755", "--size", str(self._limits.disk_bytes), "--tmpfs", WORKSPACE)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
 from harness.sandboxes.framing import ByteStream, Frame, FrameConnection
+from harness.sandboxes.seccomp import KEYCTL_NUMBERS, SECCOMP, assemble_program
 from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
 from harness.sandboxes.toolserver import load_source
 
@@ -166,14 +167,15 @@ class ServedSandbox(StartedOnce):
         self._connection = FrameConnection(server.stream)
         try:
             self._connection.send_source(START_SECONDS)
-            hello = self._connection.request(Frame(header=self._build_config(server)), START_SECONDS)
+            program = assemble_program() if SECCOMP in server.info.enforced else b""
+            hello = self._connection.request(Frame(header=self._build_config(server), body=program), START_SECONDS)
             if "error" in hello.header:
                 raise SandboxDied(str(hello.header.get("detail")))
         except SandboxDied as error:
             words = self._read_stderr()
             self.close()
             reason = f"the tool server did not start ({words or error})"
-            advice = "the sandbox must contain python3 (3.8 or later) and /bin/sh"
+            advice = "the sandbox must contain /bin/sh and python3 (3.8 or later) with its whole standard library"
             raise SandboxUnavailable(server.info.backend, reason, advice) from error
         except BaseException:
             self.close()
@@ -330,6 +332,7 @@ class ServedSandbox(StartedOnce):
             "output_bytes": self.limits.output_bytes,
             "snapshot_bytes": self._max_scan_bytes,
             "snapshot_files": MAX_SNAPSHOT_FILES,
+            "keyctl_numbers": KEYCTL_NUMBERS,
         }
 
     @property

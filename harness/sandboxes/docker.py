@@ -25,6 +25,7 @@ from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer, format_container_name
 from harness.sandboxes.framing import SocketStream
 from harness.sandboxes.leftovers import format_owner, is_owner_dead
+from harness.sandboxes.seccomp import SECCOMP
 from harness.sandboxes.server_process import build_python_command
 
 BACKEND: Final = "docker"
@@ -185,7 +186,7 @@ class DockerLauncher:
             image=f"{self._image}@{digest}",
             isolation=("container", "no-new-privileges", "no-capabilities", "seccomp", "read-only-root", "private-tmpfs"),
             limits=self._limits,
-            enforced=(*enforced, "disk_bytes", "output_bytes", "file_bytes", "network"),
+            enforced=(*enforced, "disk_bytes", "output_bytes", "file_bytes", "network", SECCOMP),
             versions=(("docker", str(engine.get("ServerVersion"))),),
         )
 

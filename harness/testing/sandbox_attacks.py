@@ -1,12 +1,16 @@
 """Attack tests of a sandbox with real attacks: fork bombs, memory exhaustion, links that lead outside, forged messages."""
 
+import json
+import signal
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from harness.errors import PathRefused, ToolError
 from harness.protocols import Sandbox
+from harness.sandboxes.seccomp import DENIED_CALLS, MACHINES
 from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxLaws
 
 _COUNT_MARKED_PROCESSES = "grep -l {mark} /proc/[0-9]*/cmdline 2>/dev/null | grep -cv /self/"
@@ -61,6 +65,57 @@ for fd in range(3, 256):
         print("wrote", fd)
     except OSError:
         pass
+"""
+_CALL_KERNEL = """
+import ctypes, errno, json, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for name, number, arguments in json.loads(sys.argv[1]):
+    buffers = [ctypes.create_string_buffer(value.encode(), 256) if isinstance(value, str) else value for value in arguments]
+    ctypes.set_errno(0)
+    libc.syscall(ctypes.c_long(number), *(value if hasattr(value, "raw") else ctypes.c_long(value) for value in buffers))
+    print(name, errno.errorcode.get(ctypes.get_errno(), "no error"))
+"""
+"""Makes system calls, with texts as addresses of buffers of 256 bytes, and prints the error of each."""
+_SESSION_KEYRING, _USER_MODE_ONLY = -3, 1
+_CALL_ARGUMENTS: Mapping[str, Sequence[int | str]] = {
+    "add_key": ("user", "harness:attack", "secret", 6, _SESSION_KEYRING),
+    "request_key": ("user", "harness:attack", 0, 0),
+    "keyctl": (0, _SESSION_KEYRING, 1),
+    "io_uring_setup": (8, ""),
+    "userfaultfd": (_USER_MODE_ONLY,),
+    "perf_event_open": ("\x01", 0, -1, -1, 0),
+    "mount": ("none", "/tmp", "tmpfs", 0, 0),  # noqa: S108  inside the sandbox
+    "umount2": ("/workspace", 2),
+    "pivot_root": ("/workspace", "/workspace"),
+    "open_tree": (-100, "/workspace", 0),
+    "fsopen": ("tmpfs", 0),
+    "fspick": (-100, "/workspace", 0),
+}
+"""Arguments with which a call succeeds for those who may make it; all arguments of other calls are zero."""
+LIMIT_SERVER = """
+import os, resource
+for pid in (1, os.getppid()):
+    try:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, 3))
+        print("limited", pid)
+    except PermissionError:
+        print("refused")
+print(resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64))[0] > 64, resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+_OPEN_VSOCK = """
+import errno, _socket
+try:
+    _socket.socket(40, _socket.SOCK_STREAM)
+    print("open")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+"""
+_CALL_32_BIT_KERNEL = """
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes([0xB8, *({number}).to_bytes(4, "little"), 0xCD, 0x80, 0xC3]))  # mov eax, number; int 0x80; ret
+print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))())
 """
 
 
@@ -200,6 +255,59 @@ class ResourceAttacks(SandboxLaws):
         assert sandbox.run("ls -A /root /home 2>/dev/null | grep -v :").stdout.split() == []
 
 
+class KernelAttacks(SandboxLaws):
+    """Attacks on the kernel by system calls that commands do not need."""
+
+    @pytest.mark.parametrize("family", DENIED_CALLS)
+    def test_a_denied_system_call_does_not_reach_the_kernel(self, sandbox: Sandbox, family: str) -> None:
+        """Each call of the family fails with the error of the seccomp program, not with that of the kernel."""
+        self.require("seccomp")
+        column = list(MACHINES).index(sandbox.run("uname -m").stdout.decode().strip())
+        calls = [(name, numbers[column], _CALL_ARGUMENTS.get(name, (0,) * 6)) for name, numbers in DENIED_CALLS[family].items()]
+        sandbox.write("call.py", _CALL_KERNEL.encode())
+        result = sandbox.run(f"python3 call.py '{json.dumps(calls)}'")
+        expected = "EPERM" if family in ("kexec", "modules") else "ENOSYS"
+        assert result.stdout.decode().split("\n")[:-1] == [f"{name} {expected}" for name, _, _ in calls], result.stderr
+
+    def test_limits_of_other_processes_cannot_be_changed(self, sandbox: Sandbox) -> None:
+        """A command can lower its own limits, but not those of the tool server, which would break later commands."""
+        self.require("seccomp")
+        sandbox.write("limit.py", LIMIT_SERVER.encode())
+        result = sandbox.run("python3 limit.py")
+        assert result.stdout == b"refused\nrefused\nTrue (64, 64)\n", result.stderr
+        assert sandbox.run("echo fine").stdout == b"fine\n"
+
+    def test_sockets_to_the_host_of_a_virtual_machine_cannot_be_opened(self, sandbox: Sandbox) -> None:
+        """Sockets of the family AF_VSOCK, which no namespace contains, cannot be opened; other sockets can."""
+        self.require("seccomp")
+        sandbox.write("vsock.py", _OPEN_VSOCK.encode())
+        result = sandbox.run("python3 vsock.py")
+        assert (result.exit_code, result.stdout) == (0, b"EAFNOSUPPORT\n"), result.stderr
+
+    @pytest.mark.parametrize("number", [20, 288], ids=["getpid", "keyctl"])
+    def test_the_32_bit_interface_of_the_kernel_is_refused(self, sandbox: Sandbox, number: int) -> None:
+        """A process is killed at its first 32-bit system call."""
+        self.require("seccomp")
+        if sandbox.run("uname -m").stdout != b"x86_64\n":
+            pytest.skip("the instruction is that of x86")
+        sandbox.write("call.py", _CALL_32_BIT_KERNEL.format(number=number).encode())
+        result = sandbox.run("python3 call.py")
+        assert result.exit_code - 128 in (signal.SIGSYS, signal.SIGSEGV)  # SIGSEGV: the kernel has no 32-bit interface
+        assert result.stdout == b""
+
+    def test_keys_of_the_machine_are_not_listed(self, sandbox: Sandbox) -> None:
+        """Commands cannot list the keys that the kernel holds for the user of the harness."""
+        self.require("namespaces")
+        assert sandbox.run("cat /proc/keys").stdout == b""
+
+    def test_every_process_is_restricted(self, sandbox: Sandbox) -> None:
+        """The seccomp program applies to the tool server, to commands and to background processes."""
+        self.require("seccomp")
+        result = sandbox.run("cat /proc/$PPID/status /proc/self/status; cat /proc/self/status & wait")
+        lines = [line for line in result.stdout.decode().splitlines() if line.startswith("Seccomp:")]
+        assert lines == ["Seccomp:\t2"] * 3
+
+
 class PathAttacks(SandboxLaws):
     """Attacks by paths that lead out of the workspace."""
 
@@ -246,7 +354,7 @@ class PathAttacks(SandboxLaws):
         assert sorted(files) == ["chain", "d", "d/two", "file", "top", "up"]
 
 
-class SandboxAttacks(ProcessAttacks, ResourceAttacks, PathAttacks):
+class SandboxAttacks(ProcessAttacks, ResourceAttacks, KernelAttacks, PathAttacks):
     """Attack tests of a sandbox. Inherit the suite and set `sandbox_options`.
 
     Name abilities that the backend lacks in `missing_abilities` with the reason, as for `SandboxContract`. Tests that need such

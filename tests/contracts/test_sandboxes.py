@@ -11,7 +11,7 @@ from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap, leftovers, local, open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.cgroups import ControlGroup
-from harness.testing.sandbox_attacks import ProcessAttacks, SandboxAttacks
+from harness.testing.sandbox_attacks import KernelAttacks, ProcessAttacks, SandboxAttacks
 from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxContract
 
 
@@ -41,7 +41,7 @@ class TestBubblewrap(SandboxContract, SandboxAttacks):
 
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is exempt from the limits of a user")
-class TestBubblewrapOfRoot(ProcessAttacks):
+class TestBubblewrapOfRoot(ProcessAttacks, KernelAttacks):
     """Contract suite for bubblewrap as root: other users cannot reach its programs, so commands run as root."""
 
     sandbox_options: ClassVar = {"backend": "bubblewrap"}
@@ -102,6 +102,7 @@ class TestLocal(SandboxContract, SandboxAttacks):
             "namespaces",
             "kill_all",
             "hide_descriptors",
+            "seccomp",
         ),
         NO_ISOLATION,
     )

@@ -98,7 +98,7 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
     return hashlib.sha256(key + body).digest()
 
 
-KEY_VERSION = "1"
+KEY_VERSION = "2"
 """Version of the keys. Increment it when a change of the tool server is visible to commands."""
 _PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
 _RELEASE_FILE = Path("/etc/os-release")

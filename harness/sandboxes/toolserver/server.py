@@ -60,7 +60,9 @@ SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm"
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
 """Signals that the server ignores; in commands they have their default effect."""
-_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
+_SECCOMP_MODE_FILTER = 2
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -712,7 +714,8 @@ def _read_directory_state(path: str) -> tuple[int, list[str]] | None:
 
 def _read_process_rights(pid: int) -> tuple[object, ...]:
     """Return limits, priority, scheduler and CPUs of a process (0 for this one), which commands inherit and can change."""
-    limits = [resource.prlimit(pid, getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
+    with open("/proc/%s/limits" % (pid or "self"), "rb") as file:  # the seccomp program refuses prlimit of another process
+        limits = file.read()
     return (limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid))
 
 
@@ -869,6 +872,37 @@ def _decode_exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
+class _FilterProgram(ctypes.Structure):
+    """The `struct sock_fprog` of the kernel: the number of instructions and their address."""
+
+    _fields_ = (("count", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def restrict_system_calls(program: bytes, keyctl_numbers: dict[str, int]) -> None:
+    """Enter a new session keyring, then let the kernel apply a seccomp program to this process and all processes it starts.
+
+    This process has a single thread when this function is called, so no thread escapes the program.
+
+    Args:
+        program: Array of `struct sock_filter` that covers the binary interfaces of all machines in `keyctl_numbers`.
+        keyctl_numbers: Number of the system call `keyctl` by machine.
+
+    Raises:
+        OSError: The program does not cover this machine, or the kernel refused the keyring or the program.
+    """
+    machine, bits = os.uname().machine, 8 * struct.calcsize("P")
+    if machine not in keyctl_numbers or bits != 64:
+        supported = " or ".join(sorted(keyctl_numbers))
+        raise OSError("the seccomp program needs a 64-bit python3 on %s; found %d bits on %s" % (supported, bits, machine))
+    joined = _libc.syscall(keyctl_numbers[machine], _KEYCTL_JOIN_SESSION_KEYRING, None)
+    # ENOSYS: the kernel has no keyrings. EPERM: a container engine refuses keyctl to every process of the container.
+    if joined < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
+        raise OSError("cannot enter a new session keyring: %s" % os.strerror(ctypes.get_errno()))
+    description = _FilterProgram(len(program) // 8, program)
+    if _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(description), 0, 0) != 0:
+        raise OSError("cannot install the seccomp program: %s" % os.strerror(ctypes.get_errno()))
+
+
 def main() -> None:
     """Take over stdin and stdout, protect this process, and serve requests."""
     if not hasattr(os, "posix_spawn"):
@@ -887,8 +921,11 @@ def main() -> None:
     frame = read_frame(read_fd)
     if frame is None:
         return
+    header, program = frame
     try:
-        server = Server(read_fd, write_fd, frame[0])
+        if program:
+            restrict_system_calls(program, header["keyctl_numbers"])
+        server = Server(read_fd, write_fd, header)
     except (OSError, KeyError) as error:
         send_frame(write_fd, {"error": "failed", "detail": str(error)}, b"")
         return

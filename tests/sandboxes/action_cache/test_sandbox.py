@@ -269,7 +269,6 @@ LEAVES = {
     "shared memory": "echo x > /dev/shm/x",
     "a process": "sleep 30 > /dev/null 2>&1 &",
     "the workspace locked": "chmod 500 .",
-    "lower limits": "python3 -c 'import resource as r; r.prlimit(1, r.RLIMIT_NOFILE, (64, 64))'",
     "a lower priority": "python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, 1, 15)'",
     "another scheduler": "python3 -c 'import os; os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))'",
 }

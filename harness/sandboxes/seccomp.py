@@ -1,0 +1,108 @@
+"""The seccomp program of isolated sandboxes: the system calls that the kernel refuses to commands and to the tool server.
+
+The program is classic BPF for the kernels of x86-64 and aarch64. It is assembled here as bytes, without a library, and sent to
+the tool server, which installs it before the first command. It refuses system calls that share data with the rest of the machine
+(keyrings), that reach into other processes, or that ordinary programs do not need and in which many security defects were found.
+Binary interfaces other than the native one are refused too, because they number the same calls differently.
+
+The program uses only instructions from which Linux 5.11 or later can see in advance which calls are always allowed; such calls
+then cost no execution of the program.
+"""
+
+import errno
+import struct
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+SECCOMP: Final = "seccomp"
+"""Name of the program in `SandboxInfo.enforced`; the tool server installs the program if the name is listed there."""
+MACHINES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""Value of `seccomp_data.arch` for each supported machine, by the name that `uname -m` prints."""
+DENIED_CALLS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
+    "keyring": {"add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219)},
+    "io_uring": {"io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427)},
+    "bpf": {"bpf": (321, 280)},
+    "userfaultfd": {"userfaultfd": (323, 282)},
+    "perf": {"perf_event_open": (298, 241)},
+    "kexec": {"kexec_load": (246, 104), "kexec_file_load": (320, 294)},
+    "modules": {"init_module": (175, 105), "delete_module": (176, 106), "finit_module": (313, 273)},
+    "mount": {
+        "mount": (165, 40),
+        "umount2": (166, 39),
+        "pivot_root": (155, 41),
+        "open_tree": (428, 428),
+        "move_mount": (429, 429),
+        "fsopen": (430, 430),
+        "fsconfig": (431, 431),
+        "fsmount": (432, 432),
+        "fspick": (433, 433),
+        "mount_setattr": (442, 442),
+        "open_tree_attr": (467, 467),
+    },
+    "ptrace": {
+        "ptrace": (101, 117),
+        "process_vm_readv": (310, 270),
+        "process_vm_writev": (311, 271),
+        "pidfd_getfd": (438, 438),
+    },
+}
+"""Refused system calls by family, each with its numbers on x86-64 and aarch64."""
+_FAMILY_ERRORS: Final = {"kexec": errno.EPERM, "modules": errno.EPERM}
+"""Errors of families that many kernels lack and then report as ENOSYS; another error shows that the program is in force."""
+SOCKET_NUMBERS: Final = (41, 198)
+PRLIMIT_NUMBERS: Final = (302, 261)
+KEYCTL_NUMBERS: Final = dict(zip(MACHINES, DENIED_CALLS["keyring"]["keyctl"], strict=True))
+"""Number of `keyctl` by machine. The tool server calls it to replace its session keyring, before it installs the program."""
+AF_VSOCK: Final = 40
+"""Address family of sockets that reach the host of a virtual machine past all network namespaces."""
+X32_BIT: Final = 0x4000_0000
+"""Bit in the number of a system call of the interface x32, which shares its architecture number with x86-64."""
+
+ALLOW: Final = 0x7FFF_0000
+KILL_PROCESS: Final = 0x8000_0000
+RETURN_ERRNO: Final = 0x0005_0000
+NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 4, 16
+"""Positions in `struct seccomp_data`; of an argument, the lower half, as both machines are little-endian."""
+LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
+_Instruction = tuple[int, int, int, int]
+"""Code, number of instructions to skip if a comparison is true and if it is false, and operand."""
+
+
+@cache
+def assemble_program() -> bytes:
+    """Return the program, an array of `struct sock_filter` that is valid for every supported machine.
+
+    A process of another binary interface of the machine, such as that of 32-bit programs, is killed at its first system call.
+    """
+    instructions: list[_Instruction] = [(LOAD, 0, 0, ARCHITECTURE_OFFSET)]
+    for column, architecture in enumerate(MACHINES.values()):
+        section = [*_generate_section(column)]
+        instructions += [(JUMP_IF_EQUAL, 0, len(section), architecture), *section]
+    instructions.append((RETURN, 0, 0, KILL_PROCESS))
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in instructions)
+
+
+def _generate_section(column: int) -> Iterator[_Instruction]:
+    """Yield the instructions for the machine whose system calls have the numbers in this column."""
+    yield (LOAD, 0, 0, NUMBER_OFFSET)
+    yield from _return_if(JUMP_IF_AT_LEAST, X32_BIT, RETURN_ERRNO | errno.ENOSYS)
+    for family, calls in DENIED_CALLS.items():
+        for numbers in calls.values():
+            yield from _return_if(JUMP_IF_EQUAL, numbers[column], RETURN_ERRNO | _FAMILY_ERRORS.get(family, errno.ENOSYS))
+    yield (JUMP_IF_EQUAL, 0, 4, SOCKET_NUMBERS[column])
+    yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
+    yield from _return_if(JUMP_IF_EQUAL, AF_VSOCK, RETURN_ERRNO | errno.EAFNOSUPPORT)
+    yield (RETURN, 0, 0, ALLOW)
+    # Not being dumpable does not protect the limits of a process, so commands could change those of the tool server.
+    yield (JUMP_IF_EQUAL, 0, 3, PRLIMIT_NUMBERS[column])
+    yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
+    yield (JUMP_IF_EQUAL, 1, 0, 0)
+    yield (RETURN, 0, 0, RETURN_ERRNO | errno.EPERM)
+    yield (RETURN, 0, 0, ALLOW)
+
+
+def _return_if(comparison: int, operand: int, action: int) -> Iterator[_Instruction]:
+    """Yield instructions that end the program with an action if the loaded value compares so with the operand."""
+    yield (comparison, 0, 1, operand)
+    yield (RETURN, 0, 0, action)
