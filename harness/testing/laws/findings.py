@@ -23,9 +23,9 @@ class Finding:
 
     Attributes:
         message: Description of the violation, if possible with advice; may quote untrusted text. Required.
-        step: Name of the step of the script at fault; empty when no single step is. Default: `""`.
-        fact: Name of the fact at fault; empty when no single fact is. Default: `""`.
-        check: Name of the check at fault; empty when no single check is. Default: `""`.
+        step: Name of the step of the script at fault; empty when no single step is. Default: `''`.
+        fact: Name of the fact at fault; empty when no single fact is. Default: `''`.
+        check: Name of the check at fault; empty when no single check is. Default: `''`.
         seed: Task seed; None when the violation does not depend on the seed. Default: `None`.
     """
 

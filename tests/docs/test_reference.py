@@ -1,0 +1,118 @@
+"""Public names are documented completely, and the reference pages are derived from the code."""
+
+import dataclasses
+import inspect
+import re
+import sys
+from importlib import import_module
+from typing import Any
+
+import pytest
+from docstring_parser import Docstring, DocstringStyle, parse
+
+from harness.experiment.plan import Settings
+from harness.policies import PRESETS
+from harness.protocols import SandboxLimits
+from harness.store.columns import TABLES
+from harness.task import Check, Fact, Script, Step, World
+from harness.tasks import SUITE
+from tests.house.source import CHECKOUT
+
+sys.path.insert(0, str(CHECKOUT / "docs"))
+reference_pages: Any = import_module("reference_pages")
+sys.path.pop(0)
+
+MORE_DATACLASSES = (Settings, SandboxLimits, Fact, Script, Step, Check, World)
+"""Classes that are documented like public names, because plans and tasks are written with them."""
+
+
+def list_public() -> dict[str, Any]:
+    public = {
+        f"{module}.{name}": value
+        for module in reference_pages.PUBLIC_MODULES
+        for name, value in reference_pages.list_public_objects(import_module(module))
+    }
+    return {**public, **{f"{owner.__module__}.{owner.__name__}": owner for owner in MORE_DATACLASSES}}
+
+
+PUBLIC = list_public()
+DATACLASSES = {name: value for name, value in PUBLIC.items() if inspect.isclass(value) and dataclasses.is_dataclass(value)}
+CALLABLES = {
+    name: value
+    for name, value in PUBLIC.items()
+    if name not in DATACLASSES
+    and (inspect.isfunction(value) or (inspect.isclass(value) and "__init__" in vars(value) and not issubclass(value, Exception)))
+}
+
+
+def parse_docstring(value: object) -> Docstring:
+    return parse(inspect.getdoc(value) or "", DocstringStyle.GOOGLE)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_a_docstring(name):
+    value = PUBLIC[name]
+    assert not (inspect.isclass(value) or inspect.isfunction(value) or inspect.ismodule(value)) or inspect.getdoc(value)
+
+
+@pytest.mark.parametrize("name", DATACLASSES)
+def test_every_field_is_documented_with_meaning_and_default(name):
+    entries = {entry.arg_name: " ".join((entry.description or "").split()) for entry in parse_docstring(DATACLASSES[name]).params}
+    for field in dataclasses.fields(DATACLASSES[name]):
+        if not field.init or field.name == "kind" or field.name.startswith("_"):
+            continue
+        assert field.name in entries, f"{name}: no entry for {field.name}"
+        default = reference_pages.format_default(field)
+        ending = "Required." if default == "required" else f"Default: `{default}`."
+        assert entries[field.name].endswith(ending), f"{name}.{field.name}: must end with {ending}"
+        assert len(entries[field.name].removesuffix(ending).split()) >= 3, f"{name}.{field.name}: no meaning"
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_every_parameter_is_documented(name):
+    value = CALLABLES[name]
+    entries = {entry.arg_name.lstrip("*") for entry in parse_docstring(value).params}
+    if inspect.isclass(value):
+        entries |= {entry.arg_name.lstrip("*") for entry in parse_docstring(value.__init__).params}
+    assert set(inspect.signature(value).parameters) <= entries
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name.count(".") == 1])
+def test_names_of_the_package_have_an_example(name):
+    value = PUBLIC[name]
+    if not inspect.ismodule(value):
+        assert re.search(r"^Examples?:", inspect.getdoc(value) or "", re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_every_policy_names_its_source_and_when_to_choose_it(kind):
+    text = inspect.getdoc(PRESETS[kind]) or ""
+    assert "Source:" in text
+    assert re.search(r"\bChoose it\b", text)
+
+
+def test_no_policy_refers_to_a_document_outside_the_repository():
+    texts = "\n".join(inspect.getdoc(policy) or "" for policy in PRESETS.values())
+    assert re.findall(r"PEERS|SEEDS|RESEARCH|DESIGN\.md|\bS[0-4]\.\d+", texts) == []
+
+
+def test_the_reference_pages_hold_every_field_policy_task_column_and_name(tmp_path):
+    reference_pages.write_pages(tmp_path)
+    pages = {path.relative_to(tmp_path / "generated").as_posix(): path for path in (tmp_path / "generated").rglob("*.md")}
+    assert {f"policies/{name}.md" for name in PRESETS} <= set(pages)
+    plan, tasks, tables = (pages[f"{name}.md"].read_text("utf-8") for name in ("plan-file", "tasks", "tables"))
+    assert all(f"`{field.name}`" in plan for field in dataclasses.fields(Settings))
+    assert all(f"## {name}\n" in tasks for name in SUITE)
+    assert all(f"| `{column.name}` |" in tables for columns in TABLES.values() for column in columns)
+    for module in reference_pages.PUBLIC_MODULES:
+        page = pages[f"api-{module.rpartition('.')[2]}.md"].read_text("utf-8")
+        for name, value in reference_pages.list_public_objects(import_module(module)):
+            assert value in PRESETS.values() or f"{module}.{name}\n" in page or inspect.ismodule(value), name
+
+
+def test_a_page_that_did_not_change_keeps_its_time_and_an_old_page_goes(tmp_path):
+    reference_pages.write_pages(tmp_path)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")}
+    (tmp_path / "generated" / "policies" / "gone.md").write_text("old")
+    reference_pages.write_pages(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.md")} == times
