@@ -1,1 +1,1 @@
-"""Finished sessions: numbers and timeline, reconstructed requests, dry runs of other policies, import and export."""
+"""Tools for finished sessions: numbers and timeline, reconstructed requests, dry runs of policies, import and export."""

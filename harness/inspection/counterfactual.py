@@ -30,22 +30,22 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class TraceStep(NamedTuple):
-    """Step of a session, located by numbers of messages from the beginning of the session."""
+    """Step of a recorded session, located by the number of messages before its start, its model call and its end."""
 
     end_event: StepFinished
     messages_at_turn: int | None
-    """Number of messages before the step, if a turn of the user began there; else None."""
+    """Number of messages in the session before the step, if the user began a new turn at this step; else None."""
     messages_at_request: int
-    """Number of messages before the model call of the step."""
+    """Number of messages in the session before the model call of the step."""
     messages_at_end: int
-    """Number of messages at the end of the step."""
+    """Number of messages in the session at the end of the step."""
 
 
 class SessionTrace:
-    """Messages and steps of a session, prepared for several dry runs."""
+    """Messages and steps of a recorded session, prepared once for several dry runs of policies."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Read a log.
+        """Collect the messages and finished steps from the log of a session.
 
         Args:
             entries: Log of the session.
@@ -66,7 +66,7 @@ class SessionTrace:
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
-        """Return a token counter that stores the counts of the session's messages."""
+        """Return a token counter that counts like the given one but has stored the counts of the session's messages."""
         if counter not in self._counts:
             self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
         return self._counts[counter]
@@ -88,7 +88,7 @@ def _make_step(event: StepFinished, previous_steps: list[TraceStep], messages: l
 class _CachedCounter:
     counter: Counter
     known_counts: Mapping[int, Estimated]
-    """Estimated tokens by identity of the message."""
+    """Estimated tokens of each message of the session, by the `id()` of the message."""
 
     def count(self, message: Message) -> Estimated:
         known = self.known_counts.get(id(message))
@@ -97,14 +97,14 @@ class _CachedCounter:
 
 @dataclass(frozen=True, slots=True)
 class _StandInSummarizer:
-    """Model that writes meaningless summaries of a given length."""
+    """Summarizer that calls no model and returns meaningless text of a given length as the summary."""
 
     tokens: int
     name: str = "stand-in"
     window: Window = UNLIMITED_WINDOW
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Return a meaningless summary of the given length. Implements `harness.protocols.Model`."""
+        """Return meaningless text as a summary, as long as specified or, if shorter, as the request allows."""
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_PER_TOKEN)
         text = (STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
@@ -113,50 +113,50 @@ class _StandInSummarizer:
 
 
 class StepState(NamedTuple):
-    """State of a dry run right before a model call."""
+    """State of a dry run of a policy right before a model call of the recorded session."""
 
     step: TraceStep
     view: View
-    """Messages that the model would see."""
+    """Messages that the model would see under the policy in this step."""
     attempt_count: int
-    """Number of attempted compactions so far."""
+    """Number of compactions that the policy attempted before this model call."""
 
 
 class MessageState(NamedTuple):
-    """State of one message at a step."""
+    """State of one message of a session at one step of a dry run: kept, masked, summarized or dropped, with its tokens."""
 
     disposition: Disposition
     tokens_before: int
     tokens_after: int
-    """Tokens of the message in the view; 0 if the message is not in the view."""
+    """Estimated tokens of the message as it is in the view; 0 if the message is no longer in the view."""
     changed_at_step: int
-    """Step before which the message was changed or removed; 0 if it was not."""
+    """Number of the step before which a compaction last changed or removed the message; 0 if unchanged."""
     summarized_by: ItemId | None = None
-    """Id of the summary in the view that replaces the message."""
+    """Id of the summary in the view that replaces the message; None if no summary does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRunSpec:
-    """Policy and window of a dry run."""
+    """Compaction policy, context window and summary length that a dry run applies to a recorded session."""
 
     policy: Policy
     window_tokens: int
     nominal_window_tokens: int | None = None
-    """Window in tokens that the policy's constants were chosen for; None keeps the constants unchanged."""
+    """Context window, in tokens, for which the policy's constants were chosen; None leaves the constants unscaled."""
     summary_tokens: int = STAND_IN_TOKENS
-    """Length of a stand-in summary in tokens, unless the policy's limit is lower."""
+    """Length, in tokens, of the meaningless text that stands in for a summary, unless the policy's limit is lower."""
 
 
 class DryRun:
-    """Dry run of a policy on a session."""
+    """Dry run of a compaction policy on a recorded session, step by step, without calling a model or a tool."""
 
     def __init__(self, session: RecordedSession, trace: SessionTrace, spec: DryRunSpec) -> None:
-        """Prepare the first step.
+        """Prepare the dry run; no step is run yet.
 
         Args:
-            session: Session whose oracle a clairvoyant policy uses.
-            trace: Messages and steps of that session.
-            spec: Policy, window, and length of the summaries.
+            session: Recorded session, whose oracle is passed to a policy that needs one.
+            trace: Messages and steps of the same session.
+            spec: Compaction policy, context window, and length of the summaries.
 
         Raises:
             UsageError: the policy does not work in this window, or needs an oracle and there is none.
@@ -177,23 +177,23 @@ class DryRun:
         self.trace = trace
         self.budget: Budget = self._compactor.budget
         self.budget_rule = assembled.fitted_policy.describe_rule(self.budget.rule)
-        """Rule by which the window is divided, with its numbers."""
+        """Text about the rule by which the budget divides the context window, with its numbers."""
         self.counter = trace.make_cached_counter(spec.policy.counter)
         self.scenes: list[StepState] = []
         self.attempts: list[Entry] = []
-        """Attempted compactions in order, including those that were not applied."""
+        """Compaction events of the dry run in order, including attempts that were not applied."""
         self._items: list[ItemId] = []
-        """Id of each message of the session that was added so far."""
+        """Ids of the messages that the dry run has added to the view so far, in the order of the session."""
         self._view, self._usage = View(), cast("Usage | None", None)
         self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
 
     @property
     def is_done(self) -> bool:
-        """Whether all steps have been run."""
+        """Whether the dry run has run all steps of the recorded session."""
         return len(self.scenes) == len(self.trace.steps)
 
     def advance(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Run at least one step, then continue until all steps are done or `should_stop` returns True.
+        """Run at least one step of the recorded session, then more until all are done or `should_stop` returns True.
 
         Raises:
             IllegalPlan: the policy broke a rule about legal plans.
@@ -219,12 +219,12 @@ class DryRun:
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
 
     def _add_messages(self, end: int) -> None:
-        """Add the messages of the session up to a number of messages."""
+        """Add messages of the recorded session to the view until the given number of messages is reached."""
         for message in self.trace.messages[len(self._items) : end]:
             self._items.append(ItemId(self._fold_event(MessageAdded(message=message, step=0)).seq))
 
     def _compact(self, step: TraceStep, hook: Hook) -> None:
-        """Let the policy compact the view if it is due."""
+        """Let the policy compact the view if its trigger requires a compaction, and record the attempt."""
         edits = self._view.edits
         event = self._compactor.compact(self._view, self._usage, step.end_event.step, hook, ignore)
         if event is not None:
@@ -233,17 +233,17 @@ class DryRun:
             self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
-        """Add one event to the view, and return its log entry."""
+        """Apply an event to the view, and return the event as a log entry with its number."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._view = fold(self._view, entry, self.counter)
         return entry
 
     def list_message_states(self, index: int) -> list[MessageState]:
-        """Return the state of each message that was added before a model call.
+        """Return for each message before a model call whether the policy kept, masked, summarized or dropped it.
 
         Args:
-            index: Index of the step, from 0.
+            index: Index, from 0, of the step to which the model call belongs.
         """
         state = self.scenes[index]
         visible_tokens = {item.item_id: item.tokens for item in state.view.items}
@@ -255,7 +255,11 @@ class DryRun:
         return [_build_message_state(item, tokens, visible_tokens, edited_ids, effects) for item, tokens in pairs]
 
     def look_up_item_id(self, message: int) -> ItemId:
-        """Return the id of a message of the session by its index, from 0."""
+        """Return the id that a message has in the view of the dry run.
+
+        Args:
+            message: Index of the message in the session, from 0.
+        """
         return self._items[message]
 
 
@@ -271,7 +275,7 @@ def _build_message_state(
 
 @dataclass(slots=True)
 class _CompactionEffects:
-    """Effects of several compactions on each message."""
+    """Effects of several compactions on each message: the step of its last change, and the summary that replaces it."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
     summarized_by: dict[ItemId, ItemId] = field(default_factory=dict)
@@ -288,9 +292,9 @@ class _CompactionEffects:
         return effects
 
     def find_summary(self, item: ItemId, visible_tokens: Mapping[ItemId, int]) -> ItemId | None:
-        """Return the id of the summary in the view that replaces a message, or None.
+        """Return the id of the summary in the view that replaces a message, or None if there is none.
 
-        A summary that was summarized itself is followed to its successor.
+        If the summary was itself replaced by a later summary, the id of the latest one is returned.
         """
         summary_id = self.summarized_by.get(item)
         while summary_id is not None and summary_id not in visible_tokens:
@@ -299,7 +303,7 @@ class _CompactionEffects:
 
 
 def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:
-    """Yield the tokens of the whole conversation before each model call."""
+    """Yield the estimated tokens of the whole conversation, without compaction, before each model call of a session."""
     count = trace.make_cached_counter(counter or QuarterOfCharacters()).count
     total, counted_messages = 0, 0
     for step in trace.steps:

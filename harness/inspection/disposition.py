@@ -9,27 +9,30 @@ from harness.messages import Message
 from harness.view import Item
 
 Disposition: TypeAlias = Literal["kept", "masked", "summarized", "dropped", "summary"]
-"""Result of a compaction for one message: `kept` unchanged; `masked`, i.e. kept with a shorter content; `summarized`, i.e.
-removed and covered by a summary; `dropped` without a summary; or `summary`, a new message."""
+"""Result of a compaction for one message.
+
+The message is `kept` unchanged, `masked` (kept with shorter content), `summarized` (removed and covered by a summary), `dropped`
+without a summary, or itself a new `summary`.
+"""
 
 
 class MessageDisposition(NamedTuple):
-    """Message with its disposition."""
+    """Message with its disposition: whether a compaction kept, masked, summarized, dropped or inserted it."""
 
     item_id: ItemId
     disposition: Disposition
     message: Message
-    """Message before the compaction; for a summary, the new message."""
+    """Message as it was before the compaction; for a message that the compaction inserted, the new message."""
     tokens_before: int
-    """Tokens before the compaction; 0 for a new message."""
+    """Estimated tokens of the message before the compaction; 0 for a message that the compaction inserted."""
     tokens_after: int
-    """Tokens after the compaction; 0 for a removed message."""
+    """Estimated tokens of the message after the compaction; 0 for a message that the compaction removed."""
 
 
 def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
-    """Return what became of each message at a compaction.
+    """Return for each message whether a compaction kept, masked, summarized, dropped or inserted it.
 
-    The messages that were in the view before come first, in order, followed by the new messages.
+    The messages of the view before the compaction come first, in order, followed by the inserted messages.
     """
     patch = change.event.patch
     forgotten, replaced = set(patch.forget), {one.item for one in patch.replace}
@@ -54,16 +57,16 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
 
 
 def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
-    """Return the dispositions of the messages in the view after a compaction, in order."""
+    """Return the messages in the view after a compaction, in order, each with its disposition such as `kept`."""
     by_id = {one.item_id: one for one in classify_messages(change)}
     return tuple(by_id[item.item_id] for item in change.after.items)
 
 
 def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, *, after: bool = False) -> list[Disposition]:
-    """Return dispositions at equal distances in tokens from the beginning of a view to its end.
+    """Return the dispositions of messages, such as `kept`, at equal distances in tokens along a view, to draw it as a bar.
 
     Args:
-        dispositions: Messages of the view, in order.
+        dispositions: Messages of the view with their dispositions, in order.
         cells: Number of dispositions to return, at least 1.
         after: Measure distances in tokens after the compaction instead of before.
     """

@@ -18,18 +18,18 @@ from harness.store.sessions.lookup import SessionLocation
 
 
 class ImportedSession(NamedTuple):
-    """Result of importing a session from a file into a journal."""
+    """Result of importing a session from a file into a journal: name, number of events, file format and notes."""
 
     session_id: str
     event_count: int
     format_name: str
-    """Name of the file's format in `harness.replay.formats.FORMATS`."""
+    """Name of the format of the imported file, as in `harness.replay.formats.FORMATS`."""
     caveats: tuple[str, ...]
-    """Notes about data that was dropped or repaired while reading."""
+    """Notes about data that was dropped or repaired while the file was read."""
 
 
 def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
-    """Return the log of a session with the time of each event.
+    """Return the log of a session in a journal, with the time of each event.
 
     Raises:
         StoreError: the journal cannot be read.
@@ -39,10 +39,10 @@ def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
 
 
 def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> int:
-    """Write a session to a JSONL file, and return the number of its events. After an error, no file is left.
+    """Write a session from a journal to a JSONL file, and return the number of events; no file is left after an error.
 
     Args:
-        location: Journal and name of the session.
+        location: Journal that contains the session, and name of the session.
         file: File to create.
 
     Raises:
@@ -62,7 +62,7 @@ def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> i
 
 
 def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
-    """Return the log in a file, the name of the file's format, and notes about repairs.
+    """Return the log of the session in a file, the name of the file's format, and notes about repaired data.
 
     In a recording of another agent, the session is read as if it had not been compacted, and the time of every event is 0.
 
@@ -114,7 +114,7 @@ def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
 
 
 def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
-    """Append the events of a log to a journal; events with the same time are appended together, as in the original."""
+    """Append the events of a log to a journal as a new session; events with the same time are appended together."""
     times = _iter_times(log)
     session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
     for _, group in groupby(log, key=lambda one: one.at_ms):
@@ -127,5 +127,10 @@ def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
 
 
 def load_entries(file: Path) -> tuple[Entry, ...]:
-    """Return the log in a file of any known format. Raises the same errors as `read_session`."""
+    """Return the log of the session in a file of any known format, without times.
+
+    Raises:
+        MalformedRecording: the format of the file is unknown, or the file breaks its format.
+        UsageError: the file cannot be read, or contains several sessions.
+    """
     return tuple(one.entry for one in read_session(file)[0])

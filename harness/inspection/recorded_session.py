@@ -1,4 +1,4 @@
-"""Finished session from a journal, the folder of an experiment, a recording of another agent, or a scripted task."""
+"""Opening of finished sessions from a journal, an experiment folder, a recording of another agent, or a scripted task."""
 
 import os
 from dataclasses import dataclass, replace
@@ -24,33 +24,35 @@ from harness.tasks import SUITE, make_task
 from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
-"""Name of the sample session: an artificial session of one request, one and a half times as long as a window of 200,000
-tokens."""
+"""Name by which the sample session is opened.
+
+The sample is an artificial session of one request, one and a half times as long as a context window of 200,000 tokens.
+"""
 MAX_STEPS = 10_000
 MAX_NAMES_SHOWN = 5
-"""Maximum number of sessions listed in an error message."""
+"""Maximum number of session names listed in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """Log of a finished session, with a name."""
+    """Log of a finished session, with a name for display and, if known, its journal and its oracle."""
 
     name: str
-    """Name of the session for people; may be hostile text from a file."""
+    """Name of the session for display; the text may come from an untrusted file, so it must be escaped."""
     entries: tuple[Entry, ...]
     journal: Path | None = None
     """Journal file that contains the session; None if the session is not in a journal."""
     oracle: Oracle | None = None
-    """Oracle for clairvoyant policies; None if nothing is known about the session's needs."""
+    """Oracle that predicts which messages the session needs again, for policies that use one; None if unknown."""
 
     @property
     def start_event(self) -> SessionStarted | None:
-        """First `SessionStarted` event of the log; None if the log has none."""
+        """First `SessionStarted` event in the log of the session; None if the log has no such event."""
         return next((entry.event for entry in self.entries if isinstance(entry.event, SessionStarted)), None)
 
 
 def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_id: str | None = None) -> RecordedSession:
-    """Open a finished session.
+    """Open a finished session from a journal, an experiment folder, a recording of another agent, or a task name.
 
     Args:
         source: Journal file, folder of an experiment or of its output, recording of another agent (see
@@ -85,7 +87,7 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
 
 
 def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
-    """Return the only session name that begins with a prefix."""
+    """Return the session name that begins with a prefix; fail unless exactly one name does."""
     matching_names = names if prefix is None else tuple(name for name in names if name.startswith(prefix))
     if len(matching_names) == 1:
         return matching_names[0]
@@ -97,7 +99,7 @@ def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
 
 
 def _open_named(name: str) -> RecordedSession:
-    """Return the sample session, or run the session of a task."""
+    """Return the sample session or, for the name of a task, run the scripted session of the task."""
     if name == SAMPLE_NAME:
         return RecordedSession(name="sample session", entries=build_sample_log(), oracle=SampleOracle())
     if ":" not in name and name not in SUITE:
@@ -107,7 +109,7 @@ def _open_named(name: str) -> RecordedSession:
 
 
 def _run_scripted(task: Task) -> tuple[Entry, ...]:
-    """Run the scripted session of a task without compaction, and return its log."""
+    """Run a task with the scripted agent and without compaction, and return the log of the session."""
     entries_log: list[Entry] = []
     session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
     session = replace(session, limits=replace(session.limits, max_steps=MAX_STEPS))

@@ -49,24 +49,24 @@ NOUNS = (
 VERBS = ("adds", "books", "checks", "converts", "copies", "finds", "joins", "keeps", "reads", "settles", "splits", "writes")
 OUTPUT_SIZES = (400, 900, 1_500, 2_500, 4_500, 9_000, 16_000)
 SIZE_WEIGHTS = (6, 6, 5, 4, 3, 2, 1)
-"""Relative frequency of each output size."""
+"""Relative frequencies of the sizes of tool outputs in the sample session, in the order of `OUTPUT_SIZES`."""
 REWRITE_AFTER_STEPS = 7
-"""Number of steps after which a file that was read is written again."""
+"""Number of steps after which the sample session writes a file that it has read."""
 CALL_ID_PATTERN = re.compile(r"step-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class SampleStep:
-    """One step of the sample session."""
+    """Step of the artificial sample session: the model's answer and the output of its tool call."""
 
     answer: Message
     output: str
-    """Output of the step's tool call, not yet truncated."""
+    """Full output of the step's tool call, before it is truncated to the output limit."""
 
 
 @lru_cache(maxsize=2_000)
 def make_sample_step(number: int) -> SampleStep:
-    """Return the step with a number, from 1."""
+    """Return the step of the artificial sample session with the given number, from 1."""
     rng = random.Random(f"sample/{number}")
     (size,) = rng.choices(OUTPUT_SIZES, SIZE_WEIGHTS)
     kind_number = number % 3
@@ -122,13 +122,13 @@ def _write_report(rng: random.Random, characters: int) -> str:
 
 
 class SampleOracle:
-    """Oracle of the sample session. Pure.
+    """Oracle of the artificial sample session, which predicts the step at which each message is needed again.
 
-    The request is always needed, and a file that was read is needed until it is written again.
+    The user's request is always needed, and a file that was read is needed until it is written again.
     """
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """Return for each message when it is needed, or None. Implements `harness.protocols.Oracle`."""
+        """Return for each message in how many steps the sample session needs it again, or None if never."""
         numbers = [self._parse_number(message) for message in messages]
         now = max((number for number in numbers if number is not None), default=0)
         return [self._compute_need(message, number, now) for message, number in zip(messages, numbers, strict=True)]
@@ -150,17 +150,17 @@ class SampleOracle:
 
 SYSTEM_PROMPT = "You are a coding agent. You work in a sandbox, with tools to run commands and to read and write files. " * 12
 WINDOW_TOKENS = 200_000
-"""Default window in tokens, for which the constants of most published policies were chosen."""
+"""Default context window in tokens; the constants of most published policies were chosen for this size."""
 DEFAULT_SUMMARIZER = "scripted/extractive"
 LENGTH_IN_WINDOWS = 1.5
-"""Length of the session without compaction, as a multiple of the window."""
+"""Length of the sample session in tokens without compaction, as a multiple of the context window."""
 TOOL_NAMES = ("execute_command", "read_file", "write_file")
 DEFAULT_COUNTER = QuarterOfCharacters()
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionAttempt:
-    """Attempted compaction, with the view before and after it."""
+    """Attempted compaction, with the view (the messages that the model sees next) before and after the attempt."""
 
     event: Compaction
     before: View
@@ -169,34 +169,34 @@ class CompactionAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRun:
-    """Result of a policy on the sample session."""
+    """Result of running a compaction policy on the artificial sample session."""
 
     policy: Policy
     budget: Budget
     attempts: tuple[CompactionAttempt, ...]
-    """All attempted compactions, including those that were not applied."""
+    """All compactions that the policy attempted, including those that were not applied."""
     activity: Activity
     steps: int
     has_overflowed: bool
-    """Whether the session ended because the window was full and the policy made no room."""
+    """Whether the session ended because the context window was full and the policy made no room."""
     was_stopped_early: bool = False
-    """Whether the session ended after the requested number of compactions."""
+    """Whether the session was ended because the requested number of compactions was reached."""
     entries: tuple[Entry, ...] = ()
-    """Complete log of the session."""
+    """Complete log of the sample session under the policy."""
 
     @property
     def applied_attempts(self) -> tuple[CompactionAttempt, ...]:
-        """Compactions that changed the view."""
+        """Compactions that were applied, i.e. that changed the view (the messages that the model sees next)."""
         return tuple(change for change in self.attempts if change.event.status == "applied")
 
 
 def run_on_sample(
     policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model | None = None, max_compactions: int | None = None
 ) -> SampleRun:
-    """Run a policy on the sample session.
+    """Run a compaction policy on the artificial sample session in the real agent loop, without a real model.
 
     Args:
-        policy: Policy to run. A clairvoyant policy gets the oracle of the sample.
+        policy: Compaction policy to run. A policy that needs an oracle gets the oracle of the sample session.
         window_tokens: Context window in tokens.
         summarizer: Model that writes the summaries; None uses `scripted/extractive`.
         max_compactions: Number of applied compactions after which the session is ended; None for no limit.
@@ -223,7 +223,7 @@ def run_on_sample(
 
 
 def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)) -> tuple[Entry, ...]:
-    """Return the log of the sample session without compaction, up to a length in tokens."""
+    """Return the log of the artificial sample session without compaction, up to a length in tokens."""
     model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER)
     model.should_stop = lambda: model.emitted_tokens >= length_tokens
     session = _assemble_sample(NoCompaction(), model)
@@ -254,7 +254,7 @@ def _run_sample(session: AssembledSession) -> Outcome:
 
 
 def open_sample_summarizer(name: str) -> Model:
-    """Return a scripted summarizer for the sample session, by its name.
+    """Return a scripted summarizer (model that writes summaries) for the sample session, by its name.
 
     Raises:
         UnknownName: there is no summarizer of that name.
@@ -266,7 +266,7 @@ def open_sample_summarizer(name: str) -> Model:
 
 @dataclass(slots=True)
 class _CompactionRecorder:
-    """Listener that records the view before and after each compaction."""
+    """Event listener that records every attempted compaction of a session with the view before and after it."""
 
     counter: Counter
     totals: SessionTotals
@@ -284,20 +284,24 @@ class _CompactionRecorder:
 
 @dataclass(slots=True)
 class _SampleModel:
-    """Model that answers with the next step of the sample session, and refuses requests that exceed its window."""
+    """Model whose answers are the steps of the sample session, and which rejects requests that exceed its window."""
 
     window: Window
     counter: Counter
     name: str = "puppet"
     should_stop: Callable[[], bool] = lambda: False
-    """Function that returns whether the session has to end early."""
+    """Function that returns whether the model has to end the sample session early."""
     emitted_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
     _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)
-    """Tokens of each message by identity; the message is stored too, so that its identity is not reused."""
+    """Token count of each message by the `id()` of the message; the message is stored too, so that the id is not reused."""
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Return the next step of the sample session. Implements `harness.protocols.Model`."""
+        """Return the answer in the next step of the sample session, or a final answer if the session has to end.
+
+        Raises:
+            ContextOverflow: the request exceeds the context window.
+        """
         prompt_tokens = self._count_tokens(request.messages)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
@@ -317,7 +321,7 @@ class _SampleModel:
 
 @dataclass(frozen=True, slots=True)
 class _SampleTool:
-    """Tool whose results are taken from the sample session and truncated like those of other tools."""
+    """Tool whose outputs are taken from the sample session and truncated like the outputs of real tools."""
 
     name: str
     truncation: Truncation
@@ -328,7 +332,7 @@ class _SampleTool:
         return ToolSpec(name=self.name, description="", parameters_json="{}")
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Return the output that the sample session has for a call. Implements `harness.protocols.Tool`."""
+        """Return the output that the sample session contains for a tool call, truncated to the output limit."""
         step = make_sample_step(int(call.call_id.removeprefix("step-")))
         return FunctionTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock).run(call)
 

@@ -20,7 +20,10 @@ from harness.tokens import QuarterOfCharacters
 from harness.view import View, drop_rolled_back, fold, fold_all, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
-"""Kind of a message: its role, or for messages inserted by a compaction `summaries` and, for other insertions, `markers`."""
+"""Kind of a message: its role or, for a message inserted by a compaction, `summaries` or `markers`.
+
+Markers are inserted messages that summarize no other messages.
+"""
 
 MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool results", "summaries", "markers")
 _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
@@ -29,52 +32,52 @@ _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "as
 UNKNOWN_START = SessionStarted(
     session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
 )
-"""Replacement for the first event of a log that is incomplete at its beginning."""
+"""Empty start event, used in place of the missing one if a log is incomplete at its beginning."""
 
 
 class KindShare(NamedTuple):
-    """Number and tokens of the messages of one kind."""
+    """Number and estimated tokens of the messages of one kind, such as tool results, in the view and in the whole log."""
 
     kind: MessageKind
     view_messages: int
-    """Number of messages in the view at the end of the log."""
+    """Number of messages of this kind in the view at the end of the log."""
     view_tokens: int
-    """Estimated tokens of those messages."""
+    """Estimated number of tokens in the messages of this kind in the view at the end of the log."""
     logged_messages: int
-    """Number of messages that were ever in the view."""
+    """Number of messages of this kind that were ever in the view."""
     logged_tokens: int
-    """Estimated tokens of those messages when they were added."""
+    """Estimated number of tokens in all messages of this kind that were ever in the view, at their original length."""
 
 
 class StepPoint(NamedTuple):
-    """One step on the timeline."""
+    """Numbers of one step of a session: tokens, tool calls, cost and duration."""
 
     step: int
     view_tokens: int
-    """Estimated tokens of the request, by the policy's counter."""
+    """Number of tokens in the request to the model, as estimated by the policy's counter."""
     view_messages: int
     prompt_tokens: int
-    """Tokens of the request, as measured by the provider."""
+    """Number of tokens in the request to the model, as reported by the provider."""
     output_tokens: int
     cache_read_tokens: int
     rounds: int
-    """Number of compactions applied before the step."""
+    """Number of compactions that were applied in the session before this step."""
     calls: int
     call_errors: int
     cost_usd: float | None
-    """Cost of the step in US dollars; None if the price is unknown."""
+    """Cost of the step's model call in US dollars; None if the price is unknown."""
     seconds: float
-    """Duration in seconds of the model call (for a scripted model, on its virtual clock) and the tool calls."""
+    """Duration, in seconds, of the step's model call and tool calls; for a scripted model, the time is virtual."""
 
 
 class CompactionPoint(NamedTuple):
-    """One attempted compaction on the timeline."""
+    """Numbers of one attempted compaction of a session: sizes before and after, changed messages, cost and outcome."""
 
     event: int
-    """Number of the compaction's event in the log."""
+    """Sequence number of the compaction event in the session log."""
     round: int
     step: int
-    """Number of the step before which the compaction took place."""
+    """Number of the step before which the compaction was attempted."""
     hook: str
     status: str
     reason: str
@@ -87,12 +90,12 @@ class CompactionPoint(NamedTuple):
     inserted: int
     summary_characters: int
     cost_usd: float | None
-    """Cost of the summarizer in US dollars; None if no summarizer was called or the price is unknown."""
+    """Cost of writing the summary, in US dollars; None if no summarizer was called or the price is unknown."""
     wall_seconds: float
 
     @property
     def outcome(self) -> str:
-        """Outcome in one word: `summary`, `pruning`, or the status of an attempt that was not applied."""
+        """Outcome of the attempt: `summary` if messages were inserted, `pruning` if not, or the status if it was not applied."""
         return self.status if self.status != "applied" else "summary" if self.inserted else "pruning"
 
 
@@ -102,9 +105,9 @@ class Inspection:
 
     Attributes:
         session_id: Name of the session; empty if the log is incomplete at its beginning. Required.
-        task: Request of the user. Required.
+        task: Request of the user with which the session started. Required.
         model: Name of the agent's model. Required.
-        policy: Kind of the policy. Required.
+        policy: Kind of the compaction policy, e.g. `keep-last`. Required.
         window_tokens: Context window in tokens; 0 if unknown. Required.
         threshold_tokens: Threshold of the policy in tokens; None if the policy has no threshold. Required.
         budget_rule: Rule by which the threshold was computed, as text. Required.
@@ -114,14 +117,14 @@ class Inspection:
         events: Number of events of each kind, by kind. Required.
         turns: Number of user messages. Required.
         messages: Number of messages of all roles that were logged. Required.
-        parts: Number of parts of those messages. Required.
-        compacted_parts: Number of those parts that are no longer in view in their original form. Required.
+        parts: Number of parts, such as texts and tool calls, in all logged messages. Required.
+        compacted_parts: Number of parts of logged messages that are no longer in view in their original form. Required.
         clipped_outputs: Number of tool outputs that were truncated before they were logged. Required.
-        clipped_characters: Number of characters removed from those outputs. Required.
+        clipped_characters: Number of characters removed from truncated tool outputs. Required.
         view_messages: Number of messages in the view at the end of the log. Required.
         view_tokens: Estimated tokens of the view at the end of the log. Required.
-        shares: Number and tokens of the messages of each kind. Required.
-        timeline: Numbers of each step, in order. Required.
+        shares: Number and tokens of the messages of each kind, such as tool results. Required.
+        timeline: Tokens, tool calls, cost and duration of each step, in order. Required.
         compactions: All attempted compactions, in order. Required.
         totals: Steps, tokens, costs and compactions; sub-agents are sessions of their own and not included in the steps.
             Required.
@@ -159,17 +162,17 @@ class Inspection:
 
     @property
     def summaries(self) -> int:
-        """Number of applied compactions that inserted messages."""
+        """Number of applied compactions that inserted messages, usually a summary."""
         return sum(one.outcome == "summary" for one in self.compactions)
 
     @property
     def prunings(self) -> int:
-        """Number of applied compactions that inserted no messages."""
+        """Number of applied compactions that only removed or shortened messages and inserted none."""
         return sum(one.outcome == "pruning" for one in self.compactions)
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
-    """Return the numbers of a session.
+    """Return the numbers of a session: tokens, steps, compactions and costs, computed from its log.
 
     Args:
         entries: Log of the session, from its beginning to any point. Events that were rolled back only count in `events`.
@@ -187,7 +190,10 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
 
 
 def find_counter(entries: Sequence[Entry]) -> TokenCounter:
-    """Return the token counter of a session's policy; for an unknown policy, a quarter of the characters."""
+    """Return the token counter of the policy in a session's log.
+
+    For an unknown policy, the counter estimates one token per four characters.
+    """
     start_event = next((entry.event for entry in entries if isinstance(entry.event, SessionStarted)), None)
     if start_event is None:
         return QuarterOfCharacters()
@@ -198,7 +204,7 @@ def find_counter(entries: Sequence[Entry]) -> TokenCounter:
 
 
 def _parse_policy(policy_json: str) -> Mapping[str, object]:
-    """Return the stored policy as a table; empty if the text is invalid."""
+    """Return the fields of a policy that is stored as JSON; empty if the text is invalid."""
     try:
         plain = json.loads(policy_json)
     except ValueError:
@@ -208,7 +214,7 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
 
 @dataclass(slots=True)
 class _LogReader:
-    """Reader of a log, which folds the view and records what the view does not contain."""
+    """Reader of a session's log, which derives the view entry by entry and collects the numbers for an `Inspection`."""
 
     counter: TokenCounter
     events: Counter[str]
@@ -223,7 +229,7 @@ class _LogReader:
     compactions: list[CompactionPoint] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
-        """Add one log entry."""
+        """Update the view and all numbers with the next log entry."""
         before, event = self.view, entry.event
         self.view = fold(before, entry, self.counter)
         self.totals(entry)
@@ -270,7 +276,7 @@ class _LogReader:
         )
 
     def build_inspection(self) -> Inspection:
-        """Return the numbers of all entries so far."""
+        """Return the numbers of the session for all log entries read so far."""
         start_event, end_event = self.totals.start_event or UNKNOWN_START, self.totals.end_event
         clipped_lengths = [result.clipped_characters for message in self.added_messages.values() for result in message.results]
         return Inspection(
@@ -316,17 +322,17 @@ def _make_compaction_point(seq: int, event: Compaction) -> CompactionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRequest:
-    """Request that was sent to the model in one step, with its answer."""
+    """Request that was sent to the model in one step, reconstructed from the log, with the answer and the tool results."""
 
     step: int
     view: View
-    """View that was sent."""
+    """View (the messages after all compactions so far) from which the request was made."""
     messages: tuple[Message, ...]
-    """Messages as sent: the view, with additions that the provider's rules require."""
+    """Messages of the request as sent to the model: the view, with additions that the provider's rules require."""
     digest: str
-    """SHA-256 chain over `messages`, computed from the log, in hexadecimal digits."""
+    """Digest of the reconstructed request, a SHA-256 chain over its messages, in hexadecimal digits."""
     logged_digest: str
-    """Digest that was logged when the request was sent; a different digest means that the log is damaged."""
+    """Digest of the request that was logged when it was sent; if the reconstructed one differs, the log is damaged."""
     compactions: tuple[Compaction, ...]
     """Compactions attempted right before the request, including those that were not applied."""
     answer: Message
@@ -336,7 +342,7 @@ class SentRequest:
 
     @property
     def matches_log(self) -> bool:
-        """Whether the reconstructed request is the request that was sent."""
+        """Whether the request reconstructed from the log is identical to the request that was sent."""
         return self.digest == self.logged_digest
 
 

@@ -1,1 +1,1 @@
-"""Metrics of a session's log: repeated calls, loops, dead ends, and the use of the task's facts."""
+"""Metrics computed from a session's log: repeated tool calls, loops, dead ends, and the use of the task's facts."""

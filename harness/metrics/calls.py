@@ -38,40 +38,44 @@ _NUMBER_PATTERN = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredCall:
-    """Tool call with its answer."""
+    """Tool call with its answer, reduced to digests so that equal calls and equal answers can be recognized."""
 
     step: int
     signature: Signature
     observation: str
-    """Digest of the canonical observation."""
+    """Digest of the status and output of the call, without addresses, times and durations that differ between runs."""
     failure_digest: str
-    """Digest of the observation of a failed call without its numbers, so that failures that only differ in a counter are equal;
-    empty if the call succeeded."""
+    """Digest of the output of a failed call without its numbers, so that failures that differ only in a counter are equal.
+
+    The digest is empty if the call succeeded.
+    """
     succeeded: bool
     """Whether the call ended without an error and, for a command, with exit code 0."""
     effect: Effect
     target: str
-    """Target of the call: the path of a file that the call shows completely or writes, else the signature."""
+    """Path of the file that the call writes or shows completely; for other calls, the signature of the call."""
     paths: frozenset[str]
-    """Paths that the call names; empty if the call may concern the whole workspace."""
+    """Normalized paths that the tool call names; empty if the call may concern the whole workspace."""
     content_digest: str
-    """Digest of the content that the call brings into view: the output of a retrieval or the text of a write; empty for an
-    execution."""
+    """Digest of the content that the call brings into view: the output of a retrieval or the text that a write contains.
+
+    The digest is empty for an execution, which may change anything.
+    """
     call_item: ItemId
-    """Id of the message that contains the call."""
+    """Id of the message that contains the tool call."""
     result_item: ItemId
-    """Id of the message that contains the result."""
+    """Id of the message that contains the result of the tool call."""
 
 
 def iter_answered_calls(
     entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: frozenset[Signature]
 ) -> Iterator[AnsweredCall]:
-    """Yield the calls that a log entry answers.
+    """Yield the tool calls whose results a log entry contains, each with its answer.
 
     Args:
         entry: Log entry of any kind.
-        pending: Calls without an answer so far, by call id; changed in place.
-        retrievals: Signatures of commands that are known to be retrievals.
+        pending: Tool calls that have no answer so far, by call id; updated in place.
+        retrievals: Signatures of commands that are known to be retrievals, i.e. to change nothing.
     """
     event = entry.event
     if not isinstance(event, MessageAdded):
@@ -106,7 +110,7 @@ def _build_answered_call(
 
 
 def compute_signature(call: ToolCall) -> Signature:
-    """Return the digest of a call in canonical form."""
+    """Return the signature of a tool call: a digest that is equal for calls that differ only in spelling or time limits."""
     arguments = transcript.parse_arguments(call)
     if not arguments:
         return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")
@@ -115,7 +119,7 @@ def compute_signature(call: ToolCall) -> Signature:
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:
-    """Return the signature of the call that a template without placeholders describes."""
+    """Return the signature (canonical digest) of the tool call that a template without placeholders describes."""
     return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
 
 
@@ -126,7 +130,7 @@ def _normalize_argument(name: str, value: object) -> object:
 
 
 def compute_observation(result: ToolResult) -> str:
-    """Return the digest of a result in canonical form."""
+    """Return a digest of a tool result's status and output that ignores addresses, times and durations."""
     return _compute_digest(_normalize_result(result))
 
 
@@ -135,7 +139,7 @@ def _normalize_result(result: ToolResult) -> str:
 
 
 def has_succeeded(result: ToolResult) -> bool:
-    """Return whether a result is neither an error nor has an exit code other than 0."""
+    """Return whether a tool call succeeded: its result is no error and, for a command, has exit code 0."""
     return result.status == "completed" and transcript.read_outcome(result) in {"ok", "exit code 0"}
 
 
@@ -157,7 +161,7 @@ def _read_text(arguments: Mapping[str, object], name: str) -> str:
 
 
 def _find_whole_file(call: ToolCall) -> str | None:
-    """Return the path of the file that a call shows completely or writes; None for other calls."""
+    """Return the path of the file that a tool call writes or shows completely; None for other calls."""
     arguments = transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
         return shell.find_shown_file(_read_command(call))
@@ -187,10 +191,10 @@ NEVER_TOUCHED = -1
 
 
 class WriteHistory:
-    """Number of the last call that touched each path.
+    """Record of the last tool call that touched (may have changed) each path of the workspace.
 
-    A write touches its path. An execution touches the paths that it names; it may have changed other files too, which counts for
-    other executions only.
+    A call that writes a file touches its path. Any other call that is not read-only touches the paths that it names. It may have
+    changed other files too, but only calls that depend on the whole workspace take that into account.
     """
 
     def __init__(self) -> None:
@@ -199,7 +203,7 @@ class WriteHistory:
         self._last_write = NEVER_TOUCHED
 
     def add_call(self, number: int, call: AnsweredCall) -> None:
-        """Record a call; retrievals touch nothing."""
+        """Record that a tool call touched the paths that it names; a call that only reads touches nothing."""
         if call.effect == "retrieval":
             return
         self._last_write = number
@@ -208,13 +212,13 @@ class WriteHistory:
             self._inside.update((folder, number) for folder in _iter_folders(path))
 
     def find_last_touch(self, call: AnsweredCall) -> int:
-        """Return the number of the last call that touched what a call is about; `NEVER_TOUCHED` if there is none."""
+        """Return the number of the last call that may have changed what the given call reads or runs; `NEVER_TOUCHED` if none."""
         if call.effect == "execution" or not call.paths:
             return self._last_write
         return self.find_last_named_touch(call)
 
     def find_last_named_touch(self, call: AnsweredCall) -> int:
-        """Return the number of the last call that touched a path that a call names; `NEVER_TOUCHED` if there is none."""
+        """Return the number of the last call that touched a path that the given call names; `NEVER_TOUCHED` if there is none."""
         return max(map(self._find_path_touch, call.paths), default=NEVER_TOUCHED)
 
     def _find_path_touch(self, path: str) -> int:
@@ -223,7 +227,7 @@ class WriteHistory:
 
 
 def _iter_folders(path: str) -> Iterable[str]:
-    """Yield the folders that contain a path, from the innermost to `.`; the workspace itself yields `.` as well."""
+    """Yield the folders that contain a path, from the innermost to the workspace `.`; for the workspace itself, yield `.`."""
     while path := dirname(path):
         if path == "/":
             break

@@ -28,46 +28,46 @@ from harness.tokens import Counter
 from harness.view import Item, View, fold
 
 MIN_DISTINCTIVE_CHARACTERS = 4
-"""Minimum length of a value that is searched as a token; a shorter value occurs in texts for other reasons."""
+"""Minimum number of characters of a fact's value that is searched in texts; shorter values occur for other reasons."""
 
 
 @dataclass(slots=True)
 class _FactState:
-    """History of one fact in a session."""
+    """Values that one fact of the task had in a session, and the probes that wait for the next use of the fact."""
 
     fact: Fact
     key_value: str | None
-    """Value of the fact in the answer key."""
+    """Value of the fact in the task's answer key; None if the key has none."""
     stated_values: list[str] = field(default_factory=list)
-    """Stated values, in order."""
+    """Values of the fact that messages of the session stated, oldest first."""
     former_values: set[str] = field(default_factory=set)
-    """Older values that were stated in other words, see `harness.task.Fact`."""
+    """Replaced values of the fact that messages stated in other words, found by the fact's `former_patterns`."""
     written_values: set[str] = field(default_factory=set)
-    """Values that the agent wrote before anyone had stated them."""
+    """Values of the fact that the agent wrote itself, which do not count as stated when a tool shows them."""
     waiting_probes: list[int] = field(default_factory=list)
-    """Indexes of the probes that wait for the next use of the fact."""
+    """Indexes of the probes that will record whether the agent uses the fact correctly next time."""
 
     @property
     def current_value(self) -> str | None:
-        """Newest stated value; before the first statement, the value in the answer key."""
+        """Newest value of the fact that a message stated; before the first statement, the value in the answer key."""
         return self.stated_values[-1] if self.stated_values else self.key_value
 
     def add_value(self, value: str, role: str) -> None:
-        """Record a value that a message states."""
+        """Record a value of the fact that a message with the given role states."""
         if role == "assistant" and not (self.fact.said_in == "own" and value == self.key_value):
             self.written_values.add(value)
         elif self.stated_values[-1:] != [value] and (role != "tool" or value not in {*self.stated_values, *self.written_values}):
             self.stated_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
-        """Record older values that a message states in other words."""
+        """Record replaced values of the fact that a message with the given role states in other words."""
         if role == "assistant":
             self.written_values |= values - self.former_values
         else:
             self.former_values |= values - self.written_values
 
     def classify_use(self, value: str) -> FactUse:
-        """Return whether using a value now is right, stale or wrong."""
+        """Return whether using a value of the fact now is `right`, `stale` (the value was replaced) or `wrong`."""
         if value == self.current_value:
             return "right"
         is_replaced = value in self.stated_values or (bool(self.stated_values) and value in self.former_values)
@@ -75,7 +75,10 @@ class _FactState:
 
 
 class FactProber:
-    """Collector of probes, which receives the log entries in order, each with the view before and after it."""
+    """Collector of probes, which record for each fact of a task whether it was in view before and after a compaction.
+
+    It receives the log entries of a session in order.
+    """
 
     def __init__(self, task: Task) -> None:
         self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
@@ -89,7 +92,7 @@ class FactProber:
         self._used: list[tuple[Fact, FactUse]] = []
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Add the next log entry."""
+        """Add the next log entry of the session, with the view before and after the entry."""
         event = entry.event
         if isinstance(event, MessageAdded):
             self._add_uses(event.message, event.step)
@@ -102,14 +105,17 @@ class FactProber:
             self._add_compaction(entry.seq, before, after)
 
     def build_probes(self) -> Probes:
-        """Return all probes, and the facts that they are about."""
+        """Return all probes collected so far, with the facts that were probed."""
         probed_numbers = {row.fact for row in self._rows}
         facts = {number: self._facts[name].fact for name, number in self._numbers.items() if number in probed_numbers}
         records = tuple([FactRecord(number=number, **copy_fields(fact, FactRecord)) for number, fact in facts.items()])
         return Probes(facts=records, rows=tuple(self._rows))
 
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
-        """Return the metrics with the numbers of uses of facts; unchanged if no use was recognized."""
+        """Return the metrics with the numbers of all, wrong and stale uses of facts added.
+
+        The metrics are unchanged if no tool call was recognized as a use of a fact.
+        """
         if not self._used:
             return metrics
         wrong_uses = [(fact, use) for fact, use in self._used if use != "right"]
@@ -170,14 +176,17 @@ class FactProber:
         self._readings = {item_id: reading for item_id, reading in self._readings.items() if item_id in remaining_ids}
 
     def _find_visible_facts(self, view: View) -> set[str]:
-        """Return the names of the facts whose newest stated value is in the view."""
+        """Return the names of the facts whose newest stated value can be read in a message of the view."""
         newest = {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
         readings = (self._readings.get(item.item_id, {}).items() for item in view.items)
         return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
 
 
 def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:
-    """Return whether a value was read from a text or occurs in it as a whole token; None if the value is too short to tell."""
+    """Return whether a text contains a value as a whole token; None if the value is too short to tell.
+
+    With `is_contained`, the value is already known to be in the text.
+    """
     if len(value) < MIN_DISTINCTIVE_CHARACTERS:
         return None
     position = -1
@@ -189,24 +198,24 @@ def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None
 
 
 def _is_same_token(left: str, right: str) -> bool:
-    """Return whether two adjacent characters belong to the same token."""
+    """Return whether two adjacent characters are both letters, digits or underscores, and so belong to one token."""
     return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 
 
 class Measurement(NamedTuple):
-    """Results of the measurement of a session."""
+    """Results of measuring a session: metrics of the agent's behaviour, and probes of the task's facts."""
 
     metrics: SessionMetrics
     probes: Probes
 
 
 def measure_session(entries: Iterable[Entry], task: Task, counter: Counter) -> Measurement:
-    """Measure a session from its log. Pure.
+    """Compute metrics and probes of facts for a session from its log; the function has no side effects.
 
     Args:
         entries: Log of the session.
         task: Task of the session, with its answer key.
-        counter: Token counter of the policy.
+        counter: Token counter of the session's compaction policy.
     """
     retrievals = frozenset(compute_template_signature(fact.recover) for fact in task.facts if fact.recover)
     pathologies, prober, view = PathologyDetector(counter, retrievals), FactProber(task), View()

@@ -22,13 +22,13 @@ from harness.view import View
 
 
 class Reacquisition(NamedTuple):
-    """Retrieval of a target that was in view before."""
+    """Tool call that fetches unchanged content again after a compaction removed it from view."""
 
     step: int
     steps_since: int
-    """Number of steps since the compaction that removed the target; 1 is the first step after it."""
+    """Number of steps from the compaction that removed the content to this call; 1 is the first step after the compaction."""
     tokens: int
-    """Estimated tokens of the result, by the policy's counter."""
+    """Estimated number of tokens in the message with the fetched result, by the policy's counter."""
 
 
 @dataclass(slots=True)
@@ -36,29 +36,32 @@ class _Target:
     carriers: set[ItemId] = field(default_factory=set)
     content: str = ""
     seen_call: int = 0
-    """Number of the call that showed the target last."""
+    """Number of the last tool call that showed or wrote the target (a file or the result of a retrieval)."""
     eviction_step: int | None = None
-    """Step of the compaction that removed the target; None while the target is in view."""
+    """Step of the compaction that removed the target (a file or a result) from view; None while the target is in view."""
     is_reacquired: bool = False
 
 
 class ReacquisitionTracker:
-    """Record of the targets that are in view or were removed, updated with each call and compaction."""
+    """Record of the files and results that are in view or were removed by compactions, which finds reacquisitions.
+
+    A reacquisition is a tool call that fetches unchanged content again after a compaction removed it.
+    """
 
     def __init__(self) -> None:
         self.repeated_evictions = 0
-        """Number of times that a target was removed, fetched again and removed again."""
+        """Number of times that a file or result was removed from view, fetched again and removed again by a compaction."""
         self._targets: dict[str, _Target] = {}
         self._carried: dict[ItemId, set[str]] = {}
 
     def add_call(self, number: int, call: AnsweredCall, write_history: WriteHistory, tokens: int) -> Reacquisition | None:
-        """Record a call, and return the reacquisition if the call is one.
+        """Record a tool call, and return a reacquisition if the call fetches content that a compaction removed, else None.
 
         Args:
-            number: Number of the call.
-            call: Call with its answer.
-            write_history: Record of all calls before this one.
-            tokens: Tokens of the message with the result.
+            number: Number of the call in the session.
+            call: Tool call with its answer.
+            write_history: Record of the paths that all earlier calls changed.
+            tokens: Estimated tokens of the message with the result.
         """
         if call.effect == "execution" or not call.succeeded:
             return None
@@ -79,13 +82,13 @@ class ReacquisitionTracker:
         return reacquisition
 
     def _drop_carriers(self, target: _Target, name: str) -> None:
-        """Forget the messages that show an older content of a target."""
+        """Forget which messages show a file, because the file was written and they show its older content."""
         for item in target.carriers:
             self._carried[item].discard(name)
         target.carriers.clear()
 
     def add_compaction(self, event: Compaction) -> None:
-        """Record an applied compaction."""
+        """Record an applied compaction, and mark files and results that no message in view shows any more as removed."""
         removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
         for item in removed_items:
             for name in self._carried.pop(item, ()):
@@ -106,14 +109,14 @@ MONOLOGUE_LIMIT = 3
 
 
 class Loop(NamedTuple):
-    """Doom loop, with the rule that found it and the step of its first call or message."""
+    """Doom loop (an agent that repeats itself without progress), with the rule that found it and the step where it began."""
 
     rule: LoopRule
     onset_step: int
 
 
 class DoomLoopDetector:
-    """Detector of the first doom loop in a sequence of calls and messages.
+    """Detector of the first doom loop, i.e. of an agent that repeats calls or messages without progress.
 
     Source: rules and limits of `stuck_detector.py` in OpenHands SDK 1.58.0.
     """
@@ -124,19 +127,19 @@ class DoomLoopDetector:
         self._replies: list[int] = []
 
     def add_user_message(self) -> None:
-        """Record a user message. Calls before it form no loop with calls after it."""
+        """Record a user message; tool calls before the message form no loop with tool calls after it."""
         self._acts.clear()
         self._replies.clear()
 
     def add_reply(self, step: int) -> None:
-        """Record a message of the agent without tool calls."""
+        """Record a message of the agent without tool calls; several such messages in a row are a loop."""
         self._acts.clear()
         self._replies.append(step)
         if len(self._replies) >= MONOLOGUE_LIMIT:
             self._record_loop("monologue", self._replies[-MONOLOGUE_LIMIT])
 
     def add_call(self, call: AnsweredCall) -> None:
-        """Record a call with its answer."""
+        """Record a tool call with its answer, and check whether the latest calls form a loop."""
         self._replies.clear()
         self._acts.append(call)
         calls = list(self._acts)
@@ -157,18 +160,18 @@ class DoomLoopDetector:
 
 @dataclass(slots=True)
 class _PlacedText:
-    """Content that the agent wrote into a file."""
+    """Content that the agent last wrote into a file, identified by the signature of the call that wrote it."""
 
     signature: Signature
     is_blamed: bool = False
-    """Whether a call failed while the file had this content."""
+    """Whether any tool call failed while the file had the content that the agent wrote."""
 
 
 class DeadEndDetector:
-    """Counter of repeated dead ends.
+    """Counter of repeated dead ends: failures that an agent repeats after a compaction.
 
-    A repeated dead end is a failed call that the agent makes again, or a rejected content that it writes again, after a
-    compaction.
+    A repeated dead end is either a failed tool call that the agent makes again, or file content that the agent replaced after a
+    failure and then writes again.
     """
 
     def __init__(self) -> None:
@@ -179,11 +182,11 @@ class DeadEndDetector:
         self._given_up: dict[Signature, int] = {}
 
     def add_call(self, number: int, call: AnsweredCall, rounds: int) -> None:
-        """Record a call.
+        """Record a tool call, and count it if it repeats a failure from before a compaction.
 
         Args:
-            number: Number of the call.
-            call: Call with its answer.
+            number: Number of the call in the session.
+            call: Tool call with its answer.
             rounds: Number of compactions applied so far.
         """
         if not call.succeeded:
@@ -200,12 +203,12 @@ class DeadEndDetector:
             placed.is_blamed = True
 
     def _find_last_change(self, call: AnsweredCall) -> int:
-        """Return the number of the last call that changed something on which a call depends."""
+        """Return the number of the last tool call that may have changed a file on which the given call depends."""
         written_paths = call.paths & self._placed.keys()
         return self._write_history.find_last_named_touch(call) if written_paths else self._write_history.find_last_touch(call)
 
     def _add_write(self, call: AnsweredCall, rounds: int) -> bool:
-        """Record the content that a call writes, and return whether it differs from the agent's last content of the file."""
+        """Record the content that a call writes into a file, and return whether it differs from the last one written there."""
         previous_text = self._placed.get(call.target)
         if previous_text is not None and previous_text.signature == call.signature:
             return False
@@ -217,13 +220,13 @@ class DeadEndDetector:
 
 
 MIN_STEPS_BETWEEN_COMPACTIONS = 3
-"""Number of steps between two compactions below which the session is thrashing."""
+"""Minimum number of steps between two compactions; with fewer steps the session is thrashing (compacting all the time)."""
 NO_PROGRESS_SHARE = 0.9
-"""Share of the threshold, 0 to 1, at or above which the tokens left by a compaction count as no progress."""
+"""Share of the policy's threshold, 0 to 1; a compaction that leaves this many tokens or more made no progress."""
 
 
 class PathologyDetector:
-    """Detector of all pathologies, which receives the log entries in order, each with the view before and after it."""
+    """Detector of all pathologies of a session, such as loops and reacquisitions, from its log entries in order."""
 
     def __init__(self, counter: Counter, retrievals: frozenset[Signature] = frozenset()) -> None:
         self._counter, self._retrievals = counter, retrievals
@@ -238,7 +241,7 @@ class PathologyDetector:
         self._evicted_tokens = self._close_compactions = self._full_compactions = 0
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Add the next log entry."""
+        """Add the next log entry of the session, with the view before and after the entry, and update all metrics."""
         event = entry.event
         match event:
             case SessionStarted():
@@ -252,7 +255,7 @@ class PathologyDetector:
                 self._add_compaction(event, before, after)
 
     def build_metrics(self) -> SessionMetrics:
-        """Return the metrics of all entries so far."""
+        """Return the metrics of the session, such as repeated calls and loops, for all log entries added so far."""
         loop = self._doom_loops.first_loop
         return SessionMetrics(
             evicted_tokens=self._evicted_tokens,

@@ -19,7 +19,7 @@ READ_ONLY_PROGRAMS = frozenset(
         *("test", "tr", "true", "type", "uniq", "wc", "which"),
     )
 )
-"""Programs that change nothing, unless they have one of the `_WRITE_OPTIONS`."""
+"""Names of programs that change no files, except with options such as `sed -i`."""
 _WRITE_OPTIONS = {
     "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)$"),
     "sed": re.compile(r"(-[a-zA-Z]*i|--in-place)"),
@@ -34,7 +34,7 @@ _EXTENSION_PATTERN = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
 
 
 def normalize_path(text: str) -> str:
-    """Return a path in the workspace in normal form, e.g. `docs/a.md` for `/workspace/docs//a.md`.
+    """Return a path relative to the workspace in normal form, e.g. `docs/a.md` for `/workspace/docs//a.md`.
 
     The path of the workspace itself is `.`.
     """
@@ -46,7 +46,7 @@ def normalize_path(text: str) -> str:
 
 @lru_cache(maxsize=1_000)
 def is_read_only(command: str) -> bool:
-    """Return whether a command only runs programs that change nothing, and does not redirect output to a file."""
+    """Return whether a shell command only runs programs that change no files, and redirects no output to a file."""
     text = command.strip()
     if "\n" in text or "$(" in text or "`" in text:
         return False
@@ -89,7 +89,7 @@ def _is_read_only_command(words: list[str]) -> bool:
 
 
 def _has_redirect(words: Sequence[str]) -> bool:
-    """Return whether output is redirected to a file other than the null device."""
+    """Return whether the words of a command redirect output to a file other than `/dev/null`."""
     for index, word in enumerate(words):
         if set(word) <= set("<>&|") and ">" in word:
             into = words[index + 1] if index + 1 < len(words) else ""
@@ -100,14 +100,14 @@ def _has_redirect(words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1_000)
 def find_paths(command: str) -> frozenset[str]:
-    """Return the words of a command that look like paths, i.e. contain a slash or a file extension."""
+    """Return the words of a shell command that look like paths, i.e. contain a slash or a file extension."""
     path_words = (word for word in _PATH_PATTERN.findall(command) if "/" in word or _EXTENSION_PATTERN.search(word))
     return frozenset(normalize_path(word) for word in path_words if word.strip("./-"))
 
 
 @lru_cache(maxsize=1_000)
 def find_shown_file(command: str) -> str | None:
-    """Return the path of a command `cat PATH`; None for any other command."""
+    """Return the path of the file that a shell command `cat PATH` shows; None for any other command."""
     try:
         words = shlex.split(command)
     except ValueError:

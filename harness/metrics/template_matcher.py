@@ -14,13 +14,13 @@ from harness.messages import ToolCall
 from harness.task import Script
 
 CandidateLookup: TypeAlias = Callable[[str], Iterable[str]]
-"""Function that returns the known values of a fact, by name of the fact."""
+"""Function that takes the name of a fact and returns all known values of the fact."""
 
 _PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
 
 class _TemplatePiece(NamedTuple):
-    """Fixed text and the name of the placeholder behind it; an empty name is the end of the template."""
+    """Piece of a template: fixed text, followed by the name of a placeholder such as `${port}`, or by nothing at the end."""
 
     fixed_text: str
     fact_name: str
@@ -28,14 +28,17 @@ class _TemplatePiece(NamedTuple):
 
 _ArgumentPieces: TypeAlias = tuple[tuple[_TemplatePiece, ...], ...]
 _CallShape: TypeAlias = tuple[str, tuple[str, ...]]
-"""Name of the tool and sorted names of the arguments."""
+"""Shape of a tool call: the name of the tool and the sorted names of its arguments."""
 
 
 class TemplateMatcher:
-    """Templates of a script, prepared for matching."""
+    """Matcher that finds, for a tool call, the facts of a task with whose values the call was written.
+
+    The call is compared with the templates of the task's script, which contain placeholders for the facts.
+    """
 
     def __init__(self, script: Script) -> None:
-        """Prepare the templates of a script."""
+        """Prepare the call templates of a task's script for matching."""
         self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[_ArgumentPieces]]]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
@@ -46,7 +49,12 @@ class TemplateMatcher:
             by_lengths.setdefault(prefixes, []).append(arguments)
 
     def match_call(self, call: ToolCall, list_candidates: CandidateLookup) -> Mapping[str, str]:
-        """Return the values of the facts that a call was written with, by name of the fact; empty if no template matches."""
+        """Return the values of facts with which a tool call was written, by name of the fact; empty if no template matches.
+
+        Args:
+            call: Tool call to match.
+            list_candidates: Function that returns the known values of a fact by its name.
+        """
         arguments = sorted(transcript.parse_arguments(call).items())
         texts = [value for _, value in arguments if isinstance(value, str)]
         matches: list[dict[str, str]] = []
@@ -61,9 +69,9 @@ class TemplateMatcher:
         return {name: value for name, value in matches[0].items() if all(other.get(name) == value for other in matches)}
 
     def _find_templates(self, shape: _CallShape, texts: Sequence[str]) -> Iterator[_ArgumentPieces]:
-        """Yield the templates whose first fixed texts match the arguments.
+        """Yield the templates in which each argument begins with the same fixed text as the argument of the call.
 
-        The lookup is fast for scripts with thousands of templates.
+        The lookup is fast even for scripts with thousands of templates.
         """
         for lengths, by_begins in self._by_shape.get(shape, {}).items():
             yield from by_begins.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
@@ -85,7 +93,7 @@ def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
 def _matches_pieces(
     text: str, pieces: Sequence[_TemplatePiece], values: dict[str, str], list_candidates: CandidateLookup
 ) -> bool:
-    """Return whether a text matches the pieces of a template, and add the values at its placeholders to `values`."""
+    """Return whether a text matches the pieces of a template, and add the text at each placeholder to `values`."""
     position = 0
     for piece, following in zip(pieces, (*pieces[1:], None), strict=True):
         if not text.startswith(piece.fixed_text, position):
@@ -104,7 +112,7 @@ def _matches_pieces(
 def _match_placeholder(
     text: str, position: int, fact: str, following: _TemplatePiece, values: Mapping[str, str], list_candidates: CandidateLookup
 ) -> str | None:
-    """Return the text at a placeholder; None if nothing fits."""
+    """Return the text of the tool call at the place where the template has a placeholder; None if no text fits."""
     if fact in values:
         return values[fact] if text.startswith(values[fact], position) else None
     ends = position + len(following.fixed_text)
