@@ -1,6 +1,7 @@
-"""Importers of recorded sessions of other agents. Each format has a module of its own and is listed in `formats.FORMATS`.
+"""Importers that read recorded sessions of other agents from files. Each file format has a module of its own.
 
-`formats.read_recording` detects the format from the content of a file. `session_log.build_entries` converts a recording to a log,
-so that folding, policies and tables also work on recordings. `recording` defines the values. All formats share `document` (a
-parsed file), `draft` (a recording that is being read) and `blocks` (parts of messages).
+`formats.read_recording` detects the format from the content of a file; `formats.FORMATS` lists all formats.
+`session_log.build_entries` converts a recording to a log, so that compaction policies and tables also work on recordings.
+`recording` defines the values. All importers share `document` (a parsed file), `draft` (a recording that is being read) and
+`blocks` (parts of messages).
 """

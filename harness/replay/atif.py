@@ -1,8 +1,8 @@
-"""Importer of the Agent Trajectory Interchange Format: `steps` of system, user and agent, with calls, observations and metrics.
+"""Importer of sessions in the Agent Trajectory Interchange Format, a list of `steps` with calls, observations and metrics.
 
-Pitfalls: an observation without the id of its call (Terminus) is assigned to the calls in order; `prompt_tokens` include tokens
-read from a cache; sessions of summarizers are in other files, which are not read; steps copied from an earlier file
-(`is_copied_context`) are no model calls of this session.
+Observations without the id of a call (as written by Terminus) are assigned to the calls in order. `prompt_tokens` include tokens
+read from a cache. Sessions of summarizers are in other files, which are not read. Steps copied from an earlier file
+(`is_copied_context`) are not counted as model calls of the session.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is in the Agent Trajectory Interchange Format: an object with steps and a format version."""
+    """Return whether a document is in the Agent Trajectory Interchange Format, an object with steps and a schema version."""
     whole = document.single_value
     return is_object_with(whole, "schema_version", "steps") and str(whole["schema_version"]).startswith("ATIF")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file in the Agent Trajectory Interchange Format."""
+    """Yield a draft of the session recorded in a file in the Agent Trajectory Interchange Format."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")

@@ -1,4 +1,4 @@
-"""Reading of message parts, tool calls and usage reports in the forms of Anthropic and OpenAI, which several formats use."""
+"""Functions that read message parts, tool calls and usage reports in the forms of Anthropic and OpenAI, for all importers."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from harness.tokens import Measured, Usage
 
 
 def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
-    """Yield the parts of a content field, which is a string or a list of blocks."""
+    """Yield the message parts (texts, tool calls, results and others) in a field that holds a string or a list of blocks."""
     if isinstance(owner.values.get(name), str):
         yield from make_text_parts(owner.read_text(name))
         return
@@ -43,30 +43,38 @@ def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
 
 
 def make_text_parts(text: str) -> tuple[Part, ...]:
-    """Return a text as a tuple of parts, which is empty if the text is empty."""
+    """Return a tuple with a text as its only message part, or an empty tuple if the text is empty."""
     return (Text(text=text),) if text else ()
 
 
 def make_reasoning_parts(text: str) -> tuple[Part, ...]:
-    """Return a model's reasoning as a tuple of parts, which is empty if the text is empty."""
+    """Return a tuple with a model's reasoning as its only message part, or an empty tuple if the text is empty."""
     return (Reasoning(text=text),) if text else ()
 
 
 def make_call(call_id: str, name: str, arguments: Any) -> ToolCall:
-    """Return a tool call. Arguments that are no string are written as JSON; a string is used as the model wrote it."""
+    """Return a tool call; arguments given as a string are used unchanged, any other arguments are encoded as JSON."""
     written = arguments if isinstance(arguments, str) else encode_json({} if arguments is None else arguments)
     return ToolCall(call_id=call_id, name=name, arguments_json=written)
 
 
 def read_openai_calls(message: Fields) -> Iterator[ToolCall]:
-    """Yield the tool calls of a message of OpenAI's chat API."""
+    """Yield the tool calls in a message that has the form of OpenAI's chat API."""
     for call in message.read_objects("tool_calls"):
         function = call.read_object("function")
         yield make_call(call.read_text("id"), function.read_text("name"), function.values.get("arguments"))
 
 
 def flatten_text(owner: Fields, name: str, draft: Draft) -> str:
-    """Return the text of a result or attachment, given as a string or a list; images are left out, other values stay JSON."""
+    """Return the text of a tool result or attachment, given as a string or a list of blocks.
+
+    Images and documents are replaced by marks, and other values are encoded as JSON.
+
+    Args:
+        owner: JSON object that has the text in one of its fields.
+        name: name of the field.
+        draft: recording that is being read; it counts what was left out.
+    """
     content = owner.values.get(name)
     if content is None:
         return ""
@@ -89,13 +97,13 @@ def _flatten_item(item: Any, draft: Draft) -> str:
 
 
 def read_anthropic_usage(usage: Fields) -> Usage:
-    """Return the usage from Anthropic's report, which counts the three kinds of prompt tokens separately."""
+    """Return the token usage from a report of Anthropic, which counts uncached, read and written prompt tokens separately."""
     names = ("cache_read_input_tokens", "cache_creation_input_tokens")
     return read_usage(usage, "input_tokens", "output_tokens", *names)
 
 
 def read_openai_usage(usage: Fields) -> Usage:
-    """Return the usage from the report of OpenAI's chat API or litellm, whose prompt tokens include cached tokens."""
+    """Return the token usage from a report of OpenAI's chat API or litellm, whose prompt tokens include cached tokens."""
     prompt, details = usage.read_count("prompt_tokens"), usage.read_object("prompt_tokens_details")
     reads = usage.read_count("cache_read_input_tokens"), usage.read_count("prompt_cache_hit_tokens")
     read = max(details.read_count("cached_tokens"), *reads)
@@ -109,16 +117,16 @@ def read_openai_usage(usage: Fields) -> Usage:
 def read_usage(
     report: Fields, prompt: str, output: str, read: str = "", written: str = "", reasoning: str = "", *, with_read: bool = False
 ) -> Usage:
-    """Return the usage from the fields of a report.
+    """Return the token usage from a report, given the names of its fields.
 
     Args:
-        report: object with the numbers of tokens.
+        report: JSON object that holds the numbers of tokens.
         prompt: name of the field with the prompt tokens.
         output: name of the field with the output tokens.
         read: name of the field with the tokens that were read from a cache; empty if the report has none.
         written: name of the field with the tokens that were written to a cache; empty if the report has none.
         reasoning: name of the field with the reasoning tokens; empty if the report has none.
-        with_read: whether the prompt tokens include the tokens that were read from a cache.
+        with_read: whether the number of prompt tokens includes the tokens that were read from a cache.
     """
     read_tokens, written_tokens, reasoning_tokens = (
         report.read_count(name) if name else 0 for name in (read, written, reasoning)
@@ -128,7 +136,7 @@ def read_usage(
 
 
 def build_usage(uncached: int, output: int, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
-    """Return a usage from plain numbers of tokens; a negative number of uncached tokens counts as 0."""
+    """Build a token usage from plain integers; a negative number of uncached tokens becomes 0."""
     return Usage(
         input_tokens=Measured(max(0, uncached)),
         output_tokens=Measured(output),

@@ -1,9 +1,9 @@
-"""Importer of Claude Code's session files (`~/.claude/projects/*/*.jsonl`), which have one row per event.
+"""Importer of sessions recorded by Claude Code, whose files (`~/.claude/projects/*/*.jsonl`) have one JSON row per event.
 
-Pitfalls: one answer spans several rows with the same `message.id`; each row repeats `usage`, and early `output_tokens` are
-placeholders; tool results are user rows; rows of sub-agents (`isSidechain`) stand between the others; rewinds leave their rows,
-so rows are read in file order rather than by `parentUuid`; `toolUseResult`, `progress` and snapshots repeat content; the file
-keeps the text of cleared results and the messages before a compaction.
+One answer spans several rows with the same `message.id`; each row repeats `usage`, and early `output_tokens` are placeholders.
+Tool results are user rows. Rows of sub-agents (`isSidechain`) stand between the others. Rows that the user rewound stay in the
+file, and all rows are read in file order rather than by `parentUuid`. `toolUseResult`, `progress` and snapshots repeat content.
+The file still has cleared tool results and the messages before a compaction.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ from harness.replay.draft import Draft
 from harness.replay.recording import NativeCompaction
 
 MID_SESSION_TOKENS = 100_000
-"""Size of the first prompt above which a file is assumed to begin in the middle of a session."""
+"""Number of tokens in the first recorded prompt above which a file is assumed to begin in the middle of a session."""
 _IGNORED_TYPES = {"progress", "file-history-snapshot", "queue-operation", "summary", "last-prompt", "custom-title", "ai-title"}
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a session file of Claude Code, with events that have a uuid or with bookkeeping rows."""
+    """Return whether a document is a session file of Claude Code, recognised by the fields of its rows."""
     return any(_is_event(value) for _, value in document.rows)
 
 
@@ -40,7 +40,7 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a Claude Code file; rows of sub-agents are left out, unless the file has no other rows."""
+    """Yield a draft of the session in a file of Claude Code; rows of sub-agents are left out, unless there are no others."""
     draft, rows = Draft(), document.list_objects()
     spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
     is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}
@@ -76,7 +76,7 @@ def _read_row(row: Fields, draft: Draft) -> None:
 
 
 def read_answer(message: Fields, draft: Draft, place: str) -> None:
-    """Add one row of a model's answer to a draft; rows with the same message id are joined to one answer."""
+    """Add one row of a model's answer to the recording being read; rows with the same message id form one answer."""
     first = not any(turn.role == "assistant" for turn in draft.turns)
     usage = read_anthropic_usage(message.read_object("usage"))
     draft.add_answer(
@@ -118,7 +118,15 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
 
 
 def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
-    """Add a native compaction to a draft at its boundary row; the next user row has its summary."""
+    """Add a compaction by the recorded agent to the recording being read.
+
+    The row that marks a compaction has no summary; the summary is in the next user row.
+
+    Args:
+        about: JSON object with the metadata of the compaction.
+        draft: recording that is being read.
+        tokens_field: name of the field with the number of tokens before the compaction.
+    """
     tokens_before = about.read_optional_count(tokens_field)
     draft.add_compaction(NativeCompaction(trigger=_read_trigger(about), tokens_before=tokens_before))
 

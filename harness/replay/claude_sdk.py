@@ -1,7 +1,8 @@
-"""Importer of logs of the Claude Agent SDK and of `claude --output-format stream-json`: messages without bookkeeping rows.
+"""Importer of sessions logged by the Claude Agent SDK or by `claude --output-format stream-json`, with one message per row.
 
-Pitfalls: the first user prompt is not logged; a compaction's summary has no flag and is recognised by its first words; messages
-of a sub-agent have a `parent_tool_use_id`; `result` has the true cost; some logs wrap system and result rows in `message`.
+The first user prompt is not in the log. The summary of a compaction has no flag and is recognised by its first words. Messages
+of a sub-agent have a `parent_tool_use_id`. The row `result` has the true cost. Some logs wrap system and result rows in
+`message`.
 """
 
 from collections.abc import Iterator
@@ -14,11 +15,11 @@ from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
 
 SUMMARY_PREFIX = "This session is being continued from a previous conversation"
-"""First words of every summary that Claude Code writes."""
+"""First words of every summary of a compaction that Claude Code writes, by which a summary is recognised."""
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document has messages of the Claude Agent SDK but no rows of a Claude Code session file."""
+    """Return whether a document is a log of the Claude Agent SDK rather than a session file of Claude Code."""
     return any(_is_sdk_message(value) for _, value in document.rows) and not is_claude_code(document)
 
 
@@ -36,7 +37,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a log of the Claude Agent SDK; messages of sub-agents are left out."""
+    """Yield a draft of the session in a log of the Claude Agent SDK; messages of sub-agents are left out."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)

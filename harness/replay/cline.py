@@ -1,7 +1,7 @@
-"""Importer of Cline's message files: messages in Anthropic's form with metrics, or in older versions a bare list of messages.
+"""Importer of sessions recorded by Cline as messages in Anthropic's form, with metrics or, in older versions, as a bare list.
 
-Pitfalls: `metrics.inputTokens` includes tokens read from the cache; attached files are blocks of type `file`; results may be
-lists of `{query, result, success}`; the system prompt is a field beside the messages, and missing if the file is a bare list.
+`metrics.inputTokens` includes tokens read from the cache. Attached files are blocks of type `file`. Tool results may be lists of
+`{query, result, success}`. The system prompt is a field beside the messages, and missing if the file is a bare list.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is an object with messages and Cline's fields, or a list of messages in Anthropic's form."""
+    """Return whether a document is a message file of Cline, in the current form (an object) or the old form (a list)."""
     whole = document.single_value
     if isinstance(whole, list):
         first = next((item for item in whole if isinstance(item, dict)), {})
@@ -22,7 +22,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a message file of Cline."""
+    """Yield a draft of the session recorded in a message file of Cline."""
     whole = document.read_root("messages")
     draft = Draft(session_id=whole.read_text("sessionId"))
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")

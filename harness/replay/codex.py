@@ -1,8 +1,8 @@
-"""Importer of Codex CLI's rollouts: rows `{timestamp, type, payload}`, or in the old form bare items after a row of session data.
+"""Importer of sessions recorded by Codex CLI (rollouts), with rows `{timestamp, type, payload}` or, in old files, bare items.
 
-Pitfalls: `event_msg` rows repeat `response_item` rows, so of the events only the token counts are read, which may be repeated,
-too; reasoning is encrypted (its tokens are counted, its text is absent); an output may be JSON text `{output, metadata}`; a fork
-begins with its parent's rows and session data; the old form has no usage. The system prompt is `base_instructions`; the field
+`event_msg` rows repeat `response_item` rows, so only their token counts are read, which may be repeated, too. Reasoning is
+encrypted: its tokens are counted, but its text is absent. A tool's output may be JSON text `{output, metadata}`. A fork begins
+with the rows and session data of its parent. The old form has no usage. The system prompt is `base_instructions`; the field
 `instructions` is text of the user, which is repeated as a message.
 """
 
@@ -22,7 +22,7 @@ _ITEM_TYPES = ("message", "reasoning", "function_call", "function_call_output", 
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a rollout of Codex CLI, with payload rows, or with bare items after session data."""
+    """Return whether a document is a rollout (session file) of Codex CLI, in the current or the old form."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -38,7 +38,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a rollout of Codex CLI."""
+    """Yield a draft of the session recorded in a rollout (session file) of Codex CLI."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)
@@ -47,13 +47,13 @@ def read(document: Document) -> Iterator[Draft]:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reader of the rows of a rollout. It joins all items between two outputs, user messages or token counts to one answer."""
+    """Reader of the rows of a rollout. All items of the model up to an output, user message or token count form one answer."""
 
     draft: Draft
     model: str = ""
     response_number: int = 0
     has_items: bool = False
-    """Whether any item has been added to the current response of the model."""
+    """Whether the model's current response has any item, such as a text or a tool call, so far."""
     last_answer: Turn | None = None
     seen_totals: set[str] = field(default_factory=set)
     context_tokens: int | None = None
@@ -113,7 +113,7 @@ class _Reader:
         self.has_items = True
 
     def end_response(self) -> None:
-        """End the current response, so that the next item of the model begins a new one."""
+        """End the model's current response, so that its next item begins a new answer."""
         self.response_number += self.has_items
         self.has_items = False
 

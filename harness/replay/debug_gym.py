@@ -1,8 +1,8 @@
-"""Importer of debug-gym's logs: one JSON object whose `log` has an action and an observation per step.
+"""Importer of sessions recorded by debug-gym as one JSON object, whose `log` has an action and an observation per step.
 
-Pitfalls: the agent retained only its last steps (`memory_size`), so the recorded usage is that of a sliding window rather than of
-the whole conversation; each prompt repeats the conversation, so only the first prompt is read, for the system prompt; actions of
-old logs are plain text.
+The agent retained only its last steps (`memory_size`), so the recorded usage is that of a sliding window rather than of the
+whole conversation. Each prompt repeats the conversation, so only the first prompt is read, for the system prompt. Actions in old
+logs are plain text.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a log of debug-gym: an object with a problem and a log."""
+    """Return whether a document is a log of debug-gym, which is an object with a problem and a log."""
     return is_object_with(document.single_value, "problem", "log")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a log of debug-gym."""
+    """Yield a draft of the session recorded in a log of debug-gym."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")
@@ -40,7 +40,7 @@ def _list_pairs(step: Fields) -> list[Fields]:
 
 
 def _read_prompt(steps: list[Fields], draft: Draft) -> None:
-    """Add the system prompt from the first prompt of the file."""
+    """Add the system message, found in the first prompt of the file, to the recording being read."""
     first = next((pair for step in steps for pair in _list_pairs(step)), None)
     if first is None or not isinstance(first.values.get("prompt"), list):
         return

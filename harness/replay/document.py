@@ -1,8 +1,9 @@
-"""Recorded file as rows of JSON with typed access to their fields, or as plain text. Errors give the place in the file.
+"""Parsing of a file with a recorded session into rows of JSON, with typed access to their fields, or into plain text.
 
 The complete rows of a JSONL file that is truncated in the middle of a line can still be read, but a truncated JSON object cannot.
 Two objects on one line, left by an interrupted writer, are read as two rows. A field that is absent or null gives a default; a
-field of the wrong type is an error. Importers therefore never see an exception of the standard library.
+field of the wrong type is an error that gives the place in the file. Importers therefore never see an exception of the standard
+library.
 """
 
 import codecs
@@ -19,41 +20,41 @@ from harness.replay.recording import Caveat
 from harness.text import replace_surrogates
 
 MAX_DEPTH = 100
-"""Maximum number of levels of nesting in a JSON value; the formats use about thirty."""
+"""Maximum number of nested levels in a JSON value of a recording; real files have about thirty."""
 
 COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd"}
-"""First bytes of compressed files, with the name of the compression."""
+"""Names of compression formats by the first bytes of a compressed file; used for error messages."""
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 MAX_COUNT = 10**12
-"""Largest accepted number, for example of tokens or milliseconds."""
+"""Largest number that is accepted in a recording, for example of tokens or milliseconds."""
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
 
 
 class Row(NamedTuple):
-    """JSON value of a file."""
+    """Row of a file with a recorded session, which is one JSON value with its line number."""
 
     line: int
-    """Number of the line, from 1."""
+    """Number of the line on which the JSON value begins, from 1."""
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """JSON object with its place in the file."""
+    """Fields of a JSON object in a recorded session, with the place of the object in the file for error messages."""
 
     values: Mapping[str, Any]
     file: str
     line: str
-    """Row of the object in the file, such as `line 7`; empty if the file is one object."""
+    """Line of the file that holds the JSON object, such as `line 7`; empty if the whole file is one JSON value."""
     path: str = ""
-    """Path of the object within its row, such as `message.content[2]`."""
+    """Path of the JSON object within the value of its line, such as `message.content[2]`."""
 
     @property
     def place(self) -> str:
-        """Place of the object in the file, as text: its row and the path within the row."""
+        """Place of the JSON object in the file as text, which is its line and its path within the line."""
         return ", ".join(part for part in (self.line, self.path) if part)
 
     def has(self, name: str) -> bool:
@@ -61,7 +62,7 @@ class Fields:
         return self.values.get(name) is not None
 
     def read_text(self, name: str) -> str:
-        """Return the value of a string field, with lone surrogates replaced by `?`; empty if the field is absent."""
+        """Return the value of a field that must be a string, with lone surrogates replaced; empty if the field is absent."""
         value = self.values.get(name)
         if value is None:
             return ""
@@ -70,11 +71,11 @@ class Fields:
         return replace_surrogates(value)
 
     def read_count(self, name: str) -> int:
-        """Return the value of a field with a non-negative integer; 0 if the field is absent."""
+        """Return the value of a field that must be a non-negative integer; 0 if the field is absent."""
         return self.read_optional_count(name) or 0
 
     def read_optional_count(self, name: str) -> int | None:
-        """Return the value of a field with a non-negative integer; None if the field is absent."""
+        """Return the value of a field that must be a non-negative integer; None if the field is absent."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -84,7 +85,7 @@ class Fields:
         return number
 
     def read_amount(self, name: str) -> float | None:
-        """Return the value of a field with a finite non-negative number, such as a cost; None if the field is absent."""
+        """Return the value of a field that must be a non-negative number, such as a cost; None if the field is absent."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -94,21 +95,21 @@ class Fields:
         return float(value)
 
     def read_flag(self, name: str) -> bool:
-        """Return the value of a Boolean field; False if the field is absent."""
+        """Return the value of a field that must be a Boolean; False if the field is absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, bool):
             raise self.build_error(name, "true or false")
         return bool(value)
 
     def read_object(self, name: str) -> "Fields":
-        """Return the value of a field with a JSON object; an empty object if the field is absent."""
+        """Return the value of a field that must be a JSON object; an empty object if the field is absent."""
         value = {} if self.values.get(name) is None else self.values[name]
         if not isinstance(value, dict):
             raise self.build_error(name, "an object")
         return self._make_child(value, name)
 
     def read_objects(self, name: str) -> Iterator["Fields"]:
-        """Yield the items of a field with a list of JSON objects; nothing if the field is absent."""
+        """Yield the items of a field that must be a list of JSON objects; nothing if the field is absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, list):
             raise self.build_error(name, "a list of objects")
@@ -118,7 +119,7 @@ class Fields:
             yield self._make_child(item, f"{name}[{index}]")
 
     def read_texts(self, name: str) -> list[str]:
-        """Return the strings in a field with a list; other items of the list are left out."""
+        """Return the strings in a field that holds a list, without other items; empty if the field holds no list."""
         value = self.values.get(name)
         return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
@@ -126,7 +127,13 @@ class Fields:
         return Fields(value, self.file, self.line, f"{self.path}.{name}" if self.path else name)
 
     def build_error(self, name: str, expected: str, value: object = None) -> MalformedRecording:
-        """Return the error for a field that does not have the expected form."""
+        """Return the error for a field whose value is not as expected, with its place in the file.
+
+        Args:
+            name: name of the field.
+            expected: description of a valid value.
+            value: invalid value; None for the value of the field.
+        """
         found = self.values.get(name) if value is None else value
         where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
         return MalformedRecording(self.file, where, expected, type(found).__name__)
@@ -134,26 +141,26 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Parsed file with a recorded session; each part that could not be parsed has a caveat."""
+    """Parsed file with a recorded session; a caveat (note) describes each part that could not be parsed."""
 
     file: str
     rows: tuple[Row, ...]
-    """JSON values of the file: one if the file is a single JSON value, none for plain text."""
+    """JSON values of the file with their line numbers; a single value may fill the whole file, and plain text has none."""
     text: str
     caveats: tuple[Caveat, ...] = ()
 
     @property
     def single_value(self) -> Any:
-        """Value of a file with exactly one JSON value, else None."""
+        """JSON value of a file that consists of exactly one; None for any other file."""
         return self.rows[0].value if len(self.rows) == 1 else None
 
     def read_root(self, list_name: str = "") -> Fields:
-        """Return the single value as an object; if the value is a list, it becomes the field `list_name` of the object."""
+        """Return the file's single JSON value as an object; a list becomes the field `list_name` of a new object."""
         value = self.single_value
         return Fields({list_name: value} if isinstance(value, list) else value, self.file, "")
 
     def list_objects(self) -> list[Fields]:
-        """Return all rows of the file that are JSON objects."""
+        """Return all JSON objects among the rows of the file; other values are left out."""
         return [Fields(value, self.file, f"line {line}") for line, value in self.rows if isinstance(value, dict)]
 
 
@@ -162,7 +169,7 @@ def open_document(path: Path) -> Document:
 
     Raises:
         UsageError: the file cannot be read.
-        MalformedRecording: the file begins like JSON but is not valid JSON, or it is no UTF-8 text.
+        MalformedRecording: the file begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
     """
     try:
         data = path.read_bytes()
@@ -176,10 +183,10 @@ def parse_document(data: bytes, file: str) -> Document:
 
     Args:
         data: content of the file.
-        file: name of the file in error messages.
+        file: name of the file, for error messages.
 
     Raises:
-        MalformedRecording: the data begins like JSON but is not valid JSON, or it is no UTF-8 text.
+        MalformedRecording: the data begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
     """
     _check_text(data, file)
     text = data.decode("utf-8-sig", errors="replace")
@@ -196,7 +203,7 @@ def parse_document(data: bytes, file: str) -> Document:
 
 
 def _check_text(data: bytes, file: str) -> None:
-    """Raise an error with advice if the data is compressed or encoded as UTF-16."""
+    """Raise an error with advice if the bytes of a file are compressed or encoded as UTF-16."""
     if packed := next((name for magic, name in COMPRESSION_SIGNATURES.items() if data.startswith(magic)), None):
         raise MalformedRecording(file, "", "text in UTF-8", f"{packed}; unpack it first")
     if data.startswith(UTF16_MARKS) or b"\0" in data[:2]:
@@ -204,7 +211,7 @@ def _check_text(data: bytes, file: str) -> None:
 
 
 def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
-    """Return the single JSON value of a text as a row; empty if the text has one value per line."""
+    """Return a tuple with the JSON value that fills a whole text, or an empty tuple if the text has one value per line."""
     first = len(text) - len(text.lstrip())
     line = text.count("\n", 0, first) + 1
     try:
@@ -226,7 +233,7 @@ def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
 
 
 def _starts_with_row(text: str) -> bool:
-    """Return whether the first line alone is a JSON object; then an error further down belongs to one row, not to the file."""
+    """Return whether the first line of a text alone is a JSON object, so that an error further down affects a single row only."""
     line, newline, _ = text.partition("\n")
     try:
         return bool(newline) and isinstance(json.loads(line), dict)
@@ -250,7 +257,7 @@ def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
 
 
 def _parse_values(line: str) -> tuple[list[Any], str]:
-    """Return the JSON values of a line, and the error in the rest of the line or an empty string."""
+    """Return the JSON values on a line, and a description of the error in the rest of the line, empty if there is none."""
     values: list[Any] = []
     position = _skip_space(line, 0)
     while position < len(line):
@@ -288,10 +295,10 @@ def _build_depth_error(file: str, line: int) -> MalformedRecording:
 
 
 def encode_json(value: object) -> str:
-    """Return a JSON value as text, for tool arguments and results that are no strings."""
+    """Return a value encoded as JSON, for tool arguments and results that are no strings; lone surrogates become `?`."""
     return replace_surrogates(json.dumps(value, ensure_ascii=False))
 
 
 def is_object_with(value: object, *names: str) -> bool:
-    """Return whether a value is a JSON object that has all these fields; used to detect formats."""
+    """Return whether a value is a JSON object that has all the named fields; used to detect file formats."""
     return isinstance(value, dict) and all(name in value for name in names)

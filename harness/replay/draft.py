@@ -1,8 +1,8 @@
-"""Recording under construction: importers add turns in the order of the file, and `Draft.finish` puts them into a legal order.
+"""Recording under construction, to which importers add messages in file order; `Draft.finish` puts them into a valid order.
 
 Every provider requires results right after the message with their calls, in the order of the calls. Recorded files violate this
 in many ways: an answer comes in several pieces, results come late or in the order in which the tools ended, ids are reused, an
-aborted call has no result, or the call of a result is missing. Every repair adds a caveat.
+aborted call has no result, or the call of a result is missing. Every repair adds a caveat (a note) to the recording.
 """
 
 from bisect import bisect_left
@@ -20,12 +20,12 @@ from harness.view import find_violation
 
 MISSING_SYSTEM_TEXT = "The system prompt, tool schemas and hidden reminders are not in this file."
 NO_RESULT = "(no result was recorded)"
-"""Output of the placeholder result for a call without a result."""
+"""Text of the result that is made up for a tool call without a recorded result."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """Message in the order and form of the file; a turn with the role `tool` holds exactly one result."""
+    """Message of a recorded session as it stands in the file; a turn with the role `tool` holds exactly one tool result."""
 
     role: Role
     parts: list[Part]
@@ -34,12 +34,12 @@ class Turn:
     cost_usd: float | None = None
     model: str = ""
     example: bool = False
-    """Whether the message is part of a demonstration, which is no part of the session."""
+    """Whether the message belongs to a demonstration in the prompt, which is no part of the recorded session itself."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _DraftCompaction:
-    """Native compaction, with its place given as a number of turns."""
+    """Compaction by the recorded agent, with its place given as an index into the turns of the draft."""
 
     event: NativeCompaction
     turn: int
@@ -48,7 +48,7 @@ class _DraftCompaction:
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """Session that an importer is reading."""
+    """Recorded session under construction, to which an importer adds messages while it reads a file."""
 
     session_id: str = ""
     cost_usd: float | None = None
@@ -60,10 +60,10 @@ class Draft:
     _dropped_counts: Counter[str] = field(default_factory=Counter)
 
     def add_message(self, role: str, parts: Iterable[Part], place: str, *, example: bool = False) -> None:
-        """Add a message that no model call wrote; without parts, nothing is added.
+        """Add a message that no model wrote, such as a user message; nothing is added if it has no parts.
 
         Only the first turn can be a system message; any other message becomes a user message. Tool results among the parts become
-        turns of their own.
+        turns (messages) of their own.
         """
         rest: list[Part] = []
         for part in parts:
@@ -89,9 +89,9 @@ class Draft:
         usage: Usage | None = None,
         cost_usd: float | None = None,
     ) -> Turn:
-        """Add an answer of the model and return its turn; pieces with the same non-empty `key` are joined to one message.
+        """Add an answer of the model and return it as a turn; pieces with the same non-empty `key` form one answer.
 
-        Model, usage and cost are passed on to `annotate_answer`, which importers may also call later.
+        The model's name, usage and cost may also be added later, with `annotate_answer`.
         """
         turn = self._answers.get(key) if key else None
         if turn is None:
@@ -104,7 +104,7 @@ class Draft:
         return turn
 
     def annotate_answer(self, turn: Turn, model: str, usage: Usage | None = None, cost_usd: float | None = None) -> None:
-        """Set model, usage and cost of an answer; of repeated usage reports, the one with the most output tokens counts."""
+        """Set model, usage and cost of an answer; if usage is reported repeatedly, the report with most output tokens counts."""
         self.add_model(model)
         turn.model = model or turn.model
         known_tokens = turn.usage.output_tokens if turn.usage is not None else 0
@@ -113,41 +113,46 @@ class Draft:
         turn.cost_usd = turn.cost_usd if cost_usd is None else cost_usd
 
     def add_model(self, model: str) -> None:
-        """Add a model of the session that the file gives apart from any answer; an empty name is ignored."""
+        """Record that the session used a model, if the file names it apart from any answer; an empty name is ignored."""
         if model:
             self._models.setdefault(model)
 
     def add_result(self, call_id: str, output: str, place: str, *, status: str = "completed") -> None:
-        """Add the result of a tool call; any status other than `error` and `interrupted` means `completed`."""
+        """Add the result of a tool call to the recording; any status but `error` and `interrupted` is read as `completed`."""
         known = cast('Literal["error", "interrupted"]', status) if status in {"error", "interrupted"} else "completed"
         part = ToolResult(call_id=call_id, name="", output=output, status=known)
         self.turns.append(Turn(role="tool", parts=[part], place=place))
 
     def add_compaction(self, event: NativeCompaction, *, kept_from_turn: int | None = None) -> None:
-        """Add a compaction of the recorded agent at this point; `finish` sets `position` and `kept_from`."""
+        """Add a compaction by the recorded agent, which took place after the messages added so far.
+
+        Args:
+            event: compaction; `finish` sets its fields `position` and `kept_from`.
+            kept_from_turn: index of the first turn that the compaction retained; None if it retained none.
+        """
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
     def warn(self, place: str, text: str) -> None:
-        """Add a caveat about something that was dropped or repaired."""
+        """Add a caveat, a note to the user that a part of the file at `place` was dropped or repaired."""
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:
-        """Count a row or part that is left out; for each description, one caveat gives the count."""
+        """Count a part of the file that is left out; the recording has one caveat (note) for each description, with the count."""
         self._dropped_counts[what] += 1
 
     def add_summary(self, summary: str) -> None:
-        """Add a summary to the latest compaction, or to a new one if the latest is at another point or has a summary already."""
+        """Add the text of a summary to the compaction that was just added, or to a new one if there is none without a summary."""
         newest = self._compactions[-1] if self._compactions else None
         if newest is None or newest.turn != len(self.turns) or newest.event.kind != "compaction" or newest.event.summary:
             self.add_compaction(NativeCompaction())
         self._compactions[-1].event = replace(self._compactions[-1].event, summary=summary)
 
     def finish(self, source: str, document: Document) -> Recording:
-        """Return the finished recording, with messages in legal order.
+        """Return the finished recording, with messages in an order that providers accept.
 
         Args:
-            source: name of the format.
-            document: parsed file, whose caveats are listed first.
+            source: name of the file's format.
+            document: parsed file; its caveats (notes about faults) come before those of this draft.
 
         Raises:
             MalformedRecording: the file has no messages.
@@ -183,18 +188,18 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedMessage:
-    """Message in its place in the legal order of the recording."""
+    """Message of a recording with the turn (message of the file) that it was made from, in an order that providers accept."""
 
     turn: Turn
     message: Message
     anchor: int
-    """Index of the turn that the message belongs to; a result belongs to the turn with its call."""
+    """Index of the turn to which the message belongs; a tool result belongs to the turn with its call."""
     synthetic: bool = False
 
 
 @dataclass(slots=True)
 class _PendingCall:
-    """Tool call with its result, once the result has been found."""
+    """Tool call of a recorded session, with its result once the result has been found in the file."""
 
     call: ToolCall
     turn: int
@@ -203,18 +208,18 @@ class _PendingCall:
 
 @dataclass(slots=True)
 class _TurnOrder:
-    """Legal order of the turns of a session: every call has an id of its own and is followed by its result."""
+    """Ordering of a recorded session so that every tool call has an id of its own and is followed by its result."""
 
     caveats: list[Caveat]
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
-    """Calls without a result, by their id in the file; the list of an id is empty once all its calls have results."""
+    """Tool calls without a result so far, by their id in the file; an empty list means that all calls of the id have results."""
     new_ids: dict[str, str] = field(default_factory=dict)
-    """Unique ids of tool calls, by the id that the file gives each call."""
+    """Unique ids of tool calls in the recording, by the id in the file, which may be used for several calls."""
     used_ids: set[str] = field(default_factory=set)
     repeat_counts: Counter[str] = field(default_factory=Counter)
 
     def place_turns(self, turns: Sequence[Turn]) -> list[_PlacedMessage]:
-        """Return the messages of all turns of a session in legal order."""
+        """Return the messages of a recorded session in an order that providers accept, each tool result right after its call."""
         calls: dict[int, list[_PendingCall]] = {}
         for number, turn in enumerate(turns):
             for part in turn.parts:
@@ -232,7 +237,7 @@ class _TurnOrder:
         self.caveats.append(Caveat(place=place, text=text))
 
     def _open(self, call: ToolCall, turn: int, place: str) -> _PendingCall:
-        """Add a tool call that waits for its result, under an id that no other call of the session has."""
+        """Register a tool call that waits for its result, under an id that no other call of the session has."""
         wanted = fresh = call.call_id or "call"
         while fresh in self.used_ids:
             self.repeat_counts[wanted] += 1
@@ -247,7 +252,7 @@ class _TurnOrder:
         return pending_call
 
     def _close(self, turn: Turn, result: ToolResult) -> None:
-        """Assign a result to a pending call with its id: the first such call in the latest message that has one."""
+        """Assign a tool result to a waiting call with its id; of several, to the first one in the latest message that has any."""
         waiting = self.pending.get(result.call_id)
         if waiting:
             first = bisect_left(waiting, waiting[-1].turn, key=lambda call: call.turn)
@@ -299,7 +304,7 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
 def _locate_compaction(
     compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
 ) -> NativeCompaction:
-    """Return a native compaction whose positions count messages and whose call ids are those of the recording."""
+    """Return a compaction by the recorded agent with positions and call ids that refer to the finished recording."""
     event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(
         event,

@@ -1,4 +1,4 @@
-"""Detection of the format of a recorded session, and reading of its file.
+"""Functions that detect the format of a file with recorded sessions and read the file.
 
 The format is detected from the content, never from the name of the file. A file that fits several formats is an error.
 """
@@ -32,14 +32,14 @@ from harness.replay.recording import Recording
 
 
 class Format(Protocol):
-    """Format of recorded sessions; every module with these two functions is one."""
+    """Format of files with recorded sessions; a module with the functions `can_read` and `read` implements it."""
 
     def can_read(self, document: Document) -> bool:
-        """Return whether a document has this format."""
+        """Return whether a document (a parsed file) is in this file format."""
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield the sessions of a document, which are one or more."""
+        """Yield a draft of each session in a document (a parsed file), which holds at least one."""
         ...
 
 
@@ -59,11 +59,11 @@ FORMATS: Mapping[str, Format] = {
     "specstory": specstory,
     session_file.NAME: session_file,
 }
-"""All formats by name."""
+"""Importer modules of all supported formats of recorded sessions, by the name of the format."""
 
 
 def read_recording(path: str | os.PathLike[str], format: str | None = None) -> Recording:  # noqa: A002, the word users say
-    """Return the recorded session in a file.
+    """Read the only recorded session in a file.
 
     Args:
         path: file with one recorded session.
@@ -72,7 +72,7 @@ def read_recording(path: str | os.PathLike[str], format: str | None = None) -> R
     Raises:
         UnknownName: there is no such format.
         MalformedRecording: the file has no known format, violates its format, or is truncated so that nothing can be read.
-        UsageError: the file cannot be opened or holds more than one session.
+        UsageError: the file cannot be opened, or it holds more than one session.
     """
     recordings = read_recordings(path, format)
     if len(recordings) > 1:
@@ -81,7 +81,17 @@ def read_recording(path: str | os.PathLike[str], format: str | None = None) -> R
 
 
 def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002
-    """Return all recorded sessions of a file in order; `read_recording` documents the arguments and errors."""
+    """Read all recorded sessions in a file, in order.
+
+    Args:
+        path: file with one or more recorded sessions.
+        format: name of the format, a key of `FORMATS`; None detects the format from the content.
+
+    Raises:
+        UnknownName: there is no such format.
+        MalformedRecording: the file has no known format, violates its format, or is truncated so that nothing can be read.
+        UsageError: the file cannot be opened.
+    """
     if format is not None and format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
     document = open_document(Path(path))
@@ -91,12 +101,12 @@ def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> 
 
 
 def read_document(document: Document, format_name: str) -> tuple[Recording, ...]:
-    """Return all sessions of a document that has the format of this name."""
+    """Return all recorded sessions in a document (a parsed file), which must be in the named format."""
     return tuple(draft.finish(format_name, document) for draft in FORMATS[format_name].read(document))
 
 
 def detect_format(document: Document) -> str:
-    """Return the name of the format that a document has.
+    """Return the name of the one format that a document (a parsed file) has.
 
     Raises:
         MalformedRecording: the document fits no format or several formats.

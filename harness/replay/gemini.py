@@ -1,8 +1,9 @@
-"""Importer of Gemini CLI's two formats: a list of contents (`parts`), and a session whose messages hold calls with their results.
+"""Importer of sessions recorded by Gemini CLI, either as a list of contents (`parts`) or as a session with messages.
 
-Pitfalls: reasoning is in parts flagged `thought`; a compressed history begins with a `<state_snapshot>`, and the summarized
-messages are not in the file; recorded outputs may already be masked; the call of a response may be missing; the prompt tokens of
-a session include tokens read from the cache, but its output tokens exclude reasoning; later sessions have one message per row.
+Reasoning is in parts flagged `thought`. A compressed history begins with a `<state_snapshot>`, and the summarized messages are
+not in the file. Recorded outputs may already be masked. The tool call of a response may be missing. In a session, the messages
+hold calls with their results, prompt tokens include tokens read from the cache, and output tokens exclude reasoning. Later
+sessions have one message per row.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ _MASKED = "<tool_output_masked>"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is in a format of Gemini CLI: a list of contents, or a session with a project hash."""
+    """Return whether a document is a file of Gemini CLI, either a list of contents or a session with a project hash."""
     whole = document.single_value
     if isinstance(whole, list):
         return any(is_object_with(item, "role", "parts") for item in whole)
@@ -28,7 +29,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file of Gemini CLI."""
+    """Yield a draft of the session recorded in a file of Gemini CLI."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)
@@ -58,7 +59,13 @@ def _begins_with_snapshot(parts: list[Part]) -> bool:
 
 
 def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) -> Iterator[Part]:
-    """Yield the parts of a content, and add tool responses to the draft. `waiting` holds made-up ids of calls by tool name."""
+    """Yield the message parts of a content (Gemini's form of a message), and add its tool responses to the recording.
+
+    Args:
+        content: JSON object with the parts.
+        draft: recording that is being read.
+        waiting: made-up ids of tool calls that wait for a response, by the name of the tool.
+    """
     for number, part in enumerate(content.read_objects("parts")):
         if part.has("functionCall"):
             call = part.read_object("functionCall")
@@ -100,7 +107,7 @@ def _read_session(document: Document, draft: Draft) -> None:
 
 
 def _read_messages(document: Document, draft: Draft) -> list[Fields]:
-    """Return the messages of either form of a session; a later row replaces an earlier row with the same id."""
+    """Return the messages of a recorded session, given as one object or as rows; a row replaces earlier rows with its id."""
     messages: dict[str, Fields] = {}
     for row in document.list_objects() if len(document.rows) > 1 else [document.read_root()]:
         draft.session_id = draft.session_id or row.read_text("sessionId")

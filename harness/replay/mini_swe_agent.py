@@ -1,8 +1,8 @@
-"""Importer of mini-swe-agent's `.traj.json`: messages in OpenAI's form, each with the agent's own data in `extra`.
+"""Importer of sessions recorded by mini-swe-agent (`.traj.json`) as messages in OpenAI's form, with extra data in `extra`.
 
-Pitfalls: `extra.response` repeats the whole answer, so only its usage is read; the last message has the role `exit`; version 2
-has real tool calls, but version 1 puts one command into a block of the text and the output into a user message, which are read as
-a call and its result with made-up ids; the oldest files are bare lists of messages.
+`extra.response` repeats the whole answer, so only its usage is read. The last message has the role `exit`. Version 2 has real
+tool calls. Version 1 puts one command into a block of the text and the output into a user message, which are read as a call and
+its result with made-up ids. The oldest files are bare lists of messages.
 """
 
 import re
@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTA
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is an object with messages and mini-swe-agent's data, or a list with a system message first."""
+    """Return whether a document is a trajectory of mini-swe-agent, an object with its data or a list of messages."""
     whole = document.single_value
     if isinstance(whole, list) and whole:
         return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
@@ -37,7 +37,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a trajectory file of mini-swe-agent."""
+    """Yield a draft of the session recorded in a trajectory file of mini-swe-agent."""
     whole = document.read_root("messages")
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))
@@ -50,10 +50,10 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _read_message(message: Fields, draft: Draft, model: str, call_id: str, *, expects_output: bool) -> str:
-    """Add one message to a draft.
+    """Add one message of the file to the recording being read.
 
     Returns:
-        The id of a call in the text of the message, whose output is the next user message; empty if there is no such call.
+        Id of the call for a command in the text of the message, whose output is the next user message; empty if there is none.
     """
     match message.read_text("role"):
         case "assistant":

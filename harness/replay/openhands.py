@@ -1,8 +1,9 @@
-"""Importer of OpenHands' event lists (version 0): actions and observations; evaluation outputs have one list per row (`history`).
+"""Importer of sessions recorded by OpenHands (version 0) as lists of events, which are actions and observations.
 
-Pitfalls: an observation is linked to its action by `cause` or by its call id; several actions may share one response, whose usage
-counts once; `message`, `args` and `content` repeat each other; bookkeeping events (states, recalls) are no messages; a
-condensation lists the events that it evicts; old outputs hold pairs of action and observation.
+Evaluation outputs have one list of events per row (`history`). An observation is linked to its action by `cause` or by its call
+id. Several actions may share one response of the model, whose usage counts once. `message`, `args` and `content` repeat each
+other. Bookkeeping events (states, recalls) are no messages. A condensation lists the events that it evicts. Old outputs hold
+pairs of action and observation.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ _IGNORED_EVENTS = {"change_agent_state", "recall", "null", "agent_state_changed"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document holds OpenHands events: as one list, or as a list per row in the field `history`."""
+    """Return whether a document holds events of OpenHands, as one list or as a list per row in the field `history`."""
     if isinstance(document.single_value, list):
         return _has_event(document.single_value)
     return any(
@@ -42,7 +43,7 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a list of events, or one session for each row with a history."""
+    """Yield a draft of the session in a list of OpenHands events, or one draft for each row with such a list."""
     rows = [document.read_root("history")] if isinstance(document.single_value, list) else document.list_objects()
     session_rows = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
     if not session_rows:
@@ -64,7 +65,7 @@ def _read_session(whole: Fields) -> Draft:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reader that adds events to a draft and records the call of each event and the responses added so far."""
+    """Reader that adds the events of an OpenHands session, one after the other, to the recording being read."""
 
     draft: Draft
     call_of_event: dict[int, str] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Importer of pi's session files: rows of type session, message, compaction, model_change and thinking_level_change.
+"""Importer of sessions recorded by the agent pi, with rows for the session, messages, compactions and model changes.
 
-Pitfalls: an aborted call is an empty assistant row; a compaction retains the latest messages, counted in rows; the model may
-change within a session; every call has a cost of its own; files of later versions are trees, and the last row determines the
-branch.
+An aborted model call is an empty assistant row. A compaction retains the latest messages, counted in rows. The model may change
+within a session. Every model call has a cost of its own. Files of later versions are trees, and only the branch that ends in the
+last row is read.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchS
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a session file of pi, with a session row or a message row that has one of pi's roles."""
+    """Return whether a document is a session file of the agent pi, recognised by a session row or by the role of a message."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -32,7 +32,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a session file of pi."""
+    """Yield a draft of the session recorded in a session file of the agent pi."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []
@@ -48,7 +48,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _find_branch(rows: list[Fields]) -> set[str] | None:
-    """Return the ids of the rows from the last row up to the root; None if the file is no tree."""
+    """Return the ids of the rows on the branch from the root to the last row; None if the rows of the file form no tree."""
     parents = {row.read_text("id"): row.read_text("parentId") for row in rows if "parentId" in row.values}
     if not parents:
         return None
@@ -102,7 +102,7 @@ def _read_message(message: Fields, draft: Draft, place: str) -> None:
 
 
 def _render_shell(message: Fields) -> tuple[Part, ...]:
-    """Return the text that the model sees of a command that the user ran."""
+    """Return the message parts with which the model is shown a shell command that the user ran, and its output."""
     code = message.read_optional_count("exitCode")
     ended = "" if code in {None, 0} else f"\n(exit code {code})"
     return (Text(text=f"Ran `{message.read_text('command')}`\n{message.read_text('output')}{ended}"),)

@@ -1,7 +1,7 @@
-"""Recorded session as a frozen value: its messages in legal order, the usage of each call, and the native compactions.
+"""Values that describe a recorded session, with its messages, the usage of each model call, and native compactions.
 
-A native compaction is a compaction by the recorded agent. The messages are given as if no native compaction had taken place: a
-summary that the agent received is stored in its `NativeCompaction` and left out of `messages`, unless the file no longer holds
+A native compaction is a compaction by the recorded agent itself. The messages are given as if none had taken place: a summary
+that the agent received is stored in its `NativeCompaction` and left out of `messages`, unless the file no longer holds
 the summarized messages (`in_place`). Everything that could not be read, was left out or was repaired has a caveat.
 """
 
@@ -14,74 +14,75 @@ from harness.tokens import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caveat:
-    """Note about something that was dropped or repaired while a file was read."""
+    """Note about something in a recorded session that was dropped or repaired while its file was read."""
 
     place: str
-    """Place in the file: a line of a JSONL file or a path inside a JSON object; empty for the file as a whole."""
+    """Place in the file to which the note refers, such as a line or a path inside a JSON object; empty for the whole file."""
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedMessage:
-    """Message with the data that the file has about it."""
+    """Message of a recorded session, with its step, usage, cost, model and place in the file."""
 
     message: Message
     step: int | None
-    """Number of the model call that wrote the message, or that made the tool call of a result, or that first read any other
-    message; from 1, and 0 before the first call. None for a demonstration, which is no part of the session."""
+    """Number of the model call to which the message belongs, from 1; 0 before the first call. An answer and its tool results
+    belong to the call that wrote the answer, any other message to the first call that read it. None for a demonstration, which
+    is no part of the session."""
     usage: Usage | None = None
-    """Usage of the model call that wrote the message; None if unknown or if no model call wrote it."""
+    """Numbers of tokens used by the model call that wrote the message; None if unknown or if no model wrote it."""
     cost_usd: float | None = None
     model: str = ""
-    """Name of the model that wrote an assistant message; empty if not recorded."""
+    """Name of the model that wrote the message; empty if not recorded or if no model wrote it."""
     place: str = ""
-    """Place in the file where the message begins."""
+    """Place in the file where the message begins, such as `line 7`; empty if the message is not from the file."""
     synthetic: bool = False
-    """Whether the message was made up, because a call has no result in the file."""
+    """Whether the importer made up the message, for example because a tool call has no result in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeCompaction:
-    """Compaction by the recorded agent."""
+    """Compaction that the recorded agent itself made during its session."""
 
     kind: Literal["compaction", "microcompaction"] = "compaction"
-    """`compaction`: a summary replaced messages; `microcompaction`: old tool results were cleared."""
+    """Kind of compaction. `compaction`: a summary replaced messages; `microcompaction`: old tool results were cleared."""
     position: int = 0
-    """Number of messages before the compaction: it took place before `messages[position]`."""
+    """Number of messages of the recording that were written before the compaction."""
     trigger: Literal["auto", "manual", "unknown"] = "unknown"
     tokens_before: int | None = None
-    """Tokens before the compaction, as the recorded agent counted them; None if not recorded."""
+    """Number of tokens in context before the compaction, as the recorded agent counted them; None if not recorded."""
     tokens_saved: int | None = None
     summary: str = ""
-    """Text of the summary; empty for a microcompaction or if the file does not hold the summary."""
+    """Text of the summary that the compaction wrote; empty if there was none or if the file does not hold it."""
     in_place: bool = False
-    """Whether the summary is one of `messages`, because the summarized messages are not in the file."""
+    """Whether the summary is one of the recording's messages, because the file no longer holds the messages that it replaced."""
     kept_from: int | None = None
-    """Index of the first message that was retained: `messages[kept_from:position]` follow the summary; None if none were."""
+    """Index of the first message of the recording that the compaction retained, behind the summary; None if it retained none."""
     cleared: tuple[str, ...] = ()
-    """Ids of the calls, as in `messages`, whose results were cleared."""
+    """Ids of the tool calls whose results the compaction cleared, as given in the recording's messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Recorded session."""
+    """Recorded session of an agent, as read from a file, with messages in an order that providers accept."""
 
     source: str
-    """Name of the format, a key of `harness.replay.formats.FORMATS`."""
+    """Name of the file format from which the session was read, a key of `harness.replay.formats.FORMATS`."""
     session_id: str
-    """Id of the session; empty if not recorded."""
+    """Id of the session as given in the file; empty if not recorded."""
     models: tuple[str, ...]
-    """Names of the models in order of their first answer; empty if not recorded."""
+    """Names of the models used in the session, in the order of their first answers; empty if not recorded."""
     messages: tuple[RecordedMessage, ...]
-    """Messages in a legal order, except that the system message may be missing (see `harness.view.find_violation`)."""
+    """Messages of the session in an order that providers accept; only the system message may be missing."""
     system_recorded: bool
-    """Whether `messages` begins with the recorded system prompt."""
+    """Whether the file holds the session's system prompt, which is then the first message."""
     compactions: tuple[NativeCompaction, ...] = ()
     cost_usd: float | None = None
-    """Cost of the session in USD: the total in the file, or else the sum over the calls; None if not recorded."""
+    """Cost of the session in USD, which is the total in the file or else the sum over its model calls; None if not recorded."""
     caveats: tuple[Caveat, ...] = ()
 
     @property
     def steps(self) -> int:
-        """Number of recorded model calls."""
+        """Number of model calls in the recorded session."""
         return max((recorded.step or 0 for recorded in self.messages if recorded.message.role == "assistant"), default=0)

@@ -1,4 +1,4 @@
-"""Sessions of this package as JSONL. Every event of a log is one row, in order, so the file can be read back without loss.
+"""File format for sessions of this package. Every event of the log is one row of JSON, so the file is read back without loss.
 
     {"type": "session", "format": "harness", "version": 1, "id": ..., "task": ..., "model": ..., ...}
     {"type": "message", "id": "2", "timestamp": ..., "step": 0, "role": "system", "parts": [...]}
@@ -39,15 +39,15 @@ _ENVELOPE_FIELDS = ("type", "id", "timestamp")
 
 
 class TimedEntry(NamedTuple):
-    """Entry of a log with the time at which it was logged."""
+    """Event of a session's log, with its number and the time at which it was logged."""
 
     entry: Entry
     at_ms: int
-    """Time in milliseconds since the epoch."""
+    """Time at which the event was logged, in milliseconds since the epoch."""
 
 
 def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a session as JSON-ready dicts."""
+    """Yield the rows of a session file as JSON-ready dicts, one for each event of the log."""
     view, added, entries = View(), set[ItemId](), list[Entry]()
     for entry, at_ms in log:
         event = entry.event
@@ -73,7 +73,7 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
 
 
 def _fold_newest(view: View, entries: list[Entry]) -> View:
-    """Return the view after the newest of some entries, given the view before; a rollback restores an earlier view."""
+    """Return the view after the newest entry of a log, given all entries so far and the view before the newest one."""
     newest = entries[-1]
     return fold_all(entries, _COUNTER) if isinstance(newest.event, RolledBack) else fold(view, newest, _COUNTER)
 
@@ -92,7 +92,13 @@ def _encode_compaction(event: Compaction, view: View, kept: ItemId | None) -> di
 
 
 def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Patch | None:
-    """Return the patch that a row without `patch` stands for; None if no patch fits the row."""
+    """Return the change of the view that a compaction row without the field `patch` describes; None if it describes none.
+
+    Args:
+        row: compaction row, with its summary.
+        view: messages in view before the compaction.
+        kept: id of the first message that the compaction retained; None if it retained none but the system message.
+    """
     ids = [item.item_id for item in view.items]
     if not ids or view.items[0].message.role != "system" or (kept is not None and kept not in ids[1:]):
         return None
@@ -102,13 +108,13 @@ def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Pat
 
 
 def can_read(document: Document) -> bool:
-    """Return whether the first row of a document begins a session of this package."""
+    """Return whether a document is a session file of this package, recognised by its first row."""
     first: Any = document.rows[0].value if document.rows else None
     return is_object_with(first, "type", "format") and first["type"] == "session" and first["format"] == NAME
 
 
 def read_log(document: Document) -> tuple[TimedEntry, ...]:
-    """Return the log that was exported to a file. Ids of rows may be any distinct strings.
+    """Return the log of the session in a session file, with times. The ids of rows in the file may be any distinct strings.
 
     Raises:
         MalformedRecording: a row is invalid; the message gives its line.
@@ -121,7 +127,7 @@ def read_log(document: Document) -> tuple[TimedEntry, ...]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reader of rows; it maintains the view, because a compaction row refers to the view."""
+    """Reader of the rows of a session file, which keeps track of the view, because compaction rows refer to messages in view."""
 
     file: str
     log: list[TimedEntry] = field(default_factory=list)
@@ -130,7 +136,7 @@ class _Reader:
     view: View = field(default_factory=View)
 
     def read(self, value: Any, place: str) -> None:
-        """Add one row to the log."""
+        """Convert one row of a session file to an event and append it to the log being read."""
         if not is_object_with(value, "type") or not isinstance(value["type"], str):
             raise MalformedRecording(self.file, place, "an object with a type")
         if (value["type"] == "session") != (not self.log):
@@ -204,13 +210,13 @@ def _format_time(at_ms: int) -> str:
 
 
 def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
-    """Yield the lines of the file of a session, each ending with a newline."""
+    """Yield the lines of a session file, one for each event of the log, each ending with a newline."""
     for row in encode_rows(log):
         yield json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n"
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file that this package exported, without the events that were rolled back."""
+    """Yield a draft of the session in a file that this package exported; events that were rolled back are left out."""
     log, draft = [logged.entry for logged in read_log(document)], Draft()
     steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}

@@ -1,6 +1,6 @@
-"""Conversion of a recording to a log, so that all code that reads logs (folding, policies, tables) also works on recordings.
+"""Conversion of a recorded session to a log, so that all code that reads logs also works on recordings of other agents.
 
-The log shows the session as if no compaction had taken place: native compactions are in the recording, not in the log.
+The log shows the session as if no compaction had taken place. Compactions by the recorded agent are in the recording only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,19 +15,20 @@ from harness.tokens import Counter, Estimated, Measured, QuarterOfCharacters, Us
 from harness.view import OPENING_MESSAGE, render_messages
 
 SYNTHETIC_SYSTEM = system("(The system prompt of this session was not recorded.)")
-"""First message in the log of a recording without a system prompt; much shorter than a real system prompt."""
+"""System message that replaces a missing system prompt in the log of a recording; much shorter than a real prompt."""
 
 _UNKNOWN = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
 def build_entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
-    """Return the log of a recording, which folds into a legal view.
+    """Return the log of a recorded session, with a message event for each message and an event for the end of each step.
 
-    A step without recorded usage has a usage of 0. All durations are 0. The window is 0 and the threshold None, both for unknown.
+    A step without recorded usage has a usage of 0 tokens, and all durations are 0. The context window is 0 and the compaction
+    threshold None, because both are unknown.
 
     Args:
-        recording: recorded session.
-        counter: token counter for estimates; None for a quarter of the characters.
+        recording: recorded session to convert.
+        counter: token counter that estimates the size of messages; None for a quarter of the characters.
     """
     opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
     recorded = [*opening, *recording.messages]
@@ -57,7 +58,7 @@ def _make_end_event(last: Message) -> SessionEnded:
 
 
 class _RequestPrefixes:
-    """Digest and size of every prefix of a conversation; each request is such a prefix."""
+    """Digest and estimated size of every prefix of a recorded conversation; each request to the model was such a prefix."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
         sent = render_messages(messages)
@@ -69,12 +70,12 @@ class _RequestPrefixes:
         self.view_tokens = [0, *accumulate(counter.count(message) for message in messages)]
 
     def count_sent_messages(self, messages: int) -> int:
-        """Return the number of messages in the request with the first `messages` messages of the conversation."""
+        """Return the number of messages in a request with the first `messages` messages and any inserted opening message."""
         return messages + (messages > self.opening)
 
 
 def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPrefixes) -> Iterator[Event]:
-    """Yield an event for every message, and after the last result of each model call the end of its step."""
+    """Yield the events of a recorded session, one for each message and, after the last tool result of a step, one for its end."""
     kept_prefix_messages = step_number = 0
     answer_index: int | None = None
     for index, item in enumerate(recorded):
@@ -92,7 +93,15 @@ def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPref
 def _make_step_event(
     step: int, view_messages: int, messages: Sequence[RecordedMessage], requests: _RequestPrefixes, kept_prefix_messages: int
 ) -> StepFinished:
-    """Return the event for the end of a step; `messages` holds the answer and the results of its calls."""
+    """Return the event for the end of a step of a recorded session.
+
+    Args:
+        step: number of the step.
+        view_messages: number of messages in view when the model was called.
+        messages: answer of the model, followed by the results of its tool calls.
+        requests: digests and sizes of all prefixes of the conversation.
+        kept_prefix_messages: number of messages shared with the previous request.
+    """
     answer = messages[0]
     return StepFinished(
         step=step,

@@ -1,9 +1,9 @@
-"""Importer of SWE-agent's `.traj` files, whose `history` is the full list of messages.
+"""Importer of sessions recorded by SWE-agent (`.traj`), whose field `history` is the full list of messages.
 
-Pitfalls: up to version 0.x a command is an `action` field and its output a user message, which are read as a call and its result
-with made-up ids, and a demonstration may come first (`is_demo`); with function calling, ids are reused; `history` differs from
-the requests, because history processors shorten it for each query; usage is given only as a total; `info.submission` can be a
-huge diff and is not read.
+Up to version 0.x a command is an `action` field and its output a user message, which are read as a call and its result with
+made-up ids; a demonstration may come first (`is_demo`). With function calling, ids are reused. `history` differs from the
+requests, because history processors shorten it for each query. Usage is given only as a total. `info.submission` can be a huge
+diff and is not read.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a trajectory of SWE-agent: an object with a history of messages."""
+    """Return whether a document is a trajectory of SWE-agent, which is an object with a history of messages."""
     match document.single_value:
         case {"history": [*items]}:
             return any(is_object_with(item, "role", "content") for item in items)
@@ -22,7 +22,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a trajectory file of SWE-agent."""
+    """Yield a draft of the session recorded in a trajectory file of SWE-agent."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""
@@ -35,10 +35,10 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _read_message(message: Fields, draft: Draft, index: int, waiting: str) -> str:
-    """Add one message to a draft.
+    """Add one message of the file to the recording being read.
 
     Returns:
-        The id of a call whose output is the next user message; empty if there is no such call.
+        Id of the tool call whose output is the next user message; empty if there is no such call.
     """
     example = message.read_flag("is_demo")
     match message.read_text("role"):
