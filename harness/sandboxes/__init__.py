@@ -1,4 +1,4 @@
-"""Sandboxes in which commands of a model run: one tool server, one client, and a launcher for each backend."""
+"""Sandboxes in which the commands of a model run, with one tool server, one client, and a launcher for each backend."""
 
 from harness.sandboxes.backends import Probe, choose_backend, open_sandbox, probe_backend
 

@@ -19,20 +19,20 @@ from harness.sandboxes.local import LocalLauncher
 
 PROBE_SECONDS = 20.0
 _NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
-"""Shell command that succeeds only if the routing table is empty. Sending a packet instead would depend on firewalls."""
+"""Shell command that succeeds only if the routing table is empty, i.e. without a network. A test packet depends on firewalls."""
 _MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, or choose a Docker image that contains it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The result of a live test of a backend."""
+    """The result of a test that starts a sandbox of a backend on this machine."""
 
     backend: str
     ok: bool
     reason: str
-    """Result of the test: the versions in use, or the problem."""
+    """Versions of the programs in use if the backend works, otherwise the problem."""
     advice: str
-    """Advice to the user; empty if the backend works."""
+    """Advice to the user on how to make the backend work; empty if it works."""
     seconds: float
 
 
@@ -58,7 +58,7 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
 
 
 def _attack(sandbox: Sandbox, program: str) -> str:
-    """Return the versions of the programs in a sandbox. Raises SandboxUnavailable if its isolation does not hold."""
+    """Test the isolation of a sandbox and return the versions of its programs. Raises SandboxUnavailable if the test fails."""
     try:
         sandbox.start()
 
@@ -86,18 +86,18 @@ def _attack(sandbox: Sandbox, program: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """A way to run a tool server, with the properties that callers depend on."""
+    """A way to run sandboxes, such as docker or bubblewrap, with the properties that callers depend on."""
 
     make_launcher: Callable[[str, str, SandboxLimits], Launcher]
-    """Function that returns a launcher for a session id, an image and limits."""
+    """Function that takes a session id, an image and limits, and returns the launcher of one sandbox."""
     isolates: bool = True
-    """Whether commands are isolated from the machine. `auto` never chooses a backend without isolation, which needs
+    """Whether the sandboxes isolate commands from the machine. `auto` never chooses a backend without isolation, which needs
     `unsafe_local`.
     """
     has_images: bool = False
     format_container_name: Callable[[str], str] | None = None
-    """Function that returns the container name of a session id; None if sandboxes have no name, so that sessions can share one in
-    turn.
+    """Function that takes a session id and returns the name of the container; None if sandboxes have no names, so that sessions
+    can reuse a sandbox one after the other.
     """
 
 
@@ -112,7 +112,7 @@ BACKENDS: Final[Mapping[str, Backend]] = {
     "bubblewrap": Backend(make_launcher=lambda _session_id, _image, limits: BubblewrapLauncher(limits)),
     "local": Backend(make_launcher=lambda _session_id, _image, limits: LocalLauncher(limits), isolates=False),
 }
-"""Every backend by name; `auto` tries the backends in this order."""
+"""Every sandbox backend by name; `auto` tries the backends in this order."""
 BACKEND_CHOICES = ("auto", *BACKENDS)
 if TYPE_CHECKING:
     BackendName: TypeAlias = str
@@ -134,15 +134,16 @@ def open_sandbox(
 ) -> ServedSandbox:
     """Return a sandbox for one session, not yet started; the caller starts and closes it.
 
-    Contents of snapshots are kept in memory; call `use_blobs` before the start to keep them elsewhere.
+    File contents of snapshots are kept in memory; call `use_blobs` before the start to keep them in another store.
 
     Args:
         backend: A name in `BACKENDS`, or `auto` for the first of docker and bubblewrap that passes a live test. To test once for
             many sandboxes, call `choose_backend` and pass its result. Default: `'auto'`.
         session_id: Identifier of the session; a container is named `coding-agent-{session_id}`.
-        image: Docker image, which rules out backends without images; None uses the default image of the runtime. Default: `None`.
+        image: Docker image; an image rules out backends without images, and None uses the default image of the runtime.
+            Default: `None`.
         runtime: Runtime that commands need, `python` or `bun`; bubblewrap uses the one installed below /usr. Default: `'python'`.
-        limits: Limits of the sandbox; None uses `SandboxLimits()`. Default: `None`.
+        limits: Limits on memory, processes, disk, output and network; None uses `SandboxLimits()`. Default: `None`.
         unsafe_local: Must be true for the backend `local`, which does not isolate commands. Default: `False`.
 
     Raises:
@@ -182,13 +183,13 @@ def choose_backend(
     """Return the first backend that works on this machine with an image and a runtime.
 
     Args:
-        image: Docker image, which rules out backends without images; None uses the default image of the runtime.
-        runtime: Runtime that commands need.
-        backend: The only backend allowed; `auto` allows every backend that isolates commands.
+        image: Docker image; an image rules out backends without images, and None uses the default image of the runtime.
+        runtime: Runtime that commands need, `python` or `bun`.
+        backend: Name of the only backend allowed; `auto` allows every backend that isolates commands.
         unsafe_local: Must be true for the backend `local`, which is then returned without a test.
 
     Raises:
-        SandboxUnavailable: No backend works.
+        SandboxUnavailable: No allowed backend works on this machine.
         UsageError: An image is given for a backend without images, or `local` is used without `unsafe_local`.
     """
     check_image(backend, image)
@@ -211,7 +212,7 @@ def choose_backend(
 
 @functools.cache
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
-    """Test a backend by starting a sandbox; the result is kept for the process, per image and runtime."""
+    """Test whether a backend works by starting a sandbox; the result is kept for the process, per image and runtime."""
     limits = SandboxLimits()
     make_launcher = _find_backend(backend, unsafe_local=False).make_launcher
 
@@ -254,12 +255,12 @@ class SandboxChoice(StrictFields):
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
     def __post_init__(self) -> None:
-        """Refuse values of the wrong type, and an image for a backend without images."""
+        """Refuse settings of the wrong type, and an image for a backend without images."""
         refuse_mistyped_fields(self)
         check_image(self.backend, self.image)
 
     def open(self, session_id: str, runtime: str, *, unsafe_local: bool = False) -> ServedSandbox:
-        """Return the sandbox of a session, not yet started; see `open_sandbox`."""
+        """Return a sandbox with this choice of backend, image and limits for one session; the caller starts and closes it."""
         return open_sandbox(
             self.backend, session_id=session_id, image=self.image, runtime=runtime, limits=self.limits, unsafe_local=unsafe_local
         )

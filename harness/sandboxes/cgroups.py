@@ -1,4 +1,4 @@
-"""Limits for all processes of a sandbox together, by control groups (version 1 or 2), which only root can create.
+"""Limits for all processes of a sandbox together, enforced by control groups (version 1 or 2), which only root can create.
 
 Without control groups, memory is limited for each process only. The name of a group contains its owner, so that groups of killed
 runs can be found and removed.
@@ -18,10 +18,10 @@ from harness.sandboxes.leftovers import format_owner, is_owner_dead
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 GROUP_PREFIX = "harness-"
 _JOIN_COMMAND = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
-"""Command prefix that joins a control group and then runs the command.
+"""Shell words that, placed before a command, join a control group and then run the command.
 
-It joins the group whose `cgroup.procs` file is open as stdout and the group whose path is the first argument. The command then
-uses its stdin also as stdout.
+The prefix joins the group whose `cgroup.procs` file is open as stdout and the group whose path is the first argument. The
+command then uses its stdin also as stdout.
 """
 _REMOVE_SECONDS = 1.0
 _group_numbers = itertools.count()
@@ -29,16 +29,16 @@ _group_numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlGroup:
-    """A control group that limits memory and, if requested and possible, the number of processes."""
+    """A control group of the kernel that limits the memory of a sandbox and, if requested and possible, its processes."""
 
     path: Path
     version: int
     pids_path: Path | None = None
-    """Directory that counts processes, a separate one in version 1; None if processes are not counted."""
+    """Directory of the control group that counts processes, separate in version 1; None if processes are not counted."""
 
     @classmethod
     def make(cls, limits: SandboxLimits, *, pids: bool = False) -> Self | None:
-        """Return a new control group, or None if none can be created.
+        """Create a control group with limits for a sandbox and return it, or None if no group can be created.
 
         Args:
             limits: Limits for all processes of the group together.
@@ -61,24 +61,24 @@ class ControlGroup:
 
     @property
     def join_command(self) -> tuple[str, ...]:
-        """Command prefix that joins the group. The command must be started with the descriptor of `open_join_fd` as stdout."""
+        """Prefix of a command that joins the group before it runs; its stdout must be the descriptor from `open_join_fd`."""
         apart = self.pids_path if self.pids_path != self.path else None
         return (*_JOIN_COMMAND, str(apart / "cgroup.procs") if apart else os.devnull)
 
     @property
     def sandbox_path(self) -> str:
-        """Path at which the tool server reads the counters of the group."""
+        """Path in the sandbox at which the tool server reads the counters of the control group."""
         return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
 
     def open_join_fd(self) -> int:
-        """Return a descriptor for `join_command`; the caller closes it.
+        """Return the file descriptor through which a process joins the control group; the caller closes it.
 
         A process that holds the descriptor may join the group even after it has changed to another user.
         """
         return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def remove(self) -> None:
-        """Remove the control group, after a short wait for its last process to end; may be called more than once."""
+        """Remove the control group after a short wait for its last process to end; may be called more than once."""
         give_up = time.monotonic() + _REMOVE_SECONDS
         for path in {self.path, self.pids_path or self.path}:
             while path.exists() and time.monotonic() < give_up:
@@ -88,13 +88,13 @@ class ControlGroup:
                 time.sleep(0.002)
 
     def _enable_controller(self, controller: str) -> None:
-        """Enable a controller for groups in version 2; in version 1 every controller has a separate hierarchy."""
+        """Enable a controller of the kernel (e.g. `pids`) for groups of version 2; version 1 needs no such step."""
         control = CGROUP_ROOT / "cgroup.subtree_control"
         if self.version == 2 and controller not in control.read_text().split():
             control.write_text(f"+{controller}")
 
     def _limit_processes(self, max_processes: int) -> Path | None:
-        """Limit the number of processes and return the directory of the limit, or None if that is not possible."""
+        """Limit the number of processes in the group and return the directory of the limit, or None if that is not possible."""
         path = self.path if self.version == 2 else CGROUP_ROOT / "pids" / self.path.name
         try:
             self._enable_controller("pids")
@@ -114,7 +114,7 @@ class ControlGroup:
 
 
 def reap_groups() -> tuple[str, ...]:
-    """Remove the groups of processes that have ended, and return the names of the removed groups."""
+    """Remove the control groups created by harness processes that have ended, and return the names of the removed groups."""
     reaped = []
     for base in (CGROUP_ROOT, CGROUP_ROOT / "memory", CGROUP_ROOT / "pids"):
         for path in base.glob(f"{GROUP_PREFIX}*_*"):

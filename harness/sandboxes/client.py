@@ -27,13 +27,13 @@ from harness.sandboxes.toolserver import load_source
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0
-"""Seconds that a reply may take beyond the timeout of its command before the sandbox is considered lost."""
+"""Seconds that the tool server may take beyond the timeout of a command before the sandbox is considered lost."""
 MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
-"""Maximum number of bytes of file contents in one request of a restore."""
+"""Maximum number of bytes of file contents sent in one request when a workspace is restored."""
 NEW_FILE_MODE, NEW_DIRECTORY_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 MAX_SNAPSHOT_FILES = 200_000
-"""Maximum number of files in a snapshot."""
+"""Maximum number of files in a snapshot of a workspace."""
 ENVIRONMENT = {
     "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",  # no cache, because it would lie outside the workspace
     "LANG": "C.UTF-8",
@@ -46,67 +46,67 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "TZ": "UTC",
 }
-"""Environment variables of commands, equal in every backend; HOME and TMPDIR are set to the scratch directory."""
+"""Environment variables of commands, equal in every backend; HOME and TMPDIR name the directory for temporary files."""
 WORKSPACE = "/workspace"
 SCRATCH = "/tmp"  # noqa: S108  private to each sandbox
 SCRATCH_BYTES = 64 * 2**20
-"""Size of the scratch directory in bytes, in backends that limit it."""
+"""Size in bytes of the directory for temporary files, in backends that limit it."""
 _Piece: TypeAlias = tuple[list[Any], bytes]
-"""An entry to write (path, mode, size, whether to append), and its content."""
+"""File or directory to write into a workspace: a list of path, mode, size and whether to append, and the content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedServer:
-    """A running tool server that has not been contacted yet."""
+    """A tool server (the first process of a sandbox) that is running but has not been contacted yet."""
 
     stream: ByteStream
     info: SandboxInfo
     workspace: str = WORKSPACE
-    """Path of the workspace, as seen by the server."""
+    """Path of the workspace inside the sandbox, as seen by the tool server."""
     scratch: str = SCRATCH
-    """Path of the directory for temporary files, as seen by the server."""
+    """Path of the directory for temporary files inside the sandbox, as seen by the tool server."""
     program_directory: str | None = None
-    """Directory that commands search first for programs; None if there is none."""
+    """Directory that is searched first for the programs that commands call; None if there is none."""
     rlimits: tuple[tuple[str, int], ...]
-    """Limits of each process by their names in the module `resource`, without the prefix `RLIMIT_`."""
+    """Limits of each process in the sandbox, by their names in the module `resource` without the prefix `RLIMIT_`."""
 
 
 class TracedResult(NamedTuple):
-    """The result of a command, and whether the command affected anything besides the workspace."""
+    """The result of a command, and whether the command affected anything outside the workspace."""
 
     result: ExecResult
     contained: bool
     """Whether the command left no process behind and changed nothing outside the workspace."""
     repeatable: bool
-    """Whether the command ended by itself and its output was kept completely."""
+    """Whether the command ended by itself and none of its output was cut off, so that its result may be cached."""
 
 
 class Launcher(Protocol):
-    """Starts one tool server and removes it. Used once, by one sandbox."""
+    """A launcher, which starts the tool server of one sandbox and removes it. Used once."""
 
     def launch(self) -> LaunchedServer:
-        """Start the server. Raises SandboxUnavailable, after removing everything it created, if the server cannot be started."""
+        """Start the tool server. Raises SandboxUnavailable, after removing everything created, if the start fails."""
 
     def remove(self) -> None:
-        """Remove everything that `launch` created, in any state; may be called more than once."""
+        """Remove the tool server and everything created for it, in any state; may be called more than once."""
 
     def read_stderr(self) -> str:
-        """Return the output of the server on stderr; may be empty."""
+        """Return the output of the tool server on stderr; may be empty."""
 
 
 def format_container_name(session_id: str) -> str:
-    """Return the name of the container of a session, in backends with named containers."""
+    """Return the name of the container of a session, for backends that use named containers."""
     return f"coding-agent-{session_id}"
 
 
 class StartedOnce(ABC):
-    """A sandbox as a context manager, which starts the sandbox on entry and closes it on exit."""
+    """Base class that makes a sandbox a context manager, which starts the sandbox on entry and closes it on exit."""
 
     _info: SandboxInfo | None = None
 
     @property
     def info(self) -> SandboxInfo:
-        """Backend, image and limits; available after `start`."""
+        """Backend, image and limits of the sandbox; available after the sandbox was started."""
         if self._info is None:
             raise SandboxError("the sandbox has not been started; call start() first")
         return self._info
@@ -120,17 +120,17 @@ class StartedOnce(ABC):
         """End every process and delete the sandbox; may be called more than once."""
 
     def __enter__(self) -> Self:
-        """Start the sandbox."""
+        """Start the sandbox on entering the context and return it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the sandbox."""
+        """Close the sandbox on leaving the context."""
         self.close()
 
 
 class ServedSandbox(StartedOnce):
-    """A sandbox with a tool server.
+    """A sandbox in which a tool server runs commands and reads and writes files.
 
     Calls from several threads wait for each other, and `close` from another thread ends a running command.
     """
@@ -142,16 +142,16 @@ class ServedSandbox(StartedOnce):
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
         self.has_incomplete_snapshot = False
-        """Whether the last snapshot may be incomplete, because the workspace holds links, special files or unreadable files."""
+        """Whether the last snapshot may be incomplete, because the workspace holds links, special or unreadable files."""
         self._is_contained = True
         self._connection: FrameConnection | None = None
         self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
         self._removal_lock = threading.RLock()
-        """Lock held while the launcher ends; one thread may close the sandbox while another finds the connection broken."""
+        """Lock held while the tool server is removed, because two threads may try to remove it at the same time."""
 
     def use_blobs(self, blobs: BlobStore) -> Self:
-        """Keep contents of snapshots in this store. Sandboxes that share a store can restore each other's snapshots."""
+        """Keep the file contents of snapshots in a store. Sandboxes that share a store can restore each other's snapshots."""
         if self._files:
             raise SandboxError(
                 "the blob store of a sandbox can be set only while its workspace is empty; call use_blobs() before start()"
@@ -190,7 +190,7 @@ class ServedSandbox(StartedOnce):
         """End every process, then run a program and return its result.
 
         Args:
-            command: Program with its arguments in shell syntax; the program replaces the shell.
+            command: One program with its arguments in shell syntax; the program replaces the shell.
             modules: Names of modules of the standard library. If possible, a command `python3 [-OPTION...] SCRIPT [ARGUMENT...]`
                 is forked from an interpreter that has already loaded these modules. The interpreter is kept for further such
                 commands until another kind of command runs.
@@ -200,7 +200,7 @@ class ServedSandbox(StartedOnce):
         return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
 
     def run_traced(self, command: str, *, timeout_seconds: float = 60.0, extra_header: Mapping[str, Any] = {}) -> TracedResult:
-        """Run a shell command; the result also states whether the command left anything that a snapshot does not hold."""
+        """Run a shell command and return its result, with whether it affected anything that a snapshot does not hold."""
         check_timeout(timeout_seconds)
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **extra_header}
         reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
@@ -223,18 +223,18 @@ class ServedSandbox(StartedOnce):
         return TracedResult(result, contained, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """Return the content of a file, cut to `max_bytes` if given; a file above the limit `file_bytes` raises ToolError."""
+        """Return the content of a file in the workspace, cut to `max_bytes` if given; raises ToolError for too large files."""
         max_content_bytes = self.limits.file_bytes if max_bytes is None else min(max_bytes, self.limits.file_bytes)
         content = self._request(Frame(header={"op": "read", "path": path, "max_bytes": max_content_bytes}), path=path).body
         return truncate_content(content, max_content_bytes, self.limits, path)
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file and create missing parent directories."""
+        """Create or overwrite a file in the workspace; missing parent directories are created."""
         check_size(content, self.limits, path)
         self._request(Frame(header={"op": "write", "path": path}, body=content), path=path)
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """Return the entries of a directory, sorted by name."""
+        """Return the entries of a directory in the workspace, sorted by name."""
         reply = self._request(Frame(header={"op": "list", "path": path}), path=path)
         with self._guard_reply():
             entries = [_parse_entry(*entry) for entry in json.loads(reply.body)]
@@ -264,11 +264,11 @@ class ServedSandbox(StartedOnce):
         return Snapshot(tree_id=compute_tree_id(files), files=files)
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-        """Return the files that differ between two snapshots, sorted by path."""
+        """Return the files that differ between two snapshots of the workspace, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring the workspace back to a snapshot; every process ends and temporary files are deleted, as in a new sandbox."""
+        """Restore the workspace to a snapshot; every process ends and temporary files are deleted, as in a new sandbox."""
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
             delete, make = plan_restore(self.snapshot().files, snapshot.files)
@@ -283,7 +283,7 @@ class ServedSandbox(StartedOnce):
                 self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process, empty the scratch directory and write files, replacing anything in their place."""
+        """End every process, empty the directory for temporary files and write files, replacing anything in their place."""
         for path in files:
             if path.startswith("/") or ".." in path.split("/"):
                 raise PathRefused(path)
@@ -297,7 +297,7 @@ class ServedSandbox(StartedOnce):
             self._apply(sorted({PurePosixPath(path).parts[0] for path in files}), pieces)
 
     def reset_for_reuse(self) -> bool:
-        """Empty the sandbox for another session; return False if it cannot be made equal to a new one.
+        """Empty the sandbox for another session; return False if it cannot be made equal to a new sandbox.
 
         A sandbox cannot be reused if it was lost or is in use, or if a command left something that emptying does not remove.
         """
@@ -337,11 +337,11 @@ class ServedSandbox(StartedOnce):
 
     @property
     def _max_scan_bytes(self) -> int:
-        """Maximum number of bytes sent in one scan; sparse files can be longer than the disk."""
+        """Maximum number of bytes accepted in one scan of the workspace, because sparse files can be longer than the disk."""
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
-        """Return the next part of a scan; after a refused scan the server sends everything again."""
+        """Request the next part of a scan for changed files; after a refused scan the server sends all files again."""
         try:
             return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
         except ToolError:
@@ -383,14 +383,14 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def _guard_reply(self) -> Iterator[None]:
-        """End the sandbox if a reply that is parsed in this context is invalid."""
+        """End the sandbox if a reply of the tool server that is parsed in this context is invalid."""
         try:
             yield
         except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
             self._die(f"its reply is invalid: {error!r}")
 
     def _store_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
-        """Record one entry of a scan and return the position in the body behind its content."""
+        """Record one changed file from a scan of the workspace, and return the position behind its content in the body."""
         path, mode, size, sha256, length = entry
         if mode == -1:
             self._files.pop(path, None)
@@ -415,7 +415,7 @@ class ServedSandbox(StartedOnce):
         return start + len(content)
 
     def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece]) -> None:
-        """Delete and write entries of the workspace in one request."""
+        """Delete paths and write files and directories of the workspace in one request to the tool server."""
         index = json.dumps({"delete": delete, "entries": [entry for entry, _ in pieces]}).encode()
         body = index + b"".join([content for _, content in pieces])
         path = delete[0] if delete else ""
@@ -423,7 +423,7 @@ class ServedSandbox(StartedOnce):
 
 
 def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[list[_Piece]]:
-    """Yield the pieces that write these paths, in lists that fit one request."""
+    """Yield what must be written to create the given paths, in lists that each fit one request to the tool server."""
     batch: list[_Piece] = []
     size_bytes = 0
     for entry, content in _generate_pieces(files, paths, blobs):
@@ -436,9 +436,9 @@ def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blob
 
 
 def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[_Piece]:
-    """Yield the pieces that write these paths.
+    """Yield what must be written to create the given paths, with large files split into pieces.
 
-    Directories are first made writable and get their exact mode at the end; large files are split.
+    Directories are first made writable and get their exact mode at the end.
     """
     closed_directories = []
     for path in paths:
@@ -464,7 +464,10 @@ def _parse_entry(name: Any, kind: Any, size: Any) -> FileEntry:
 
 
 def build_fork_request(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
-    """Return the request that forks `python3 [-OPTION...] SCRIPT [ARGUMENT...]`; None for other commands or without modules."""
+    """Return the request that forks a Python script from a loaded interpreter, or None if the command cannot be forked.
+
+    Only commands of the form `python3 [-OPTION...] SCRIPT [ARGUMENT...]` can be forked, and only if `modules` is not empty.
+    """
     words = shlex.split(command)
     options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
     script, arguments = words[1 + len(options) : 2 + len(options)], words[2 + len(options) :]
@@ -480,19 +483,19 @@ def build_fork_request(command: str, modules: Sequence[str]) -> dict[str, Any] |
 
 
 def check_timeout(timeout_seconds: float) -> None:
-    """Raise UsageError for a timeout out of range."""
+    """Raise UsageError if the timeout of a command is not positive or too long."""
     if not 0 < timeout_seconds < MAX_TIMEOUT_SECONDS:
         raise UsageError(f"timeout_seconds is {timeout_seconds!r}; it must be above 0 and below {MAX_TIMEOUT_SECONDS}")
 
 
 def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
-    """Raise ToolError for content above the limit on file size."""
+    """Raise ToolError if the content of a file exceeds the maximum file size of the sandbox."""
     if len(content) > limits.file_bytes:
         raise ToolError(f"{len(content)} bytes for {path!r} are more than the {limits.file_bytes} allowed")
 
 
 def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path: str) -> bytes:
-    """Return the first bytes of file content. Raises ToolError if the limit on file size, not the caller, would cut it."""
+    """Return the first `max_bytes` of a file. Raises ToolError if the caller set no lower limit than the maximum file size."""
     if len(content) > max_bytes and max_bytes == limits.file_bytes:
         raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
     return content[:max_bytes]

@@ -32,7 +32,7 @@ BACKEND: Final = "docker"
 OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
 CALL_SECONDS = 120
 MAX_LIFETIME_SECONDS = 24 * 3600
-"""Age in seconds at which a container may be removed even if nothing is known about its owner."""
+"""Age in seconds at which a container may be removed even if it is unknown whether its owner still runs."""
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 SERVED_REPOSITORY = "harness-served"
@@ -42,12 +42,12 @@ USER root
 RUN if command -v apt-get; then apt-get update && apt-get install -y --no-install-recommends python3; else apk add python3; fi
 """
 _reaped_engines: set[str] = set()
-"""Addresses of the engines whose leftovers this process has removed."""
+"""Addresses of the Docker engines from which this process has already removed leftover containers."""
 _ADVICE = "choose an image that is present or can be pulled and that contains python3 (3.8 or later) and /bin/sh"
 
 
 class DockerLauncher:
-    """Launches a tool server in a container named `coding-agent-{session_id}`."""
+    """Launcher of one sandbox whose tool server runs in a container named `coding-agent-{session_id}`."""
 
     def __init__(self, session_id: str, image: str, limits: SandboxLimits) -> None:
         if not _SESSION_ID.fullmatch(session_id):
@@ -60,7 +60,7 @@ class DockerLauncher:
         self._stream: AttachStream | None = None
 
     def launch(self) -> LaunchedServer:
-        """Create the container, attach to it and start it."""
+        """Create the container of the sandbox, attach to it and start it."""
         self._api = connect()
         try:
             self._reap_once()
@@ -80,7 +80,7 @@ class DockerLauncher:
         )
 
     def remove(self) -> None:
-        """Remove the container, running or not, and wait until it is gone."""
+        """Remove the container of the sandbox, running or not, and wait until it is gone."""
         self._remove_container()
         if self._api is not None:
             self._api.close()
@@ -96,7 +96,7 @@ class DockerLauncher:
             self._container = None
 
     def read_stderr(self) -> str:
-        """Return the beginning of the output of the server on stderr."""
+        """Return the beginning of the output of the tool server on stderr."""
         return self._stream.stderr.decode("utf-8", "replace") if self._stream is not None else ""
 
     def _reap_once(self) -> None:
@@ -106,7 +106,7 @@ class DockerLauncher:
             reap_leftovers(self._api)
 
     def _start_with_python(self, digest: str) -> "AttachStream":
-        """Start a container of the image, or of the image built from it that has `python3`."""
+        """Start a container of the requested image, or of an image with `python3` built from it if the original has none."""
         image = find_served_image(self._api, digest) or self._image
         try:
             return self._start(image)
@@ -192,7 +192,7 @@ class DockerLauncher:
 
 
 class AttachStream(SocketStream):
-    """The attach socket of a container.
+    """A byte stream over the attach socket of a container, which leads to stdin and stdout of the tool server.
 
     Bytes are sent unchanged; received bytes arrive in frames of the engine, each a header of 8 bytes and a payload.
     """
@@ -205,7 +205,7 @@ class AttachStream(SocketStream):
         self.stderr = bytearray()
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Return some bytes of stdout; the beginning of stderr is kept in `stderr`."""
+        """Return some bytes from the stdout of the container; the beginning of its stderr is kept in `stderr`."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             output = self._unwrap()
@@ -217,7 +217,7 @@ class AttachStream(SocketStream):
             self._buffer += chunk
 
     def close(self) -> None:
-        """Close the attach socket."""
+        """Close the attach socket of the container."""
         super().close()
         self._raw.close()
 
@@ -239,10 +239,10 @@ class AttachStream(SocketStream):
 
 
 def connect() -> Any:
-    """Return a client of the engine that the environment names.
+    """Return a client of the Docker engine that the environment variables name.
 
     Raises:
-        SandboxUnavailable: The engine does not answer; the message states the reason and what to do.
+        SandboxUnavailable: The Docker engine does not answer; the message states the reason and what to do.
     """
     settings = docker.utils.kwargs_from_env()
     try:
@@ -259,7 +259,7 @@ def connect() -> Any:
 
 
 def _check_socket(address: str) -> None:
-    """Try to connect to a Unix socket first, because the error of the library does not name a missing socket."""
+    """Try to connect to the Unix socket of the Docker engine, because the error of the library does not name a missing socket."""
     scheme, _, path = address.partition("://")
     if "unix" not in scheme:
         return
@@ -273,7 +273,7 @@ def _check_socket(address: str) -> None:
 
 
 def reap_leftovers(api: Any) -> tuple[str, ...]:
-    """Remove containers whose owners have ended or whose maximum age has passed, and return their names."""
+    """Remove the containers of harness processes that have ended, and containers above the maximum age; return their names."""
     containers = api.containers(all=True, filters={"label": OWNER_LABEL})
     leftovers = [container for container in containers if is_leftover(container["Labels"])]
     for container in leftovers:
@@ -282,13 +282,13 @@ def reap_leftovers(api: Any) -> tuple[str, ...]:
 
 
 def is_leftover(labels: Any) -> bool:
-    """Return whether the labels of a container show that it is no longer in use."""
+    """Return whether the labels of a container show that its owner has ended or that its maximum age has passed."""
     expires = str(labels.get(EXPIRES_LABEL, ""))
     return is_owner_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
 
 
 def remove_container(api: Any, container: str) -> None:
-    """Remove a container, or wait until a removal in progress is done."""
+    """Remove a container, or wait until a removal already in progress is done."""
     give_up = time.monotonic() + 15
     while time.monotonic() < give_up:
         try:
@@ -303,14 +303,14 @@ def remove_container(api: Any, container: str) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the explanation of the engine or library on one line."""
+    """Return the explanation in an error of the Docker engine or library as one line."""
     explanation = getattr(error, "explanation", None)
     text = str(explanation or error).strip()
     return " ".join(text.split())[:400] or type(error).__name__
 
 
 def find_image(api: Any, image: str) -> str:
-    """Return the content id of an image, which is pulled if it is missing.
+    """Return the content id of a Docker image; the image is pulled if it is missing.
 
     Raises:
         SandboxUnavailable: The image is missing and cannot be pulled.
@@ -333,7 +333,7 @@ def is_missing_python(error: Exception) -> bool:
 
 
 def find_served_image(api: Any, digest: str) -> str | None:
-    """Return the image with `python3` that was built before from the image with this content id, or None."""
+    """Return the name of the image with `python3` built earlier from the image with the content id `digest`, or None."""
     with contextlib.suppress(ImageNotFound):
         api.inspect_image(_format_served_name(digest))
         return _format_served_name(digest)
@@ -341,7 +341,7 @@ def find_served_image(api: Any, digest: str) -> str | None:
 
 
 def add_python(api: Any, image: str, digest: str) -> str:
-    """Build an image with `python3` from an image without it, and return its name.
+    """Build an image with `python3` from an image without `python3`, and return the name of the new image.
 
     Raises:
         SandboxUnavailable: The package manager of the image failed; the reason holds the end of its output.
@@ -360,7 +360,7 @@ def add_python(api: Any, image: str, digest: str) -> str:
 
 
 def split_image(image: str) -> tuple[str, str | None]:
-    """Return repository and tag of an image; without a tag, `latest`, so that not all tags are pulled."""
+    """Return the repository and the tag of an image name; the tag defaults to `latest`, so that not all tags are pulled."""
     if "@" in image:
         return image, None
     repository, colon, tag = image.rpartition(":")

@@ -19,7 +19,7 @@ from harness.sandboxes.toolserver import load_source
 
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
-"""Maximum size of a frame: the largest readable file plus one byte that shows that more follows, or both outputs of a command."""
+"""Maximum size of the body of a message in bytes, enough for the largest file or for both outputs of a command."""
 BOOTSTRAP = (
     "import os\n"
     "def take(n):\n"
@@ -28,11 +28,11 @@ BOOTSTRAP = (
     " return s\n"
     "exec(compile(take(int.from_bytes(take(4),'big')),'tool server','exec'),{'__name__':'__main__'})"
 )
-"""Program for `python3 -c` that reads the source of the tool server from stdin, so that argument lists stay short."""
+"""Small program for `python3 -c` that reads the source of the tool server from stdin, so that argument lists stay short."""
 
 
 class ByteStream(Protocol):
-    """A connection to a tool server for sending and receiving; closing it from another thread ends a wait."""
+    """A connection that sends bytes to a tool server and receives bytes; closing it from another thread ends a wait."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all bytes to the tool server. Raises OSError, or TimeoutError at the deadline."""
@@ -46,19 +46,19 @@ class ByteStream(Protocol):
         """
 
     def close(self) -> None:
-        """Close the connection; may be called more than once."""
+        """Close the connection to the tool server; may be called more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A request or reply: a header that is encoded as JSON, and a body."""
+    """A request to the tool server or its reply, with a header that is encoded as JSON and a body of bytes."""
 
     header: dict[str, Any]
     body: bytes = b""
 
 
 class SocketStream:
-    """A byte stream over one end of a connected socket."""
+    """A connection to a tool server over one end of a connected socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -66,13 +66,13 @@ class SocketStream:
         """Lock held while the socket is used, because the number of a closed descriptor may be reused by another file."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all bytes over the socket."""
+        """Send all bytes to the tool server over the socket."""
         with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             self._socket.sendall(data)
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Return some bytes received from the socket."""
+        """Return some bytes received from the tool server over the socket."""
         with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             return self._socket.recv(2**18)
@@ -86,19 +86,19 @@ class SocketStream:
 
 
 class FrameConnection:
-    """Requests and replies over a byte stream, one at a time."""
+    """A connection that sends one request at a time to a tool server and receives the reply."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._buffer = bytearray()
 
     def send_source(self, timeout_seconds: float) -> None:
-        """Send the source of the tool server to the bootstrap program."""
+        """Send the source of the tool server to the small program that waits for it in the sandbox."""
         text = load_source("server")
         self._send(struct.pack(">I", len(text)) + text, time.monotonic() + timeout_seconds)
 
     def request(self, frame: Frame, timeout_seconds: float) -> Frame:
-        """Send a request and return its reply.
+        """Send a request to the tool server and return the reply.
 
         Raises:
             SandboxDied: No reply arrived in time, the connection ended, or the reply violates the protocol.
@@ -119,7 +119,7 @@ class FrameConnection:
         return Frame(header=value, body=self._read_exactly(body_bytes, deadline))
 
     def close(self) -> None:
-        """Close the connection; the server then ends every process of the sandbox."""
+        """Close the connection; the tool server then ends every process of the sandbox."""
         self._stream.close()
 
     def _send(self, data: bytes, deadline: float) -> None:

@@ -1,4 +1,4 @@
-"""Identifies the process that created a sandbox, so that leftovers of killed runs can be told from sandboxes in use.
+"""Identifiers of the processes that create sandboxes, which distinguish leftovers of killed runs from sandboxes in use.
 
 A process is identified by boot id, pid namespace, process id and start time, so that a reused process id, or a process on another
 machine that shares the engine, is never mistaken for the owner.
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def format_owner() -> str:
-    """Return an identifier of this process that no other process ever has."""
+    """Return an identifier of this process that is stored with its sandboxes and that no other process ever has."""
     return f"{_read_boot_id()}:{_read_pid_namespace()}:{os.getpid()}:{_read_start_time(os.getpid())}"
 
 
 def is_owner_dead(owner: str) -> bool:
-    """Return whether the process with this identifier has certainly ended; False for a process in another pid namespace."""
+    """Return whether the process that created a sandbox has certainly ended; False for a process in another pid namespace."""
     fields = owner.split(":")
     if len(fields) != 4 or not (fields[2].isdigit() and fields[3].isdigit()):
         return False

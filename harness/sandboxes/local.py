@@ -1,7 +1,8 @@
-"""A tool server as a child process without isolation. Used only if named, together with a flag that says unsafe.
+"""A sandbox backend without isolation, for debugging: the tool server is a child process with the rights of the user.
 
-Commands can read and change everything that the user of the harness can. This backend is for debugging and for machines on which
-no other backend works. Any user may use it, also root, as continuous integration often does.
+Commands can read and change everything that the user of the harness can, so the backend is used only if it is named and
+explicitly allowed as unsafe. It is meant for debugging and for machines on which no other backend works. Any user may use it,
+also root, as continuous integration often does.
 """
 
 import contextlib
@@ -23,12 +24,12 @@ DIRECTORY_PREFIX, OWNER_FILE = "harness-local-", "owner"
 
 
 class LocalLauncher(ProcessLauncher):
-    """Launches a tool server without isolation."""
+    """Launcher of one sandbox whose tool server runs as an ordinary child process, without isolation."""
 
     _directory: Path | None = None
 
     def launch(self) -> LaunchedServer:
-        """Start the server in a new temporary directory, after a warning on stderr."""
+        """Start the tool server in a new temporary directory, after a warning on stderr that commands are not isolated."""
         sys.stderr.write("warning: sandbox 'local' isolates nothing; commands run with all rights of this user\n")
         reap_directories()
         self._directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX))
@@ -58,14 +59,14 @@ class LocalLauncher(ProcessLauncher):
         )
 
     def remove(self) -> None:
-        """End the processes of the sandbox and delete its directory."""
+        """End the processes of the sandbox and delete its temporary directory."""
         super().remove()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def reap_directories() -> tuple[str, ...]:
-    """Delete the temporary directories of processes that have ended, and return the names of the deleted directories."""
+    """Delete the sandbox directories of harness processes that have ended, and return the names of the deleted directories."""
     reaped = []
     for directory in Path(tempfile.gettempdir()).glob(DIRECTORY_PREFIX + "*"):
         with contextlib.suppress(OSError):

@@ -12,22 +12,23 @@ from harness.protocols import SandboxLimits
 from harness.sandboxes.framing import BOOTSTRAP, SocketStream
 
 EXIT_SECONDS = 3.0
-"""Seconds to wait for a server to end after the connection was closed, before it is killed."""
+"""Seconds to wait for a tool server to end after its connection was closed, before it is killed."""
 
 
 class ServerProcess:
-    """A child process that speaks the protocol of the tool server over one socket, which is its stdin and stdout."""
+    """A tool server as a child process, which uses one socket as its stdin and stdout to communicate with the harness."""
 
     def __init__(
         self, command: Sequence[str], *, pass_fds: Sequence[int] = (), user: int | None = None, stdout: int | None = None
     ) -> None:
-        """Start the process.
+        """Start the tool server as a child process.
 
         Args:
-            command: Program with its arguments.
-            pass_fds: Descriptors that the process inherits.
-            user: Id of the user and of the group that the process becomes; None keeps those of the harness.
-            stdout: Descriptor to start with as stdout; the command must then replace it by its stdin. None uses the socket.
+            command: Program that runs the tool server, with its arguments.
+            pass_fds: File descriptors that the process inherits.
+            user: User id and group id under which the process runs; None keeps the user and group of the harness.
+            stdout: File descriptor that is stdout at the start; the command must then replace it by its stdin. None uses the
+                socket.
         """
         ours, theirs = socket.socketpair()
         self._stderr = os.memfd_create("stderr")
@@ -54,13 +55,13 @@ class ServerProcess:
         self.stream = SocketStream(ours)
 
     def read_stderr(self) -> str:
-        """Return the beginning of the output on stderr."""
+        """Return the beginning of the output of the tool server on stderr."""
         if self._stderr < 0:
             return ""
         return os.pread(self._stderr, 4096, 0).decode("utf-8", "replace")
 
     def remove(self) -> None:
-        """Close the connection, wait for the process to end, and kill it if it does not; may be called more than once."""
+        """Close the connection, wait for the tool server to end, and kill it if it does not; may be called more than once."""
         self.stream.close()
         try:
             self._process.wait(EXIT_SECONDS)
@@ -73,7 +74,7 @@ class ServerProcess:
 
 
 class ProcessLauncher:
-    """A launcher whose tool server is a child process of the harness."""
+    """Base class of launchers whose tool server is a child process of the harness."""
 
     _server: ServerProcess | None = None
 
@@ -81,22 +82,22 @@ class ProcessLauncher:
         self._limits = limits
 
     def remove(self) -> None:
-        """End the process and every process started by it."""
+        """End the tool server and every process started by it."""
         if self._server is not None:
             self._server.remove()
 
     def read_stderr(self) -> str:
-        """Return the beginning of the output on stderr."""
+        """Return the beginning of the output of the tool server on stderr."""
         return self._server.read_stderr() if self._server is not None else ""
 
 
 def build_python_command(python: str) -> tuple[str, ...]:
-    """Return the command that runs a Python as a tool server: isolated, without site packages, with UTF-8."""
+    """Return the command with which a Python runs the tool server: isolated from the user's settings and packages, with UTF-8."""
     return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
 
 
 def build_rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:
-    """Return the limits of each process.
+    """Return the limits that apply to each process of a sandbox, by name of the limit in the module `resource`.
 
     The limit on address space exceeds the limit on memory, because runtimes reserve more than they use.
     """

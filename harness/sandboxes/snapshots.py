@@ -1,4 +1,4 @@
-"""Snapshots as kept by the harness: file contents by hash, tree ids, and the difference between two trees.
+"""Snapshots of workspaces as kept by the harness: file contents by hash, ids of trees, and differences between two trees.
 
 The tool server sends only what changed. The manifest and the contents are kept outside of the sandbox, so that they outlast it
 and can be shared by all sandboxes with the same blob store.
@@ -15,7 +15,7 @@ from harness.errors import SandboxError
 from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
 MAX_DIFFED_LINES = 4_000
-"""Maximum number of lines that are compared in order; the lines of larger changes are counted as multisets."""
+"""Maximum number of lines of a change that are compared in order; in larger changes the order of lines is ignored."""
 
 
 class MemoryBlobStore:
@@ -25,11 +25,11 @@ class MemoryBlobStore:
         self._contents: dict[str, bytes] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store file content under its hash."""
+        """Store the content of a file under its hash."""
         self._contents.setdefault(sha256, content)
 
     def get(self, sha256: str) -> bytes:
-        """Return the file content with this hash. Raises SandboxError if it is unknown."""
+        """Return the content of the file with a hash. Raises SandboxError if the hash is unknown."""
         try:
             return self._contents[sha256]
         except KeyError:
@@ -37,7 +37,7 @@ class MemoryBlobStore:
 
 
 def compute_tree_id(files: Mapping[str, FileState]) -> str:
-    """Return the SHA-256 (hexadecimal) of a manifest in the order of its paths."""
+    """Return the SHA-256 (hexadecimal) over paths, modes and contents of the files of a workspace."""
     digest = hashlib.sha256()
     for path in sorted(files):
         state = files[path]
@@ -46,7 +46,7 @@ def compute_tree_id(files: Mapping[str, FileState]) -> str:
 
 
 def list_children(files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names in each non-empty directory in the order of the paths; the workspace itself is the empty path."""
+    """Return the names in each non-empty directory, by its path and in the order of `files`; the workspace is the empty path."""
     names_by_directory: dict[str, list[str]] = {}
     for path in files:
         directory, _, name = path.rpartition("/")
@@ -55,9 +55,9 @@ def list_children(files: Iterable[str]) -> dict[str, list[str]]:
 
 
 def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
-    """Return a manifest with each directory before its contents, and names in the given order of their directory, oldest first.
+    """Return the files of a workspace with each directory before its contents, in the order in which the files were created.
 
-    The order in which files were created is visible to programs, because unsorted listings follow it.
+    The order of creation is visible to programs, because unsorted listings follow it. `orders` gives it for each directory.
     """
     children = list_children(files)
     for directory, names in children.items():
@@ -69,10 +69,10 @@ def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[st
 
 
 def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
-    """Yield the path of everything below the workspace, each directory before its contents.
+    """Yield the path of each file and directory below the workspace, each directory before its contents.
 
     Args:
-        children: names in each directory by its path; the workspace itself is the empty path.
+        children: Names in each directory, by path of the directory; the workspace itself is the empty path.
     """
     waiting = [""]
     while waiting:
@@ -84,9 +84,9 @@ def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
 
 
 def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
-    """Return the steps from one tree to another: the paths to delete, deepest first, and the paths to create or change, in order.
+    """Return what to do to turn one tree of files into another: paths to delete, deepest first, and paths to write, in order.
 
-    An entry at another position in its directory is created again, with everything below it.
+    A file or directory at another position in the order of its directory is created again, with everything below it.
     """
     reusable_paths = {path for path, state in target.items() if path in current and _is_same_kind(current[path], state)}
     recreated_paths = {path for path in target if path in current and path not in reusable_paths}
@@ -105,21 +105,21 @@ def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileStat
 
 
 def join_path(directory: str, name: str) -> str:
-    """Return the path of a name in a directory; the workspace itself is the empty path."""
+    """Return the path of a file in a directory; an empty `directory` is the workspace itself."""
     return f"{directory}/{name}" if directory else name
 
 
 def _is_same_kind(current: FileState, target: FileState) -> bool:
-    """Return whether a file can be changed in place into another one; symbolic links cannot."""
+    """Return whether a file can be changed into another without deleting it first, which is impossible for symbolic links."""
     if stat.S_IFMT(current.mode) != stat.S_IFMT(target.mode):
         return False
     return not stat.S_ISLNK(current.mode) or current == target
 
 
 def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-    """Return the files that differ between two snapshots, by path.
+    """Return the files that differ between two snapshots, with the numbers of lines added and removed, sorted by path.
 
-    Directories are left out, and a changed mode alone counts no lines.
+    Directories are left out, and a file with only a changed mode has no added or removed lines.
     """
     file_changes = []
     for path in sorted(older.files.keys() | newer.files.keys()):
@@ -150,7 +150,7 @@ def _read_lines(blobs: BlobStore, state: FileState | None) -> list[bytes]:
 
 
 def _count_line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
-    """Return the numbers of lines removed and added."""
+    """Return the number of lines removed and the number of lines added between two versions of a file."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1

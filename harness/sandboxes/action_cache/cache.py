@@ -25,7 +25,7 @@ from harness.sandboxes.action_cache.entry import CacheEntry, pack_entry, unpack_
 CACHE_FILE = "actions.sqlite"
 LOCK_FILE = "actions.lock"
 SCHEMA_VERSION = 1
-"""Version of the tables; a file with another version is deleted."""
+"""Version of the tables in the cache file; a file with another version is deleted."""
 MAX_BYTES = 2 * 2**30
 EVICTION_TARGET_SHARE = 0.9
 """Share of the maximum cache size that remains after an eviction, so that entries are evicted in batches."""
@@ -56,37 +56,37 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrySummary:
-    """Task, command, size and use of one entry, for display."""
+    """Task, command, size and number of uses of one cached command, for display."""
 
     task: str
     command: str
-    """Beginning of the command."""
+    """Beginning of the cached command, for display."""
     size_bytes: int
-    """Compressed size in bytes."""
+    """Compressed size of the cache entry in bytes."""
     hits: int
     used_at: float
-    """Time of the last use, in seconds since the epoch."""
+    """Time at which the cache entry was last used, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSummary:
-    """Number of entries, size and hits of the whole cache."""
+    """Number of entries of the whole action cache, their size, and how often they were used."""
 
     folder: Path
     entries: int
     size_bytes: int
-    """Compressed size of all entries, in bytes."""
+    """Compressed size of all entries of the cache, in bytes."""
     hits: int
-    """Number of hits of the entries still present."""
+    """Number of commands answered so far by entries that are still in the cache."""
 
 
 def find_default_folder() -> Path:
-    """Return the folder of the cache in the cache folder of the user."""
+    """Return the default folder of the action cache, which is inside the cache folder of the user."""
     return platformdirs.user_cache_path("harness") / "actions"
 
 
 def has_cache(folder: Path) -> bool:
-    """Return whether a folder holds a cache. An unreadable folder counts as a cache, so that opening it reports the reason."""
+    """Return whether a folder holds an action cache; True for an unreadable folder, so that opening it reports the reason."""
     try:
         (folder / CACHE_FILE).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -98,15 +98,15 @@ def has_cache(folder: Path) -> bool:
 
 @functools.cache
 def open_cache(folder: Path, max_bytes: int = MAX_BYTES) -> "ActionCache":
-    """Return the cache in a folder, one object per process; the cache need not be closed."""
+    """Return the action cache in a folder. Each process has one object per folder, which need not be closed."""
     return ActionCache(folder, max_bytes)
 
 
 class ActionCache:
-    """Entries by key. Thread-safe; any number of processes may use the same folder."""
+    """Stored commands and their effects, by key. Thread-safe; any number of processes may use the same folder."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Open the cache in a folder, which is created if it is missing.
+        """Open the action cache in a folder; the folder is created if it is missing.
 
         Raises:
             StoreError: The folder cannot be created or written, or belongs to another user.
@@ -115,7 +115,7 @@ class ActionCache:
         self._lock = threading.Lock()
         self._recent_uses: dict[bytes, tuple[float, int]] = {}
         self.infos: dict[Hashable, SandboxInfo] = {}
-        """Description of the sandboxes of each kind, as seen in this process; not stored in the folder."""
+        """Backend, image and limits of each kind of sandbox that this process has opened; not stored in the folder."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.folder.stat().st_uid != os.geteuid():
@@ -125,7 +125,7 @@ class ActionCache:
             raise StoreError(f"the action cache in {str(folder)!r} cannot be used: {error}; name another folder") from None
 
     def get(self, key: bytes) -> CacheEntry | None:
-        """Return the entry with this key, or None if it is missing or damaged."""
+        """Return the cache entry with a key, or None if the entry is missing or damaged."""
         entry: CacheEntry | None = None
         with self._suppress_errors():
             row = self._connection.execute("SELECT data FROM entry WHERE key = ?", (key,)).fetchone()
@@ -137,7 +137,7 @@ class ActionCache:
         return entry
 
     def put(self, key: bytes, entry: CacheEntry, *, task: str, command: str) -> None:
-        """Store an entry, replacing an earlier one with the same key; an entry that is too large is not stored."""
+        """Store a cache entry, replacing an earlier entry with the same key; an entry that is too large is not stored."""
         data = pack_entry(key, entry)
         if len(data) > self.max_bytes * MAX_ENTRY_SHARE:
             return
@@ -149,7 +149,7 @@ class ActionCache:
             self._evict_entries()
 
     def flush(self) -> None:
-        """Write the uses since the last call to the file; they affect only the order of eviction."""
+        """Write to the file when entries were used since the last call; these times affect only the order of eviction."""
         with self._suppress_errors():
             used, self._recent_uses = self._recent_uses, {}
             if used:
@@ -159,25 +159,25 @@ class ActionCache:
                     self._connection.executemany(sql, rows)
 
     def read_summary(self) -> CacheSummary:
-        """Return number of entries, size and hits of the cache."""
+        """Return the number of cache entries, their size, and how often they were used."""
         sql = "SELECT count(*) entries, coalesce(sum(bytes), 0) size_bytes, coalesce(sum(hits), 0) hits FROM entry"
         with self._translate_errors():
             return CacheSummary(folder=self.folder, **self._connection.execute(sql).fetchone())
 
     def list_largest(self, limit: int, *, task: str | None = None) -> tuple[EntrySummary, ...]:
-        """Return the largest entries, of one task or of all tasks."""
+        """Return the largest entries of the cache, for one task or for all tasks."""
         sql = "SELECT task, command, bytes size_bytes, hits, used_at FROM entry"
         sql += " WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
         with self._translate_errors():
             return tuple(EntrySummary(**row) for row in self._connection.execute(sql, (task, limit)))
 
     def list_tasks(self) -> tuple[str, ...]:
-        """Return the names of the tasks with entries, sorted."""
+        """Return the names of the tasks that have entries in the cache, sorted."""
         with self._translate_errors():
             return tuple(name for (name,) in self._connection.execute("SELECT DISTINCT task FROM entry ORDER BY task"))
 
     def clear(self) -> None:
-        """Delete all entries. Other processes may continue to use the cache and fill it again."""
+        """Delete all entries of the cache. Other processes may continue to use the cache and fill it again."""
         with self._translate_errors():
             with self._begin_transaction():
                 self._connection.execute("DELETE FROM entry")
@@ -185,7 +185,7 @@ class ActionCache:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Close the file; may be called more than once."""
+        """Close the cache file; may be called more than once."""
         self.flush()
         with self._lock:
             self._connection.close()
@@ -206,7 +206,7 @@ class ActionCache:
 
     @contextlib.contextmanager
     def _suppress_errors(self) -> Iterator[None]:
-        """Treat every SQLite error as a miss, and replace the file if it is damaged."""
+        """Suppress every SQLite error, so that it counts as a cache miss, and replace the cache file if it is damaged."""
         with self._lock:
             try:
                 yield
@@ -231,10 +231,10 @@ class ActionCache:
             yield
 
     def _open(self, *, replace: bool = False) -> sqlite3.Connection:
-        """Return a connection to a valid file; a file that is damaged or has another version is deleted first.
+        """Return a connection to a valid cache file; a file that is damaged or has another version is deleted first.
 
-        Only one process at a time does this. Another process may still use the deleted file, which does no harm, because no
-        process opens it again.
+        A lock ensures that only one process at a time checks and replaces the file. Another process may still use the deleted
+        file, which does no harm, because no process opens it again.
         """
         path = self.folder / CACHE_FILE
         with os.fdopen(os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
@@ -291,7 +291,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables; the caller must hold the lock of the folder."""
+    """Create the tables of the cache file; the caller must hold the lock of the folder."""
     with connection:
         for statement in ("BEGIN IMMEDIATE", *_SCHEMA, f"PRAGMA user_version = {SCHEMA_VERSION}"):
             connection.execute(statement)

@@ -1,4 +1,4 @@
-"""A stored action: output and file changes of a command, as a value, as bytes, and with its key."""
+"""A stored action (output and file changes of a command), its conversion to bytes, and its key in the cache."""
 
 import functools
 import hashlib
@@ -19,7 +19,7 @@ from harness.sandboxes.client import ENVIRONMENT
 
 _DIGEST_BYTES = 32
 MAX_UNPACKED_BYTES = 512 * 2**20
-"""Maximum size of an unpacked entry in bytes; larger than any workspace, so it only rejects damaged lengths."""
+"""Maximum size of an unpacked cache entry in bytes. It exceeds any workspace, so only damaged entries are refused."""
 _RESULT_FIELDS = ("exit_code", "stdout_bytes", "stderr_bytes", "seconds")
 
 
@@ -30,7 +30,7 @@ class ChangedPath:
     path: str
     mode: int
     content: bytes
-    """Content of a file; empty for a directory."""
+    """Content of the changed file; empty for a directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +40,15 @@ class CacheEntry:
     result: ExecResult
     deleted_paths: tuple[str, ...]
     changed_paths: tuple[ChangedPath, ...]
-    """Created and changed paths, each directory before its contents."""
+    """Files and directories that the command created or changed, each directory before its contents."""
     name_orders: Mapping[str, tuple[str, ...]]
-    """Names in each directory whose names or their order changed, oldest first."""
+    """Names in each directory whose names or their order the command changed, in the order of creation."""
     state_id: str
-    """State id of the workspace after the command; see `Mirror.state_id`."""
+    """Hash that identifies the exact state of the workspace after the command, as computed by `Mirror.state_id`."""
 
 
 def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
-    """Return an entry as compressed bytes with a digest over the bytes and the key."""
+    """Return a cache entry as compressed bytes, preceded by a digest over the bytes and the key."""
     result = entry.result
     header = {
         **{name: getattr(result, name) for name in _RESULT_FIELDS},
@@ -66,7 +66,7 @@ def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
 
 
 def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
-    """Return the entry in these bytes, or None if they were not packed under this key or are damaged."""
+    """Return the cache entry packed in `data`, or None if the bytes are damaged or were packed under another key."""
     body = data[_DIGEST_BYTES:]
     if data[:_DIGEST_BYTES] != _compute_digest(key, body):
         return None
@@ -99,13 +99,13 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
 
 
 KEY_VERSION = "2"
-"""Version of the keys. Increment it when a change of the tool server is visible to commands."""
+"""Version of the keys of cache entries. Increment it when a change of the tool server is visible to commands."""
 _PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
 _RELEASE_FILE = Path("/etc/os-release")
 
 
 def compute_environment_id(info: SandboxInfo) -> bytes:
-    """Return the digest of the environment of commands in such a sandbox: image or machine, kernel, limits, variables."""
+    """Return a digest of everything around a command that can affect its result: image or machine, kernel, limits, variables."""
     parts = {
         "version": KEY_VERSION,
         "info": codec.to_plain(info),
@@ -118,7 +118,7 @@ def compute_environment_id(info: SandboxInfo) -> bytes:
 
 @functools.cache
 def describe_machine() -> tuple[str, ...]:
-    """Return signatures of the programs of this machine, which commands in bubblewrap see; installing a program changes them."""
+    """Return signatures of the programs installed on this machine, which change when a program is installed or updated."""
     signatures = [_RELEASE_FILE.read_text(errors="replace") if _RELEASE_FILE.is_file() else ""]
     for path in (*_PROGRAM_FOLDERS, "/var/lib/dpkg/status", find_python(), *_list_python_folders()):
         try:
@@ -137,7 +137,7 @@ def _list_python_folders() -> list[str]:
 
 
 def compute_action_key(environment: bytes, state_id: str, command: str, timeout_seconds: float) -> bytes:
-    """Return the key of an action: the SHA-256 over everything that determines its result."""
+    """Return the cache key of a command: the SHA-256 over everything that determines the result of the command."""
     digest = hashlib.sha256(environment)
     digest.update(f"{state_id} {timeout_seconds!r} ".encode() + command.encode("utf-8", "surrogatepass"))
     return digest.digest()

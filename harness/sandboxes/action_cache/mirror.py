@@ -1,7 +1,7 @@
-"""A copy of a workspace in this process, which answers file operations and identifies the exact state of the workspace.
+"""A copy of a workspace in memory, which answers file operations and identifies the exact state of the workspace.
 
-It holds ordinary files and directories only; links, special files and files that their owner cannot open cannot be mirrored. An
-operation whose result in a real sandbox is not certain raises `MirrorMiss`, and the caller uses a real sandbox.
+The copy holds ordinary files and directories only; links, special files and files that their owner cannot open cannot be
+mirrored. An operation whose result in a real sandbox is not certain raises `MirrorMiss`, and the caller uses a real sandbox.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, format
 MAX_FILES = 10_000
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 380
-"""Maximum length of a path in bytes; short enough for every depth that the tool server accepts."""
+"""Maximum length of a path in bytes that the copy of the workspace accepts; the tool server accepts it at every depth."""
 PAGE_BYTES = 4096
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 
 class MirrorMiss(Exception):
-    """Raised when only a real sandbox can answer an operation."""
+    """Raised when only a real sandbox, not the copy of its workspace in memory, can answer a file operation."""
 
 
 class Mirror:
-    """The files of a workspace by path, with their contents in `blobs`."""
+    """A copy of the files of a workspace in memory, which answers file operations without a sandbox."""
 
     def __init__(self, limits: SandboxLimits) -> None:
         self.blobs = MemoryBlobStore()
@@ -38,7 +38,7 @@ class Mirror:
 
     @property
     def state_id(self) -> str:
-        """SHA-256 (hexadecimal) over paths, modes, contents, and the order of names in each directory.
+        """SHA-256 (hexadecimal) over the paths, modes and contents of all files, and the order of names in each directory.
 
         The order of names is visible to commands: `grep -r` prints in this order.
         """
@@ -50,18 +50,18 @@ class Mirror:
         return self._state_id
 
     def snapshot(self) -> Snapshot:
-        """Return the state as a snapshot that a real sandbox can restore."""
+        """Return the state of the workspace as a snapshot that a real sandbox can restore."""
         files = self._order_files()
         return Snapshot(tree_id=compute_tree_id(files), files=files)
 
     @property
     def has_room(self) -> bool:
-        """Whether the workspace is so far below the disk limit that a real sandbox would not reach it."""
+        """Whether the workspace is far enough below the disk limit that a real sandbox would not run out of space either."""
         pages = sum(1 + state.size_bytes // PAGE_BYTES for state in self._files.values())
         return len(self._files) <= MAX_FILES and pages * PAGE_BYTES <= self._limits.disk_bytes // 2
 
     def read(self, path: str, max_bytes: int | None) -> bytes:
-        """Return the content of a file, like `Sandbox.read`."""
+        """Return the content of a file in the workspace, cut to `max_bytes` if given."""
         state = self._files.get(self._resolve_path(path))
         if state is None or not stat.S_ISREG(state.mode):
             raise MirrorMiss
@@ -69,7 +69,7 @@ class Mirror:
         return truncate_content(self.blobs.get(state.sha256), max_content_bytes, self._limits, path)
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file, like `Sandbox.write`."""
+        """Create or overwrite a file in the copy of the workspace and create missing parent directories."""
         check_size(content, self._limits, path)
         parts = _split_path(path)
         name = "/".join(parts)
@@ -88,7 +88,7 @@ class Mirror:
         self._put(name, self._store_content(mode, content))
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """Return the entries of a directory, like `Sandbox.list`."""
+        """Return the entries of a directory in the workspace, sorted by name."""
         directory = self._resolve_path(path)
         if directory not in self._children:
             raise MirrorMiss
@@ -96,7 +96,7 @@ class Mirror:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def apply_entry(self, entry: CacheEntry) -> "Mirror | None":
-        """Return the mirror after a stored action, or None if the entry does not fit this state because it is damaged."""
+        """Return a copy of the workspace after a cached command, or None if the cache entry is damaged and does not fit."""
         if not (entry.deleted_paths or entry.changed_paths or entry.name_orders):
             return self if entry.state_id == self.state_id else None
         new = self._copy()
@@ -113,7 +113,7 @@ class Mirror:
             return None
 
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
-        """Take over the workspace after a command and return the change as an entry; None if the workspace cannot be mirrored.
+        """Take over a snapshot made after a command and return the change as a cache entry; None if it cannot be mirrored.
 
         The contents are already in `blobs`, because the real sandbox uses the same store.
         """
@@ -132,7 +132,7 @@ class Mirror:
         return CacheEntry(result=result, deleted_paths=gone, changed_paths=changed, name_orders=orders, state_id=self.state_id)
 
     def _resolve_path(self, path: str) -> str:
-        """Return an existing path relative to the workspace; `""` is the workspace. Raises the errors of a real sandbox."""
+        """Return an existing path relative to the workspace (`""` is the workspace). Raises the same errors as a real sandbox."""
         resolved_parts: list[str] = []
         for part in _split_path(path):
             here = "/".join(resolved_parts)
@@ -181,7 +181,7 @@ def _build_file_entry(name: str, state: FileState) -> FileEntry:
 
 
 def _split_path(path: str) -> list[str]:
-    """Return the components of a path, split by the same rules as in the tool server."""
+    """Return the components of a path in the workspace, split by the same rules as in the tool server."""
     original_path = path
     if path == WORKSPACE or path.startswith(WORKSPACE + "/"):
         path = path[len(WORKSPACE) :].lstrip("/")
@@ -201,7 +201,7 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _is_plain(mode: int) -> bool:
-    """Return whether a file or directory can be opened by its owner and has no special bits.
+    """Return whether the mode of a file or directory lets its owner open it and has no special bits such as setuid.
 
     Writing may clear special bits, and new files may inherit them.
     """

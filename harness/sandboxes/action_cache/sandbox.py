@@ -30,22 +30,22 @@ from harness.sandboxes.snapshots import diff_snapshots
 
 T = TypeVar("T")
 EMPTY_RESULT = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
-"""Result of a successful command without output."""
+"""Result of a command that succeeded without output."""
 
 
 @dataclass(slots=True)
 class CacheCounts:
-    """Number of commands of a session that were answered from the cache (hits) or run (misses)."""
+    """Numbers of commands of a session that were answered from the cache (hits) and run in a sandbox (misses)."""
 
     hits: int = 0
     misses: int = 0
 
 
 class SandboxPool:
-    """Started, empty sandboxes by kind, for later sessions of this process. Thread-safe; closes the sandboxes that it keeps.
+    """Started, empty sandboxes that later sessions of this process can reuse, by kind. Thread-safe.
 
-    It does not keep sandboxes with a name that belongs to one session, nor sandboxes in which a command left something that
-    emptying does not remove.
+    The pool closes the sandboxes that it keeps. It does not keep a sandbox with a name that belongs to one session, nor a sandbox
+    in which a command left something that emptying does not remove.
     """
 
     def __init__(self) -> None:
@@ -53,13 +53,13 @@ class SandboxPool:
         self._lock = threading.Lock()
 
     def take(self, kind: Hashable) -> ServedSandbox | None:
-        """Remove a sandbox of this kind and return it to the caller, who then owns it; None if there is none."""
+        """Remove a sandbox of a kind from the pool and return it to the caller, who must close it; None if there is none."""
         with self._lock:
             waiting = self._waiting[kind]
             return waiting.pop() if waiting else None
 
     def give_back(self, kind: Hashable, sandbox: ServedSandbox) -> bool:
-        """Empty a sandbox and keep it; return False if it cannot be kept, so that the caller must close it."""
+        """Empty a sandbox and keep it for reuse; return False if it cannot be kept, so that the caller must close it."""
         backend = sandbox.info.backend
         if not is_isolated(backend) or BACKENDS[backend].format_container_name or not sandbox.reset_for_reuse():
             return False
@@ -77,22 +77,22 @@ class SandboxPool:
 
 
 SANDBOX_POOL = SandboxPool()
-"""The pool of this process."""
+"""Pool of the started, empty sandboxes that later sessions of this process can reuse."""
 multiprocessing.util.Finalize(None, SANDBOX_POOL.close, exitpriority=10)  # worker processes do not run atexit functions
 
 
 class CachedSandbox(StartedOnce):
-    """Implements `harness.protocols.Sandbox` with a real sandbox that is started when first needed, and closed at the end."""
+    """A sandbox that answers repeated commands from the action cache and starts a real sandbox only when one is needed."""
 
     def __init__(self, real: ServedSandbox, cache: ActionCache, *, kind: Hashable, task: str) -> None:
-        """Wrap a sandbox that was not started.
+        """Wrap a real sandbox that was not started yet.
 
         Args:
-            real: The real sandbox; another one of the same kind may replace it.
-            cache: Storage of actions.
+            real: Real sandbox; a started sandbox of the same kind from the pool may be used in its place.
+            cache: Storage of the results and effects of commands.
             kind: Value that is equal for sandboxes opened with the same arguments. The first sandbox of a kind in a process
                 starts at once, to learn its properties.
-            task: Name of the task, for display.
+            task: Name of the task, stored with each cache entry for display.
         """
         self.counts = CacheCounts()
         self._real, self._cache, self._kind, self._task = real, cache, kind, task
@@ -105,7 +105,7 @@ class CachedSandbox(StartedOnce):
         real.use_blobs(self._blobs)
 
     def start(self) -> None:
-        """Prepare the sandbox; the real sandbox is started only when needed."""
+        """Start the session with an empty workspace; the real sandbox is started only when needed."""
         if self._end_reason != "not started":
             raise SandboxError("a sandbox can be started only once; open another sandbox")
         self._end_reason = None
@@ -118,7 +118,7 @@ class CachedSandbox(StartedOnce):
             self.bypass_cache()
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """Return the result of a command, from the cache if it is known."""
+        """Return the result of a command, from the action cache if the command is known in this state of the workspace."""
         self._check_open()
         check_timeout(timeout_seconds)
         if self._mirror is None:
@@ -136,11 +136,11 @@ class CachedSandbox(StartedOnce):
         return entry.result
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """Return the content of a file, cut to `max_bytes` if given."""
+        """Return the content of a file in the workspace, cut to `max_bytes` if given."""
         return self._query(lambda mirror: mirror.read(path, max_bytes), lambda real: real.read(path, max_bytes=max_bytes))
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file and create missing parent directories."""
+        """Create or overwrite a file in the workspace; missing parent directories are created."""
         write_through = self._is_in_sync and self._mirror is not None
 
         def write_both(mirror: Mirror) -> None:
@@ -156,7 +156,7 @@ class CachedSandbox(StartedOnce):
         self._bypass_if_full()
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        """Return the entries of a directory, sorted by name."""
+        """Return the entries of a directory in the workspace, sorted by name."""
         return self._query(lambda mirror: mirror.list(path), lambda real: real.list(path))
 
     def snapshot(self) -> Snapshot:
@@ -165,22 +165,22 @@ class CachedSandbox(StartedOnce):
         return self._real.snapshot() if self._mirror is None else self._mirror.snapshot()
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-        """Return the files that differ between two snapshots, sorted by path."""
+        """Return the files that differ between two snapshots of the workspace, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring the workspace back to the state of a snapshot."""
+        """Restore the files of the workspace to the state of a snapshot."""
         self._check_open()
         if self._mirror is None or self._mirror.adopt_snapshot(snapshot, EMPTY_RESULT) is None:
             self.bypass_cache().restore(snapshot)
         self._is_in_sync = False
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process and write files, replacing anything in their place; from then on the cache is not used."""
+        """End every process and write files, replacing anything in their place; from then on the action cache is not used."""
         self.bypass_cache().lay(files)
 
     def bypass_cache(self) -> ServedSandbox:
-        """Return the real sandbox, started and in the state of the workspace; from then on the cache is not used."""
+        """Return the real sandbox, started and with the current workspace; from then on the action cache is not used."""
         self._check_open()
         if self._mirror is not None:
             self._sync()
@@ -188,7 +188,7 @@ class CachedSandbox(StartedOnce):
         return self._real
 
     def close(self) -> None:
-        """Keep the real sandbox for the next session, or end it if it cannot be kept; may be called more than once."""
+        """Keep the real sandbox in the pool for a later session, or close it if it cannot be kept; may be called twice."""
         self._end_reason = self._end_reason or "closed"
         real, started, self._started = self._real, self._started, False
         if not (started and SANDBOX_POOL.give_back(self._kind, real)):
@@ -200,7 +200,7 @@ class CachedSandbox(StartedOnce):
             raise SandboxDied(f"the sandbox is gone: {self._end_reason}")
 
     def _run(self, key: bytes, command: str, timeout_seconds: float) -> ExecResult:
-        """Run a command in the real sandbox and store its result if it is repeatable."""
+        """Run a command in the real sandbox, and store its result in the action cache if the result is repeatable."""
         mirror = self._detach_mirror()
         self.counts.misses += 1
         traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
@@ -210,7 +210,7 @@ class CachedSandbox(StartedOnce):
         return traced.result
 
     def _query(self, ask_mirror: Callable[[Mirror], T], ask_real: "Callable[[ServedSandbox], T]") -> T:
-        """Return the answer of the mirror or, after a `MirrorMiss`, that of the real sandbox."""
+        """Return the answer of the in-memory copy of the workspace or, if the copy cannot answer, that of the real sandbox."""
         self._check_open()
         if self._mirror is None:
             return ask_real(self._real)
@@ -227,16 +227,16 @@ class CachedSandbox(StartedOnce):
         return answer
 
     def _detach_mirror(self) -> Mirror:
-        """Bring the real sandbox to the state of the mirror, and set the mirror aside until `_refresh_mirror` updates it."""
+        """Bring the real sandbox to the state of the in-memory copy, and set the copy aside until the next refresh."""
         assert self._mirror is not None
         self._sync()
         mirror, self._mirror = self._mirror, None
         return mirror
 
     def _refresh_mirror(self, mirror: Mirror, result: ExecResult) -> CacheEntry | None:
-        """Update the mirror from the real sandbox and return the change as an entry.
+        """Update the in-memory copy of the workspace from the real sandbox and return the change as a cache entry.
 
-        If the workspace cannot be mirrored, return None; the session then continues without a mirror.
+        If the workspace cannot be copied, return None; the session then continues with the real sandbox only.
         """
         try:
             snapshot = self._real.snapshot()
@@ -249,7 +249,7 @@ class CachedSandbox(StartedOnce):
         return entry
 
     def _sync(self) -> None:
-        """Start the real sandbox if needed and bring it to the state of the mirror."""
+        """Start the real sandbox if needed and bring its workspace to the state of the in-memory copy."""
         fresh = not self._started
         if fresh:
             self._start_real()
@@ -273,6 +273,6 @@ class CachedSandbox(StartedOnce):
         self._info, self._environment = info, compute_environment_id(info)
 
     def _bypass_if_full(self) -> None:
-        """Use only the real sandbox once the workspace comes near the disk limit, because only a real sandbox fails correctly."""
+        """Use only the real sandbox once the workspace is near the disk limit, because only there do failures occur as usual."""
         if self._mirror is not None and not self._mirror.has_room:
             self.bypass_cache()

@@ -6,5 +6,5 @@ from importlib import resources
 
 @cache
 def load_source(name: str) -> bytes:
-    """Return the source of a program by its module name."""
+    """Return the source of a program that runs inside a sandbox, such as `server`, by its module name."""
     return (resources.files(__name__) / f"{name}.py").read_bytes()

@@ -1,12 +1,12 @@
-"""An interpreter in a sandbox with loaded modules, from which graders are forked to save a quarter of their CPU time.
+"""A Python interpreter in a sandbox with loaded modules, from which graders are forked to save a quarter of their CPU time.
 
-Like the tool server, it runs in the sandbox: its source is passed to `python3 [OPTION...] -c` with the names of the modules as
-arguments, so it is a single file for Python 3.8 or later without imports from this project. Its stdin is a socket of the tool
-server. A request consists of `[script, [argument...]]` as JSON and two descriptors for stdout and stderr; the reply is a process
-id.
+Like the tool server, the interpreter runs in the sandbox: its source is passed to `python3 [OPTION...] -c` with the names of the
+modules as arguments. The source is therefore a single file for Python 3.8 or later without imports from this project. Its stdin
+is a socket of the tool server. A request consists of `[script, [argument...]]` as JSON and two descriptors for stdout and stderr;
+the reply is a process id.
 
-It reads no files except those of the modules, so a forked program finds no other data in its memory. It is not dumpable, so no
-other process can read or change its memory. Programs are forked twice and thereby become children of process 1.
+The interpreter reads no files except those of the modules, so a forked program finds no other data in its memory. It is not
+dumpable, so no other process can read or change its memory. Programs are forked twice and thereby become children of process 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def load_modules(names: list[str]) -> None:
-    """Import modules of the standard library; a module that fails is skipped, and the program that needs it reports the error."""
+    """Import modules of the standard library. A module that fails is skipped, and the program that needs it reports the error."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -47,7 +47,7 @@ def set_dumpable(value: int) -> None:
 
 
 def offer_to_oom_killer() -> None:
-    """Let the kernel kill this process and its programs before the tool server when memory runs out."""
+    """Make the kernel kill this process and its programs before the tool server when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -56,7 +56,7 @@ def offer_to_oom_killer() -> None:
 
 
 def take_control_socket() -> _socket.socket:
-    """Return the socket that is stdin, and replace stdin by an empty file."""
+    """Return the socket that this process has as stdin, and replace stdin by an empty file."""
     control_socket = _socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -65,7 +65,7 @@ def take_control_socket() -> _socket.socket:
 
 
 def fork_on_request(control_socket: _socket.socket) -> list[Any]:
-    """Serve requests until the tool server closes the socket; return script and arguments in each forked program."""
+    """Fork a program for each request until the tool server closes the socket; return in each fork, with script and arguments."""
     control_socket.send(READY)
     while True:
         request, sent, _, _ = control_socket.recvmsg(1 << 16, _socket.CMSG_SPACE(_DESCRIPTORS.size))
@@ -99,7 +99,7 @@ def fork_on_request(control_socket: _socket.socket) -> list[Any]:
 
 
 def run_script(script: str, arguments: list[str], import_siblings: bool) -> None:
-    """Run a file like `python3 SCRIPT ARGUMENT...`; with `import_siblings`, modules in its folder can be imported."""
+    """Run a script like `python3 SCRIPT ARGUMENT...`; with `import_siblings`, modules in its folder can be imported."""
     main = type(sys)("__main__")
     main.__file__ = os.path.abspath(script)
     sys.modules["__main__"] = main

@@ -1,9 +1,9 @@
 """The tool server: the first process of every sandbox, and the only one that communicates with the harness.
 
-It is a single file because it runs elsewhere: its source is sent over stdin to the `python3` of the sandbox (3.8 or later), so it
-uses only the standard library and imports nothing from this project. As process 1 of its namespace it cannot be killed from
-inside, and one `kill(-1)` ends every other process. If it is not process 1 (backend `local`), it is a subreaper and finds its
-descendants in /proc.
+The tool server is a single file because it runs elsewhere: its source is sent over stdin to the `python3` of the sandbox (3.8 or
+later), so it uses only the standard library and imports nothing from this project. As process 1 of its namespace it cannot be
+killed from inside, and one `kill(-1)` ends every other process. If it is not process 1 (backend `local`), it is a subreaper and
+finds its descendants in /proc.
 
 A message in either direction consists of the length of the header (u32, big endian), the length of the body (u32), a header in
 JSON and a body. Each request gets one reply. The server is not dumpable, so commands of the same user cannot open its descriptors
@@ -40,26 +40,26 @@ PIECE_BYTES = 8 << 20
 """Maximum number of bytes of file contents in one message of a snapshot."""
 MAX_LISTED_ENTRIES = 50_000
 MAX_PATH_CHARACTERS = 16 << 20
-"""Maximum number of characters in all paths of a snapshot together."""
+"""Maximum total number of characters in all paths of a snapshot."""
 MAX_DEPTH = 200
 MAX_LINKS = 40
 MAX_LEFT_OPEN = 64
-"""Maximum number of outputs of background processes that are still read; older outputs are closed."""
+"""Maximum number of output streams of background processes that are still read; older streams are closed."""
 START_SECONDS = 10.0
-"""Seconds that a fork server may take to load its modules or to fork."""
+"""Seconds that a fork server (an interpreter with loaded modules) may take to start or to fork a program."""
 DRAIN_SECONDS = 0.05
 """Seconds to wait for output of background processes after a command has ended."""
 FRESH_NS = 20_000_000
-"""Nanoseconds before a scan in which a changed file is read again by the next scan, because timestamps are coarse."""
+"""Age in nanoseconds up to which a changed file is read again by the next scan, because timestamps are coarse."""
 WORKSPACE = "/workspace"
 HANG_UP_EVENTS = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
 OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
-"""Directories outside the workspace and the scratch directory that commands can write to; empty at the start."""
+"""Directories that commands can write to, besides the workspace and the directory for temporary files; empty at the start."""
 SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm")
-"""Tables of System V objects, which outlive the processes that created them. The first line of each is a heading."""
+"""Files that list System V objects, which outlive the processes that created them. The first line of each file is a heading."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
-"""Signals that the server ignores; in commands they have their default effect."""
+"""Signals that the tool server ignores; in commands these signals have their default effect."""
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 _SECCOMP_MODE_FILTER = 2
 _KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -67,7 +67,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RequestError(Exception):
-    """A request failed; the kind and the detail of the error are sent as the reply."""
+    """Raised when a request to the tool server fails; the kind and the detail of the error are sent as the reply."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         self.kind, self.detail = kind, detail
@@ -75,14 +75,14 @@ class RequestError(Exception):
 
 
 class Workspace:
-    """Access to paths below one directory. Links are resolved by the server, so that none can lead outside."""
+    """Access to paths below the directory of the workspace. The server resolves links itself, so that no link leads outside."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def split_path(self, path: str) -> list[str]:
-        """Return the components of a path that the model gave or that a link contains."""
+        """Return the components of a path that a tool call names or that a link contains."""
         for prefix in (WORKSPACE, self.root):
             if path == prefix or path.startswith(prefix + "/"):
                 path = path[len(prefix) :].lstrip("/")
@@ -126,7 +126,7 @@ class Workspace:
 
     @contextmanager
     def open(self, path: str, flags: int, make_parents: bool = False) -> Iterator[int]:
-        """Open what is at `path`, or fail if that is a link, and close it when the context ends."""
+        """Open the file or directory at `path`, unless it is a link, and close it when the context ends."""
         parent, name = self.locate(path, make_parents)
         try:
             fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent)
@@ -138,20 +138,20 @@ class Workspace:
             os.close(fd)
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """Return the first `max_bytes` of a regular file, and one more byte if the file is longer."""
+        """Return the first `max_bytes` of a regular file in the workspace, and one more byte if the file is longer."""
         with self.open(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
             _require_regular(fd)
             return _read_up_to(fd, max_bytes + 1)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a regular file and create missing parents; an existing file keeps its mode."""
+        """Write a regular file in the workspace and create missing parent directories; an existing file keeps its mode."""
         with self.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, make_parents=True) as fd:
             _require_regular(fd)
             os.ftruncate(fd, 0)
             _write_all(fd, content)
 
     def list_entries(self, path: str) -> list[list[Any]]:
-        """Return name, kind and size of each entry of a directory."""
+        """Return name, kind and size of each entry of a directory in the workspace."""
         listing: list[list[Any]] = []
         names_bytes = 0
         with self.open(path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as entries:
@@ -165,7 +165,7 @@ class Workspace:
 
 
 class Tree:
-    """The content of the workspace; files with an unchanged stat are not read again."""
+    """The files of the workspace, scanned for changes; a file with unchanged times, size and mode is not read again."""
 
     def __init__(self, root: str, max_files: int) -> None:
         self.root, self.max_files = root, max_files
@@ -183,14 +183,14 @@ class Tree:
         self.name_orders.clear()
 
     def scan_changes(self) -> Iterator[tuple[list[Any], bytes]]:
-        """Yield an entry and its content for everything that changed since the last scan.
+        """Yield an entry and its content for each file or directory that changed since the last scan of the workspace.
 
         An entry is `[path, mode, size, sha256 or None, content bytes]`. A hash of None means that more content of the same file
         follows. Mode -1 means that the path was deleted. Mode -2 gives the names of a directory as JSON, oldest first, because
         the output of commands may follow the order of unsorted listings.
 
         Raises:
-            RequestError: A snapshot cannot hold that many files or that long names.
+            RequestError: The workspace has more files or longer names than a snapshot can hold.
         """
         seen: set[str] = set()
         self.files_left, self.characters_left = self.max_files, MAX_PATH_CHARACTERS
@@ -242,7 +242,7 @@ class Tree:
                 yield from self._walk(path, depth + 1)
 
     def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
-        """Return all entries of a directory. Raises RequestError if a snapshot cannot hold them."""
+        """Return all entries of a directory. Raises RequestError if a snapshot cannot hold so many entries."""
         counted_entries, names_bytes = [], 0
         for entry in entries:
             self.files_left -= 1
@@ -287,7 +287,7 @@ class Tree:
         yield [path, mode, size, name, len(piece)], piece
 
     def delete(self, path: str) -> None:
-        """Delete `path` with everything below it."""
+        """Delete a path of the workspace with everything below it."""
         full = os.path.join(self.root, path)
         with suppress(FileNotFoundError):
             if stat.S_ISDIR(os.lstat(full).st_mode):
@@ -297,7 +297,7 @@ class Tree:
                 os.unlink(full)
 
     def put(self, path: str, mode: int, content: bytes, append: bool) -> None:
-        """Write one entry of a restored tree."""
+        """Write one file, directory or link of a workspace that is restored from a snapshot."""
         full = os.path.join(self.root, path)
         if stat.S_ISDIR(mode):
             with suppress(FileExistsError):
@@ -318,7 +318,7 @@ class Tree:
 
 
 class Server:
-    """Answers requests until the harness closes the connection, then ends every process of the sandbox."""
+    """A server that answers requests until the harness closes the connection, then ends every process of the sandbox."""
 
     def __init__(self, read_fd: int, write_fd: int, config: Header) -> None:
         self.read_fd, self.write_fd, self.config = read_fd, write_fd, config
@@ -352,7 +352,7 @@ class Server:
                 send_frame(self.write_fd, *self.answer(*frame))
 
     def answer(self, header: Header, body: bytes) -> Reply:
-        """Return the reply to one request; an error is returned as part of the reply."""
+        """Return the reply to one request; an error is reported in the header of the reply."""
         try:
             operation = getattr(self, "do_" + header["op"])
             reply: Reply = operation(header, body)
@@ -371,7 +371,7 @@ class Server:
         return {}, self.workspace.read(header["path"], header["max_bytes"])
 
     def do_write(self, header: Header, body: bytes) -> Reply:
-        """Write the body to a file."""
+        """Write the body of a request to a file in the workspace."""
         self.workspace.write(header["path"], body)
         return {}, b""
 
@@ -380,9 +380,9 @@ class Server:
         return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
-        """Return the next part of what changed since the last scan.
+        """Return the next part of the files that changed since the last scan of the workspace.
 
-        `first` begins a new scan. After an error the next scan returns everything.
+        If `first` is set in the header, a new scan begins. After an error the next scan returns all files.
         """
         if header["first"]:
             self.scan, self.scan_bytes = self.tree.scan_changes(), 0
@@ -409,7 +409,7 @@ class Server:
         return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
-        """End every process and empty the scratch directory; with `forget`, also forget which contents the caller has."""
+        """End every process and empty the directory for temporary files; `forget` clears the record of contents already sent."""
         self.clear_processes()
         if header.get("forget"):
             self.tree.sent.clear()
@@ -417,7 +417,7 @@ class Server:
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
-        """Delete and write entries of the workspace; their index is at the beginning of the body."""
+        """Delete and write files and directories of the workspace; an index of the contents is at the beginning of the body."""
         start = header["index_bytes"]
         index = json.loads(body[:start])
         for path in index["delete"]:
@@ -428,9 +428,9 @@ class Server:
         return {}, b""
 
     def do_run(self, header: Header, body: bytes) -> Reply:
-        """Run a shell command.
+        """Run a shell command and return its exit code and its outputs.
 
-        If the header contains `fork`, all other processes end first, and a request under this key is used to fork the program.
+        If the header contains `fork`, all other processes end first, and a program is forked as the value of `fork` describes.
         """
         oom_before = count_oom_kills()
         started = time.monotonic()
@@ -503,7 +503,7 @@ class Server:
 
     @staticmethod
     def _apply_limits(limits: dict[str, int]) -> None:
-        """Set limits of this process, which commands inherit and cannot raise again."""
+        """Set the resource limits of this process, which commands inherit and cannot raise again."""
         for name, value in limits.items():
             number = getattr(resource, "RLIMIT_" + name)
             hard = resource.getrlimit(number)[1]
@@ -521,9 +521,10 @@ class Server:
 
 
 class ForkServer:
-    """An interpreter with loaded modules from which programs are forked; it runs `forkserver.py`.
+    """A Python interpreter with loaded modules, running `forkserver.py`, from which programs are forked.
 
-    It is started when no other process is alive and ended before the next shell command, so only its own programs run beside it.
+    The interpreter is started when no other process is alive and ended before the next shell command, so only its own programs
+    run beside it.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -540,7 +541,7 @@ class ForkServer:
         return self.control_socket is not None
 
     def spawn(self, program_request: Header, out: int, err: int) -> int:
-        """Start the program described in a request and return its process id."""
+        """Fork the program that a request describes and return its process id."""
         interpreter = [*program_request["python"], "-c", program_request["source"], *program_request["modules"]]
         control_socket = self.control_socket
         if control_socket is None or not self.is_alive() or interpreter != self.interpreter:
@@ -582,7 +583,7 @@ class ForkServer:
 
 
 class Stream:
-    """One output of a command: the beginning is kept, the rest is only counted."""
+    """One output stream of a command, whose beginning is kept while the rest is only counted."""
 
     def __init__(self, fd: int, max_bytes: int) -> None:
         self.fd, self.max_bytes = fd, max_bytes
@@ -603,7 +604,7 @@ class Stream:
 
 
 class Command:
-    """One process in a separate process session, with its outputs.
+    """A command of a sandbox: one process in a separate process session, with its outputs.
 
     Background processes outlive a command that ends by itself, as in a shell; a timeout ends all processes.
     """
@@ -625,7 +626,7 @@ class Command:
         self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
 
     def wait(self, deadline: float) -> int:
-        """Wait for the command, collect its output and return its wait status."""
+        """Wait for the command to end, collect its output and return its wait status."""
         status = None
         while status is None:
             remaining = deadline - time.monotonic()
@@ -682,7 +683,7 @@ class Command:
 
 
 def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
-    """Start a shell with these descriptors as stdin, stdout and stderr.
+    """Start a shell with the file descriptors `streams` as stdin, stdout and stderr.
 
     `posix_spawn` avoids a fork of this process, which would cost twice as much as the shell itself.
     """
@@ -693,7 +694,7 @@ def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[
 
 
 def _offer_to_oom_killer(pid: int) -> None:
-    """Let the kernel kill a command before the server when memory runs out."""
+    """Make the kernel kill a command before the tool server when memory runs out."""
     with suppress(OSError), open("/proc/%d/oom_score_adj" % pid, "w") as file:  # the process may have ended
         file.write("1000")
 
@@ -713,7 +714,7 @@ def _read_directory_state(path: str) -> tuple[int, list[str]] | None:
 
 
 def _read_process_rights(pid: int) -> tuple[object, ...]:
-    """Return limits, priority, scheduler and CPUs of a process (0 for this one), which commands inherit and can change."""
+    """Return limits, priority, scheduler and CPUs of a process, which commands inherit and can change; 0 is this process."""
     with open("/proc/%s/limits" % (pid or "self"), "rb") as file:  # the seccomp program refuses prlimit of another process
         limits = file.read()
     return (limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid))
@@ -730,7 +731,7 @@ def _count_lines(path: str) -> int:
 
 
 def read_frame(fd: int) -> tuple[Header, bytes] | None:
-    """Return the next message, or None if the connection was closed."""
+    """Return header and body of the next message from the harness, or None if the connection was closed."""
     lengths = _read_up_to(fd, 8)
     if len(lengths) < 8:
         return None
@@ -743,13 +744,13 @@ def read_frame(fd: int) -> tuple[Header, bytes] | None:
 
 
 def send_frame(fd: int, header: Header, body: bytes) -> None:
-    """Send one message."""
+    """Send one message with a header and a body to the harness."""
     encoded = json.dumps(header).encode()
     _write_all(fd, struct.pack(">II", len(encoded), len(body)) + encoded + body)
 
 
 def count_oom_kills() -> int:
-    """Return how many processes of this sandbox the kernel has killed for lack of memory; 0 if unknown."""
+    """Return the number of processes of this sandbox that the kernel has killed for lack of memory; 0 if unknown."""
     for path in OOM_COUNTERS:
         with suppress(OSError, ValueError, IndexError), open(path) as file:
             return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
@@ -806,7 +807,7 @@ def _read_up_to(fd: int, size: int) -> bytes:
 
 
 def _read_available(fd: int) -> bytes | None:
-    """Return available bytes, an empty string at the end of the stream, or None if no bytes are available yet."""
+    """Return the bytes available from a file descriptor, none at the end of the stream, or None if no bytes have arrived yet."""
     try:
         return os.read(fd, 1 << 16)
     except BlockingIOError:
@@ -856,7 +857,10 @@ def _wait_for(pid: int) -> int | None:
 
 
 def _reap(until: float = 0.0) -> bool:
-    """Reap ended children, waiting until the given time for all to end; return whether any child is still alive."""
+    """Remove ended child processes from the process table, and return whether any child is still alive.
+
+    The function waits for all children to end, but no longer than `until`.
+    """
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -904,7 +908,7 @@ def restrict_system_calls(program: bytes, keyctl_numbers: dict[str, int]) -> Non
 
 
 def main() -> None:
-    """Take over stdin and stdout, protect this process, and serve requests."""
+    """Run the tool server: take over stdin and stdout, protect this process, and serve requests."""
     if not hasattr(os, "posix_spawn"):
         sys.exit("python3 is %s; 3.8 or later is needed" % sys.version.split()[0])
     read_fd, write_fd = os.dup(0), os.dup(1)  # os.dup sets close-on-exec
