@@ -69,16 +69,9 @@ from harness.tasks import make_task
 @click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", help="Runtime of a session without a task.")
 @click.option("--network", is_flag=True, help="Allow commands in the sandbox to use the network.")
 @click.option("--journal", type=options.FILE, help="Log the session to this SQLite file.")
+@click.option("--resume", metavar="SESSION", help="Continue this session of the journal; its id or a unique prefix.")
 @click.option(
-    "--resume",
-    metavar="SESSION",
-    help="Continue this session of the journal (id or unique prefix); options given here replace its settings.",
-)
-@click.option(
-    "--repeated",
-    type=click.Choice(["ask", "continue", "stop"]),
-    default="ask",
-    help="Reaction to the third identical tool call in a row; `ask` needs a terminal.",
+    "--repeated", type=click.Choice(["ask", "continue", "stop"]), default="ask", help="Reaction to a third identical call."
 )
 @click.option("--explore", is_flag=True, help="Give the agent a tool that sends a sub-agent to explore the workspace.")
 @click.option("--keep", type=options.FOLDER, help="Copy the workspace into this new folder at the end.")
@@ -121,8 +114,13 @@ def command(
     At a terminal, the session continues after the first answer. Messages typed while the agent works are queued, Ctrl-C stops
     the turn, /help lists the slash commands, and Ctrl-D ends the session.
 
-    --resume continues a session of the journal with one message from a pipe or a dialog at a terminal. An empty message
-    continues an unfinished turn.
+    --resume continues a session of the journal with its own settings, except for options given here. The session continues
+    with one message from a pipe, or as a dialog at a terminal. An empty message continues an unfinished turn.
+
+    --repeated decides what happens when the agent makes the same tool call three times in a row. Without a terminal, `ask`
+    means `continue`.
+
+    --nominal-window scales the constants of the policy by the ratio of the real window to this one.
 
     The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
 

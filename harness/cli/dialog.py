@@ -103,8 +103,12 @@ def _withdraw(terminal: Dialog, position: int) -> None:
     terminal.printer.print_line(f"withdrawn: {format_line(terminal.live.withdraw(position), 100)}")
 
 
+def _print_diff(terminal: Dialog, turn: int | None) -> None:
+    _print_changes(terminal, terminal.live.list_changes(turn))
+
+
 def _print_patch(terminal: Dialog, turn: int | None) -> None:
-    lines = join_patches(terminal.live.list_patches(turn)).splitlines() or ["nothing was changed"]
+    lines = join_patches(terminal.live.list_patches(turn)).splitlines() or ["no file was changed"]
     for line in lines[:MAX_PATCH_LINES]:
         terminal.printer.print_raw(line)
     if len(lines) > MAX_PATCH_LINES:
@@ -125,7 +129,7 @@ def _print_changes(terminal: Dialog, changes: Sequence[FileChange]) -> None:
         f"{change.kind:<9} +{change.added_lines} -{change.removed_lines}  {format_line(change.path, 100)}" for change in changes
     ]
     if not lines:
-        terminal.printer.print_line("nothing was changed")
+        terminal.printer.print_line("no file was changed")
     for line in list_first(lines, MAX_CHANGES_SHOWN):
         terminal.printer.print_line(line, indent="  ")
 
@@ -139,6 +143,14 @@ def _print_fork(terminal: Dialog, fork: Callable[[int], LiveSession], place: int
     if terminal.live.spec.journal is None:
         raise UsageError("a fork needs a journal; start the session with --journal FILE")
     terminal.printer.print_command("forked", *build_resume_command(terminal.live.spec, fork(place).session_id))
+
+
+def _fork(terminal: Dialog, step: int) -> None:
+    _print_fork(terminal, terminal.live.fork, step)
+
+
+def _fork_behind(terminal: Dialog, round_number: int) -> None:
+    _print_fork(terminal, terminal.live.fork_after_compaction, round_number)
 
 
 def build_resume_command(session: SessionSpec, session_id: str) -> Sequence[str]:
@@ -158,25 +170,15 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "resume": SlashCommand("continue an unfinished turn", lambda at, _: at.live.resume()),
     "queue": SlashCommand("list the queued messages", _print_queue),
     "withdraw": SlashCommand("remove a message from the queue", _withdraw, "POSITION"),
-    "diff": SlashCommand(
-        "list the files that a turn changed; default: the last turn",
-        lambda at, turn: _print_changes(at, at.live.list_changes(turn)),
-        "[TURN]",
-    ),
+    "diff": SlashCommand("list the files that a turn changed; default: the last turn", _print_diff, "[TURN]"),
     "patch": SlashCommand("show these changes line by line", _print_patch, "[TURN]"),
     "summary": SlashCommand("list the files that the session changed", _print_summary),
     "compact": SlashCommand("compact now, whether the policy is due or not", _compact),
     "rollback": SlashCommand(
         "restore view and workspace as of the end of a step; 0 = the start", lambda at, step: at.live.roll_back(step), "STEP"
     ),
-    "fork": SlashCommand(
-        "start a new session from the end of a step", lambda at, step: _print_fork(at, at.live.fork, step), "STEP"
-    ),
-    "fork-behind": SlashCommand(
-        "start a new session from a compaction, with the dropped messages restored",
-        lambda at, round_number: _print_fork(at, at.live.fork_after_compaction, round_number),
-        "ROUND",
-    ),
+    "fork": SlashCommand("start a new session from the end of a step", _fork, "STEP"),
+    "fork-behind": SlashCommand("start a new session after a compaction, reminded of dropped facts", _fork_behind, "ROUND"),
     "help": SlashCommand("show this list", _print_help),
     "quit": SlashCommand("end the session (or Ctrl-D)", _quit),
 }

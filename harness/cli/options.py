@@ -20,10 +20,7 @@ FIELDS = click.option(
     "--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Set a field of the policy, e.g. keep_last=20. Repeatable."
 )
 NOMINAL_WINDOW = click.option(
-    "--nominal-window",
-    "nominal_window_tokens",
-    type=POSITIVE,
-    help="Window in tokens for which the policy's constants were chosen; scales them.",
+    "--nominal-window", "nominal_window_tokens", type=POSITIVE, help="Window in tokens that the policy's constants were made for."
 )
 RECORD = click.option("--record", type=FILE, help="Record the answers of real models in this cassette file.")
 REPLAY = click.option("--replay", type=FILE, help="Replay the answers in this cassette file; no real model is called.")
@@ -36,9 +33,7 @@ def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None
         UsageError: both options are set.
     """
     if record is not None and replay is not None:
-        raise UsageError(
-            "--record and --replay exclude each other; --record alone also replays the answers already in the cassette"
-        )
+        raise UsageError("--record and --replay exclude each other; --record also replays answers already in the cassette")
     path = record or replay
     return None if path is None else Cassette(path=path.absolute(), mode="record" if record else "replay")
 

@@ -127,9 +127,7 @@ def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[
 
 def describe_walk(walk: SampleRun) -> str:
     """Return the effect of a policy on the sample session in one sentence."""
-    end = (
-        f"until the window was full in step {walk.steps + 1}" if walk.has_overflowed else f"in {format_count(walk.steps, 'step')}"
-    )
+    end = f"until overflow in step {walk.steps + 1}" if walk.has_overflowed else f"in {format_count(walk.steps, 'step')}"
     end += ", then stopped" if walk.was_stopped_early else ""
     summary_text = f"{format_count(len(walk.applied_attempts), 'compaction')} {end}"
     match walk.activity:

@@ -29,9 +29,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--workers", type=options.POSITIVE, help="Number of trials run in parallel.  [default: number of processors]")
 @click.option(
-    "--backend",
-    type=click.Choice(BACKEND_CHOICES),
-    help="Sandbox of all trials, instead of the plan's; gives new trial ids.",
+    "--backend", type=click.Choice(BACKEND_CHOICES), help="Sandbox of all trials, instead of the plan's; gives new trial ids."
 )
 @options.UNSAFE_LOCAL
 @click.option("--output", type=options.FOLDER, help="Folder for the results.  [default: EXPERIMENT/output]")

@@ -158,12 +158,7 @@ def parse_age(value: str) -> int:
 @command.command("archive")
 @IN_OPTION
 @click.option(
-    "--older-than",
-    "age_ms",
-    type=parse_age,
-    metavar="AGE",
-    required=True,
-    help="Age of the last log entry: 12h, 30d, 8w.",
+    "--older-than", "age_ms", type=parse_age, metavar="AGE", required=True, help="Age of the last log entry: 12h, 30d, 8w."
 )
 @click.option("--with-trials", is_flag=True, help="Archive sessions of trials too; these trials then count as not run.")
 @click.option("--dry-run", is_flag=True, help="Only list the sessions that would be archived.")
