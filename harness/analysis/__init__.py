@@ -1,6 +1,6 @@
 """Analysis of stored results: tables by arm, paired comparisons, figures and the report.
 
-The package depends on the store and on plain values only, not on agent or models, so results can be analysed without any model.
+The package imports neither the agent nor any model, so stored results can be analysed without them.
 """
 
 from harness.analysis.comparison import Comparison, compare

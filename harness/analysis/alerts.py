@@ -1,14 +1,14 @@
-"""Three alerts of a production service, applied to an experiment: in which trials would each alert fire?
+"""Alerts with which a production service is monitored, applied to an experiment to find the trials that would fire them.
 
 Each trial has its own clock: the time of its model calls, tools and summaries, which is virtual for a scripted model. Therefore
-running many trials at once, or simulating time, does not cause alerts.
+alerts do not depend on how many trials run at once.
 
-- *overflow rate*: summaries per model call within 5 minutes, above 10 %. Each window ends with a model call; a session shorter
-  than 5 minutes is one window.
-- *cache hit rate*: share of the prompt tokens of a session that the provider read from its cache, below 70 %. If the provider
-  reports no cache, the value is the share of each request that was part of the previous request. That is an upper bound, reached
-  by a cache that never evicts, and is marked as simulated.
-- *summarization cost*: US dollars for summaries within one hour, above 10.
+- *overflow rate*: fires if more than 10 % of the model calls within 5 minutes come after a summary. Each window of 5 minutes
+  ends with a model call; a session shorter than 5 minutes is one window.
+- *cache hit rate*: fires if the provider read less than 70 % of a session's prompt tokens from its cache. If the provider reports
+  no cache, the value is the share of the tokens sent that repeat the beginning of the previous request. Such a value is an upper
+  bound, reached by a cache that never evicts, and is marked as simulated.
+- *summarization cost*: fires if summaries cost more than 10 US dollars within one hour.
 
 A value equal to the threshold does not fire an alert.
 """

@@ -1,7 +1,7 @@
-"""Trials grouped by arm: selection of valid trials, order of the arms, and a summary of each arm.
+"""Trials grouped by arm (configuration under study): selection of valid trials, order of the arms, and summaries.
 
 A trial is valid unless it ended because of an infrastructure failure, which says nothing about its arm. Invalid trials are
-excluded before any comparison, solely by their recorded reason, and the report shows their number.
+excluded before any comparison, solely because of their recorded stop reason, and the report shows how many were excluded.
 """
 
 import json
@@ -81,12 +81,12 @@ def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def select_valid(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials that did not end because of an infrastructure failure, in the given order."""
+    """Return the valid trials, i.e. those that did not end because of an infrastructure failure, in the given order."""
     return trials[~_is_excluded(trials)]
 
 
 def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials that ended because of an infrastructure failure, in the given order."""
+    """Return the invalid trials, i.e. those that ended because of an infrastructure failure, in the given order."""
     return trials[_is_excluded(trials)]
 
 

@@ -1,4 +1,4 @@
-"""Paired comparison of two arms on the same tasks and seeds: success, score, tokens, steps and cost."""
+"""Comparison of success, score, tokens, steps and cost between two arms (configurations) on the same tasks and seeds."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sections of a report as plain strings, and functions that format numbers, intervals and names."""
+"""Formatting of numbers, intervals, arm names and sections of a report as plain strings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def format_short_number(value: float) -> str:
 
 
 def format_usd(amount: float) -> str:
-    """Format an amount of US dollars; NaN, an unknown amount, becomes `?`."""
+    """Format an amount of US dollars without a currency sign, e.g. `1.25`; an unknown amount (NaN) becomes `?`."""
     return "?" if isnan(amount) else f"{amount:.2f}" if amount == 0 or amount >= 0.01 else f"{amount:.2g}"
 
 

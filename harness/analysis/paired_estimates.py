@@ -1,4 +1,4 @@
-"""Paired differences and ratios of numeric columns, such as scores, tokens and costs, with intervals over tasks."""
+"""Differences and ratios of scores, tokens and costs between paired trials of two arms, with intervals over tasks."""
 
 from dataclasses import dataclass
 from math import nan
@@ -67,7 +67,7 @@ def _compute_student_interval(means: pd.Series) -> Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """Ratio of a metric between arm a and arm b on the same tasks and seeds."""
+    """Ratio of a metric such as tokens or cost, arm a divided by arm b, over trials on the same tasks and seeds."""
 
     metric: str
     pairs: int = 0

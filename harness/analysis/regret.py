@@ -1,12 +1,13 @@
-"""Oracle regret: cost and failures of an arm in excess of the oracle, a policy with access to the future of the simulation.
+"""Oracle regret: excess cost and failures of an arm over the oracle, a policy with access to the simulation's future.
 
-Regret shows how much a better choice of messages could save at the same window and threshold. Pairs share task, seed, window and
-threshold. Only simulated sessions have an oracle arm. The oracle is not a strict bound, so regret may be negative:
+Regret shows how much a better choice of messages could save at the same window and threshold. The paired trials share
+task, seed, window and threshold. Only simulated sessions have an oracle arm. The oracle is not the best possible policy, so
+regret may be negative:
 
-- it keeps whole messages and writes no summary, which may hold more in fewer tokens;
-- it chooses messages one by one, by the next step that needs them, which is not the best set;
-- it fills a fixed share of the threshold (`keep_share`, by default half), however much the other arm keeps;
-- if one step needs more than it may keep, it reads the same content again and again;
+- the oracle keeps whole messages and writes no summary, which may hold more in fewer tokens;
+- the oracle chooses messages one by one, by the next step that needs them, which is not always the best set;
+- the oracle fills a fixed share of the threshold (`keep_share`, by default half), however much the other arm keeps;
+- if one step needs more than the oracle may keep, the agent reads the same content again and again;
 - an arm that fails early makes fewer steps and costs less.
 
 See `harness.compaction.presets.bounds.OracleRetention`.
@@ -48,7 +49,7 @@ class Regret:
 
     @property
     def is_negative(self) -> bool:
-        """Whether the arm failed less often, made fewer steps or cost less than the oracle."""
+        """Whether the regret is negative: the arm failed less often, made fewer steps or cost less than the oracle."""
         return self.failure_difference < 0 or self.step_difference.mean < 0 or self.cost_difference_usd.mean < 0
 
 

@@ -1,7 +1,8 @@
 """Report on an experiment: tables by arm, paired comparisons and validity checks as text, Markdown and charts.
 
-A report is a value made of sections. It prints on a terminal, and `Report.write` writes text, Markdown and charts. Every estimate
-has an interval or a range and an n. Names and error messages come from models and plans, so they are never interpreted as markup.
+A `Report` consists of sections. It can be printed on a terminal, and `Report.write` writes it as text, Markdown and charts. Every
+estimate has an interval or a range and a number of trials. Names and error messages come from models and plans, so they are never
+interpreted as markup.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Sections of a report: tables and sentences about an experiment as plain strings, without layout.
+"""Sections of a report on an experiment: tables and sentences as plain strings, without layout.
 
-Every estimate is shown with its interval or range and its n. Information that decides whether a number is valid (exposure,
-repeated runs, the placebo check, the detectable effect) is part of every report and cannot be left out.
+Every estimate is shown with its interval or range and its number of trials. Information that decides whether a number is valid
+(exposure, repeated runs, the placebo check, the detectable effect) is part of every report and cannot be left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,8 @@
 """Retention of facts: which facts in view before a compaction are still in view after it, by kind of fact.
 
-A fact is kept if the patterns of the task, which a scripted agent uses to read, find its newest value in the view. A value that
-they do not find may still appear in the text in other words. A fact in view is not necessarily used correctly later.
-Kinds of facts are never pooled.
+A fact is kept if its newest value is found in the view by the patterns of the task, with which a scripted agent reads facts. A
+value that the patterns do not find may still appear in the text in other words. A fact in view is not necessarily used correctly
+later. Kinds of facts are never pooled.
 """
 
 import numpy as np

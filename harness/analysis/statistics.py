@@ -1,4 +1,4 @@
-"""Rates and paired differences of rates: intervals, the exact McNemar test, and the effect that a number of pairs can detect.
+"""Statistics for success rates: intervals, paired differences, the exact McNemar test and detectable differences.
 
 The functions depend on counts only. Most are thin layers over SciPy and statsmodels; Newcombe's interval for paired rates (method
 10) is implemented here, because its coverage stays close to 95 % at the small samples typical of agent studies, unlike that of
@@ -19,7 +19,7 @@ from statsmodels.stats.proportion import proportion_confint
 from harness.errors import UsageError
 
 ALPHA = 0.05
-"""Significance level of all two-sided tests; intervals have the confidence level 1 − ALPHA."""
+"""Significance level of all two-sided tests; all intervals have the confidence level 1 − ALPHA, i.e. 95 %."""
 POWER = 0.8
 """Statistical power: the probability with which a true difference, if called detectable, is detected."""
 REQUIRED_DISCORDANT_PAIRS = ceil(1 - log2(ALPHA))
@@ -101,7 +101,7 @@ class PairedCounts:
 
     @property
     def discordant_pairs(self) -> int:
-        """Number of pairs in which exactly one arm succeeded; only these pairs distinguish the arms."""
+        """Number of pairs in which exactly one of the two arms succeeded; only such pairs distinguish the arms."""
         return self.only_a + self.only_b
 
     @property
@@ -159,7 +159,7 @@ def compute_mcnemar_p(counts: PairedCounts) -> float:
 
 
 def adjust_holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted for multiple comparisons by Holm's method, in the given order."""
+    """Adjust p-values for multiple comparisons by Holm's method, and return them in the given order."""
     if not p_values:
         return []
     return [float(p) for p in multipletests(list(p_values), method="holm")[1]]

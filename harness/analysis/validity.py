@@ -1,8 +1,8 @@
 """Validity checks that accompany every result: the placebo check and the A/A comparison.
 
-*Placebo check*: until one of two paired arms compacts, their requests must be identical to the byte. An earlier difference is not
-an effect of the policy. *A/A comparison*: one configuration that runs twice shows the differences caused by chance alone; smaller
-differences between arms mean nothing.
+*Placebo check*: until the first compaction of either arm, paired trials must send byte-for-byte identical requests to the model.
+An earlier difference is not an effect of the policy. *A/A comparison*: a configuration that runs twice shows the differences
+caused by chance alone; smaller differences between arms mean nothing.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Dry run of a policy on a finished session, step by step, without an agent, a tool or a model.
+"""Dry run of a compaction policy on a finished session, step by step, without calling a model or a tool.
 
-The messages of the session are added in their order, and before each step the policy plans as in a live session, with the same
-guards and the same fold of the log. A summary is replaced by a stand-in text of a given length. A dry run shows what a policy
+The messages of the session are added in their order, and before each step the policy plans compactions as in a live
+session, under the same rules. A summary is replaced by a stand-in text of a given length. A dry run shows what a policy
 removes from a conversation, but not what the agent would have done otherwise, nor what the removal costs.
 
 Compactions in the log of the session are ignored, and tool outputs are used as logged. Policies that use the provider's token

@@ -1,4 +1,4 @@
-"""Disposition of each message at a compaction: kept, masked, summarized, dropped, or a new summary."""
+"""Classification of messages by what a compaction did to each: kept, masked, summarized, dropped or inserted as a summary."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias

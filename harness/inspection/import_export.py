@@ -1,4 +1,4 @@
-"""Import and export of sessions between journals and JSONL files, with the same events at the same times."""
+"""Import of sessions from files into journals, and export to JSONL files, with unchanged events and times."""
 
 import os
 from collections.abc import Iterator
@@ -85,8 +85,8 @@ def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str]
     """Import a session from a file into a journal, which is created if necessary.
 
     Args:
-        file: File of any known format.
-        journal: Journal to write to.
+        file: Exported session, or recording of another agent in any known format.
+        journal: Journal file to which the session is added.
         session_id: Name of the session in the journal; empty keeps the name in the file.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Dry run of a policy on the sample session, in the real agent loop.
+"""Run of a compaction policy on an artificial sample session, in the real agent loop but without a real model.
 
-The sample session is artificial: an agent reads, changes and tests files of a small library, without end. Each step is derived
+In the sample session an agent reads, changes and tests files of a small library, without end. Each step is derived
 from its number, so the session is the same everywhere. Sizes of tool outputs follow a typical distribution: most are short, some
 are long, and a few exceed the output limit. The agent continues with its next step whatever is in the view, so all policies meet
-the same session. The context window is full when the policy's own estimate says so.
+the same session. The context window counts as full if the tokens estimated by the policy's counter exceed it.
 
 The sample shows how a policy works; the cost of a policy is measured on tasks instead.
 """

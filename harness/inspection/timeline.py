@@ -1,4 +1,4 @@
-"""Numbers, timeline and requests of a session, computed from its log.
+"""Numbers, timeline and requests to the model of a finished session, computed from its log.
 
 Token estimates use the counter of the session's policy, so they are the numbers on which the policy's triggers act.
 """
@@ -334,7 +334,7 @@ class SentRequest:
     logged_digest: str
     """Digest of the request that was logged when it was sent; if the reconstructed one differs, the log is damaged."""
     compactions: tuple[Compaction, ...]
-    """Compactions attempted right before the request, including those that were not applied."""
+    """Compactions that were attempted right before the request, including attempts that were not applied."""
     answer: Message
     results: tuple[Message, ...]
     """Results of the tool calls in the answer, in the order of the calls."""
@@ -347,7 +347,7 @@ class SentRequest:
 
 
 def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
-    """Reconstruct the request of a step from the log, together with its answer.
+    """Reconstruct the request that a step sent to the model from the log, together with the answer and tool results.
 
     Args:
         entries: Log of the session. Events that were rolled back are ignored.

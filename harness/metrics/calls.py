@@ -1,7 +1,8 @@
 """Answered tool calls in a canonical form, so that equal calls can be recognized.
 
-The signature is the tool with its arguments: keys are sorted, paths normalized, and volatile fields such as time limits and
-request ids left out. The observation is the status and output without addresses, times and durations, which differ between runs.
+The signature of a call is a digest of the tool and its arguments: keys are sorted, paths are normalized, and volatile fields such
+as time limits and request ids are left out. The observation is a digest of the status and output of the call without addresses,
+times and durations, which differ between runs.
 """
 
 import json
@@ -20,8 +21,10 @@ from harness.task import CallTemplate
 
 Signature: TypeAlias = str
 Effect: TypeAlias = Literal["retrieval", "write", "execution"]
-"""Effect of a call on the workspace: a retrieval changes nothing, a write changes the paths that it names, and an execution may
-change anything."""
+"""Effect of a tool call on the workspace.
+
+A `retrieval` changes nothing, a `write` changes the paths that it names, and an `execution` may change anything.
+"""
 
 READ_TOOLS = frozenset({"read_file", "list_directory"})
 WRITE_TOOLS = frozenset({"write_file"})
@@ -50,7 +53,7 @@ class AnsweredCall:
     The digest is empty if the call succeeded.
     """
     succeeded: bool
-    """Whether the call ended without an error and, for a command, with exit code 0."""
+    """Whether the tool call ended without an error and, if it ran a command, with exit code 0."""
     effect: Effect
     target: str
     """Path of the file that the call writes or shows completely; for other calls, the signature of the call."""

@@ -1,10 +1,10 @@
 """Measurement of a session from its log: behaviour of the agent, and probes of the task's facts.
 
 A probe records for one fact whether its value was in view before and after an applied compaction. The value of a fact is the
-newest one that was stated so far by the user, by a tool or, for facts of the agent's own, by the agent. A tool does not state a
-value that the agent wrote itself or that was replaced before. A fact is in view if the task's patterns find its value in a
-message, which is how a scripted agent reads it. A real summary may use other words, so values of at least
-`MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole tokens. Facts that are out of view before and after a
+newest value stated so far by the user, by a tool or, for facts that the agent decides, by the agent. Tool outputs that repeat a
+value that the agent wrote itself, or that was replaced before, do not count as statements. A fact is in view if the task's
+patterns, with which a scripted agent reads facts, find its value in a message. A real summary may use other words, so values of
+at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole tokens. Facts that are out of view before and after a
 compaction have no probe.
 
 A use of a fact is stale if the value was valid earlier and has been replaced since.

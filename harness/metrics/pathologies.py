@@ -1,11 +1,11 @@
 """Pathologies of a session: repeated calls, redundant calls, reacquisitions, thrashing, doom loops and repeated dead ends.
 
-All of them are computed from the log alone, so they apply to real and to scripted models. The log is read once, in memory
-proportional to the number of different calls.
+All pathologies are computed from the session's log alone, so they apply to real and to scripted models. The log is read once, and
+memory use is proportional to the number of different calls.
 
-A target, i.e. a file or the result of a retrieval, is in view as long as a message that shows all of it is in view: the result of
-a retrieval, or the call that wrote it. Summaries do not count. A reacquisition is the first retrieval of an unchanged target
-after a compaction has removed it from view.
+A target is a file or the result of a retrieval. It is in view as long as the view has a message that shows all of it: the result
+of a retrieval, or the call that wrote the file. Summaries do not count. A reacquisition is the first retrieval of an unchanged
+target after a compaction has removed it from view.
 """
 
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""Properties of a shell command that can be read off its text: whether it only reads, and which paths it names.
+"""Analysis of the text of a shell command: whether the command only reads files, and which paths it names.
 
 The rules are heuristic and cautious: a command that is not known to be read-only counts as a command that may write anything.
 """

@@ -1,7 +1,8 @@
-"""Recognition of the facts that a tool call was written with, by matching its text with the templates of the task's script.
+"""Recognition of the facts of a task that the agent used in a tool call, by comparing the call with templates.
 
-A call matches a template if it has the template's tool and all of its fixed text. The text at a placeholder, up to the end of the
-line, is the value of the fact; of several known values that fit, the longest is taken, so that `1.30.` is not read as `1`. If
+The task's script contains a template for each call, with placeholders such as `${port}` for facts. A call matches a template if
+it has the template's tool and all of its fixed text. The text at a placeholder, up to the end of the line, is the value of the
+fact; of several known values that fit, the longest is taken, so that `1.30.` is not read as `1`. If
 several templates match, only the values on which they agree are returned.
 """
 

@@ -1,8 +1,8 @@
 """`AgentWidget`: a live session in a notebook cell that can be watched, messaged, stopped and resumed while it works.
 
 The session runs in its own thread, and the cell returns at once. Log entries and signals go through a queue to a second thread,
-which updates the pages. Messages from pages arrive on threads of the kernel and call only thread-safe methods. The widget holds
-no state of the session: `AgentWidget.session` does, and its methods can be called from other cells.
+which updates the pages. Messages from pages arrive on threads of the kernel and call only thread-safe methods. The state of the
+session is held by `AgentWidget.session`, whose methods can be called from other cells.
 """
 
 import os
@@ -52,11 +52,11 @@ class AgentWidget(SnapshotWidget):
     """Widget for a live session: transcript, context, compactions, and buttons to control the session.
 
     Args:
-        request: text of the request, or a task, whose workspace is copied and whose own request is sent. Required.
+        request: text of the user's request, or a task, whose workspace is copied and whose request is sent. Required.
         model: model name as in a plan file; `scripted` needs a task. Default: `scripted`.
         policy: compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
         window_tokens: size of the context window in tokens; None is the window of the model. Default: `None`.
-        journal: file to log the session to; None creates a file in the folder `sessions`. Default: `None`.
+        journal: journal file to which the session is logged; None creates a file in the folder `sessions`. Default: `None`.
         pace_seconds: pause after each line of the model and before each compaction, in seconds, to slow a scripted session
             down for watching. Default: `0.0`.
 
@@ -86,7 +86,7 @@ class AgentWidget(SnapshotWidget):
         journal: str | os.PathLike[str] | None = None,
         pace_seconds: float = 0.0,
     ) -> None:
-        """Prepare a session, which starts with the button or with `session.start()`."""
+        """Prepare a live session, which starts with the button in the widget or with `session.start()`."""
         task = request if isinstance(request, Task) else None
         name = secrets.token_hex(6)
         spec = SessionSpec(
@@ -144,7 +144,7 @@ class AgentWidget(SnapshotWidget):
         Args:
             journal: journal file of the session. Required.
             session_id: id of the session in the journal. Required.
-            task: task that replaces the session's own task; None keeps the session's own. Default: `None`.
+            task: task that replaces the task of the session; None keeps the session's own task. Default: `None`.
             unsafe_local: allow commands without isolation, required again for a session with the sandbox `local`. Default:
                 `False`.
             pace_seconds: pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
@@ -303,7 +303,7 @@ class AgentWidget(SnapshotWidget):
         self._event_queue.put(_REFRESH)
 
     def _run_in_background(self, act: Callable[[], object]) -> None:
-        """Run a slow action in its own thread and show its error, if any, in the page."""
+        """Run a slow action in its own thread, and show the error in the widget's page if the action fails."""
 
         def work() -> None:
             message = ""

@@ -1,4 +1,4 @@
-"""Compactions of one session for display: messages dropped and kept, the summary, and the facts lost.
+"""History of a session's compactions for display: dropped and kept messages, the summary, and lost facts.
 
 Everything is computed from the compaction event and the views before and after it. Message texts are shortened to one line.
 """

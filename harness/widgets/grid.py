@@ -1,7 +1,7 @@
-"""`GridWidget`: run an experiment from a notebook cell; a heat map fills while trials finish, and the cell returns at once.
+"""Widget `GridWidget`, which runs an experiment from a notebook cell and fills a heat map while trials finish.
 
-The widget calls `Experiment.run` in a thread. Stopping keeps finished trials, and a later run of the same experiment, in this
-notebook or elsewhere, skips them by their trial ids.
+The widget calls `Experiment.run` in a thread, so the cell returns at once. Stopping keeps finished trials, and a later run of the
+same experiment, in this notebook or elsewhere, skips them by their trial ids.
 """
 
 import html
@@ -35,7 +35,7 @@ class GridWidget(SnapshotWidget):
     Args:
         experiment: experiment to run. Required.
         output: folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
-        workers: number of trials that run at the same time; None is the number of processors. Default: `None`.
+        workers: maximum number of trials that run at the same time; None is the number of processors. Default: `None`.
 
     Attributes:
         output: folder of the journal and the tables.

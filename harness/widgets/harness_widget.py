@@ -38,7 +38,7 @@ def _read_assets(suffix: str, names: Sequence[str]) -> str:
 
 
 class HarnessWidget(anywidget.AnyWidget):
-    """Widget that sends items and state to its pages through a message channel and receives messages from them.
+    """Base class of all widgets, which exchange messages with the pages that show them and have a static form.
 
     A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in `handle_message`,
     and returns the static form from `render_text` and `render_html`.
@@ -68,7 +68,7 @@ class HarnessWidget(anywidget.AnyWidget):
         """
 
     def render_text(self) -> str:
-        """Return the widget as plain text, for places without a running kernel."""
+        """Return the content of the widget as plain text, which is shown where no kernel is running."""
         return f"{type(self).__name__}, live in a notebook with a running kernel"
 
     def render_html(self) -> str:
@@ -98,7 +98,7 @@ class HarnessWidget(anywidget.AnyWidget):
         return {"text/plain": self._fallback_text, "text/html": f'<div class="{self.fallback_class}">{self.render_html()}</div>'}
 
     def _ipython_display_(self) -> None:
-        """Display the live view and the static form in two separate outputs.
+        """Display the live view and the static form of the widget in two separate outputs of the notebook cell.
 
         In a single output JupyterLab would always choose the live view, and show an error once the kernel is gone.
         """
@@ -109,7 +109,7 @@ class HarnessWidget(anywidget.AnyWidget):
 
 
 class SnapshotWidget(HarnessWidget):
-    """Widget whose saved static form is updated whenever the widget comes to rest."""
+    """Base class of widgets whose static form in the notebook is updated whenever their content stops changing."""
 
     def __init__(self, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
         """Open the message channel, and send the pages the mark by which they hide the static form beside the live view."""
@@ -136,7 +136,7 @@ class SnapshotWidget(HarnessWidget):
 
 
 class StepWidget(HarnessWidget):
-    """Widget that shows one step of a session; its pages request other steps and the texts of messages."""
+    """Base class of widgets that show one step of a session and switch to another step when a page requests it."""
 
     def __init__(self, sender: MessageSender) -> None:
         """Open the message channel to the widget's pages.

@@ -1,6 +1,7 @@
-"""`SessionInspector`: browse a logged session step by step: requests, answers, tool results, costs and workspace changes.
+"""Widget `SessionInspector`, which shows a logged session step by step with requests, answers, costs and file changes.
 
-The numbers equal those of `harness inspect`. The widget adds a timeline, keyboard navigation and the text of every message.
+The numbers are the same as in the output of `harness inspect`. The widget adds a timeline, keyboard navigation and the text of
+every message.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Numbered, batched and rate-limited messages from the kernel to every page that shows a widget.
+"""Numbered and rate-limited messages from the notebook kernel to every page that shows a widget.
 
 Jupyter's server silently drops messages from a kernel that sends too many. Therefore all widgets of a process send through one
 `MessageSender`, which limits their rate, and every message is numbered. A page that misses messages, because it was just opened,
@@ -84,9 +84,9 @@ SHARED_SENDER = MessageSender()
 
 
 class MessageChannel:
-    """Messages of one widget to its pages: a growing list of items, and a state with the newest value per name. Thread-safe.
+    """Channel from one widget to its pages, which sends a growing list of items and a state of named values. Thread-safe.
 
-    All values must be plain JSON. A batch looks like `{"kind": "batch", "number": 7, "oldest": 1, "from": 41, "items": [...],
+    All values must be plain JSON. A message looks like `{"kind": "batch", "number": 7, "oldest": 1, "from": 41, "items": [...],
     "state": {...}, "whole": false}`: `number` counts messages, `from` is the number of the first item in `items`, `oldest` is the
     number of the oldest retained item, and `whole` is true if `state` is complete rather than only its changes.
     """
@@ -135,7 +135,10 @@ class MessageChannel:
         self._sender.schedule(self)
 
     def handle_sync(self, message: Mapping[str, Any]) -> bool:
-        """Answer a page that reports its last item, `{"kind": "sync", "have": 40}`; return False for any other message."""
+        """Handle a page's report of the last item that it has received, and schedule the missing items.
+
+        The report is a message such as `{"kind": "sync", "have": 40}`; return False for any other message.
+        """
         if message.get("kind") != "sync":
             return False
         have = message.get("have")

@@ -1,7 +1,7 @@
-"""Success of the arms of an experiment, laid out as a heat map with one cell per arm.
+"""Success of the arms (configurations) of an experiment, laid out as a heat map with one cell per arm.
 
-The last two axes along which arms differ span a table, every combination of the other axes has its own table, and arms outside
-the grid are listed separately. Trials are identified by their ids, so trials finished by an earlier run count too. Names are not
+The last two axes of the plan in which arms differ form the rows and columns of a table. Every combination of the other axes has
+its own table, and arms outside the grid are listed separately. Trials finished by an earlier run count too. Names are not
 escaped.
 """
 
@@ -67,7 +67,7 @@ class SuccessGrid:
 
     @property
     def level(self) -> str:
-        """Fidelity level of the finished trials; several levels are joined by "and"."""
+        """Fidelity level of the finished trials, e.g. `L0` for simulated ones; several levels are joined by "and"."""
         return " and ".join(sorted({record.level for arm in self.arms.values() for record in arm.records.values()}))
 
     @property
@@ -132,7 +132,7 @@ def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[Jso
 
 
 def _ensure_index(values: list[str], value: str) -> int:
-    """Return the index of a value in a list, and append the value if it is missing."""
+    """Return the index of a value in a list, after appending the value if the list does not contain it."""
     if value not in values:
         values.append(value)
     return values.index(value)

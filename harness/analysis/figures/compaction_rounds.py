@@ -1,7 +1,7 @@
-"""Number of compactions per trial: on the left a histogram of all trials, on the right every trial by its arm.
+"""Chart of the number of compactions per trial, as a histogram of all trials and with one mark per trial for each arm.
 
 Trials with many compactions must not be compared with trials with few: long sessions have more compactions and are harder. The
-chart shows exposure; effects are read from paired comparisons of arms.
+chart shows how often trials were compacted; effects of compaction must be read from paired comparisons of arms.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,8 @@
-"""Survival of facts over compactions: Kaplan-Meier curves by round, one panel per kind of fact.
+"""Chart of how many compactions facts survive in view, as Kaplan-Meier curves with one panel per kind of fact.
 
-A value lives from its introduction to the first compaction after which it cannot be read in the view. A value that is never lost,
-or that is replaced by a newer value, is censored. Each line is an arm. If there are many arms, each line is a value of one axis
-of the grid and combines the facts of all arms with that value. Kinds of facts are never combined.
+A value of a fact lives from its introduction to the first compaction after which it cannot be read in the view. A value that is
+never lost, or that is replaced by a newer value, is censored. Each line is an arm. If there are many arms, each line is a value
+of one axis of the grid and combines the facts of all arms with that value. Kinds of facts are never combined.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
-"""Style of all charts: colours, sizes, the badge with the fidelity level, and reproducible image files.
+"""Common style of all charts: colours, sizes, headers with the fidelity level, and reproducible image files.
 
-Figures are made without pyplot. Therefore drawing leaves no global state, works in threads, and a notebook shows each figure
-exactly once.
+Figures are created without `matplotlib.pyplot`. Therefore drawing changes no global state and works in threads, and a notebook
+shows each figure exactly once.
 """
 
 import os
@@ -107,7 +107,7 @@ def draw_chart(
 
 
 def make_figure(width_inches: float, height_inches: float) -> "Figure":
-    """Return an empty figure that is independent of pyplot and that notebooks show as PNG."""
+    """Return an empty matplotlib figure that is independent of pyplot and that notebooks show as a PNG image."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

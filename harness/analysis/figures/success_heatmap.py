@@ -1,7 +1,7 @@
-"""Success rate by threshold and number of kept messages, with one panel per summarizer.
+"""Heat map of the success rate by a policy's threshold and number of kept messages, with one panel per summarizer.
 
-Each cell shows successes and trials, their share and Wilson's interval, so that a colour based on two trials is not mistaken for
-a result.
+Each cell shows the numbers of successes and trials, the success rate and its Wilson interval, so that a colour based on two
+trials is not mistaken for a result.
 """
 
 from math import nan

@@ -1,4 +1,4 @@
-"""The compaction explorer: `exploration` holds settings and results, `controls` the policy's fields, `widget` the display."""
+"""Compaction explorer, a widget that shows what a policy would keep or remove at each step of a finished session."""
 
 from harness.widgets.explorer.widget import CompactionExplorer
 

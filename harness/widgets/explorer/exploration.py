@@ -1,4 +1,4 @@
-"""State of a compaction explorer without its display: a session, the settings, and the resulting view as plain JSON.
+"""State of a compaction explorer, independent of its display: a session, the settings, and the resulting view.
 
 Each combination of settings is computed by a `DryRun`, which calls the policy without calling a model. Recent dry runs are
 cached.
@@ -57,7 +57,7 @@ class ExplorerSettings:
     summary_tokens: int = STAND_IN_TOKENS
     """Length, in tokens, of the placeholder for a summary, unless the policy sets a lower limit."""
     step: int
-    """Number of the step shown, from 1, in the order of the session's finished steps."""
+    """Number of the step shown, counted from 1 over the finished steps of the session."""
 
     def __post_init__(self) -> None:
         for name in ("window_tokens", "summary_tokens", "step"):
@@ -102,12 +102,12 @@ class Exploration:
     """Recorded session with a dry run of a policy under the current settings of an explorer. Not thread-safe."""
 
     def __init__(self, session: RecordedSession, policy: str | Policy, window_tokens: int | None) -> None:
-        """Run the policy over the session and show the last step.
+        """Run the policy over all steps of the session, and select the last step to be shown.
 
         Args:
-            session: session to explore.
-            policy: kind of the policy, or a policy object.
-            window_tokens: size of the window; None chooses a window that the session fills.
+            session: recorded session to explore.
+            policy: name of the kind of compaction policy, or a policy object.
+            window_tokens: size of the context window in tokens; None chooses a window that the session fills.
 
         Raises:
             UsageError: the session has no step, or the policy cannot work in that window.

@@ -1,4 +1,4 @@
-"""Timeline of the compaction explorer as a static chart, for saved notebooks, web pages and papers."""
+"""Static chart of the tokens in view by step in a compaction explorer, for saved notebooks, web pages and papers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
-"""`CompactionExplorer`: apply a policy to a finished session and show the disposition of every message at every step.
+"""Widget `CompactionExplorer`, which applies a policy to a finished session and shows what happens to every message.
 
-A page requests one view at a time. A dry run that takes long is answered in slices, so that sliders stay responsive.
+The page requests one step at a time. The results of a long dry run are sent in parts, so that sliders stay responsive.
 """
 
 import os
@@ -46,8 +46,8 @@ class CompactionExplorer(StepWidget):
         session: journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
             `sample`.
         session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
-        policy: name of the first policy, or a policy object. Default: `keep-last`.
-        window_tokens: size of the window in tokens; None chooses a window that the session fills. Default: `None`.
+        policy: name of the policy that is shown first, or a policy object. Default: `keep-last`.
+        window_tokens: size of the context window in tokens; None chooses a window that the session fills. Default: `None`.
         sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
             process.
 
