@@ -1,4 +1,4 @@
-"""Functions that read message parts, tool calls and usage reports in the forms of Anthropic and OpenAI, for all importers."""
+"""Functions that read message parts, tool calls and usage reports in the forms of Anthropic and OpenAI, shared by importers."""
 
 from collections.abc import Iterator
 from typing import Any, Literal

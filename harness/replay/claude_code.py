@@ -23,7 +23,7 @@ _IGNORED_TYPES = {"progress", "file-history-snapshot", "queue-operation", "summa
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a session file of Claude Code, recognised by the fields of its rows."""
+    """Return whether a parsed file is a session file of Claude Code, recognised by the fields of its rows."""
     return any(_is_event(value) for _, value in document.rows)
 
 
@@ -40,7 +40,7 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session in a file of Claude Code; rows of sub-agents are left out, unless there are no others."""
+    """Yield the session in a file of Claude Code as a draft; rows of sub-agents are left out, unless there are no others."""
     draft, rows = Draft(), document.list_objects()
     spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
     is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}

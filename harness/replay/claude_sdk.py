@@ -19,7 +19,7 @@ SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a log of the Claude Agent SDK rather than a session file of Claude Code."""
+    """Return whether a parsed file is a log of the Claude Agent SDK rather than a session file of Claude Code."""
     return any(_is_sdk_message(value) for _, value in document.rows) and not is_claude_code(document)
 
 
@@ -37,7 +37,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session in a log of the Claude Agent SDK; messages of sub-agents are left out."""
+    """Yield the session in a log of the Claude Agent SDK as a draft recording; messages of sub-agents are left out."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)

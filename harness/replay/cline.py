@@ -12,7 +12,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a message file of Cline, in the current form (an object) or the old form (a list)."""
+    """Return whether a parsed file is a message file of Cline, in the current form (an object) or the old form (a list)."""
     whole = document.single_value
     if isinstance(whole, list):
         first = next((item for item in whole if isinstance(item, dict)), {})
@@ -22,7 +22,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session recorded in a message file of Cline."""
+    """Yield the session recorded in a message file of Cline, as a draft (a recording under construction)."""
     whole = document.read_root("messages")
     draft = Draft(session_id=whole.read_text("sessionId"))
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")

@@ -22,7 +22,7 @@ _ITEM_TYPES = ("message", "reasoning", "function_call", "function_call_output", 
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a rollout (session file) of Codex CLI, in the current or the old form."""
+    """Return whether a parsed file is a rollout (session file) of Codex CLI, in the current or the old form."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -38,7 +38,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session recorded in a rollout (session file) of Codex CLI."""
+    """Yield the session recorded in a rollout (session file) of Codex CLI, as a draft (a recording under construction)."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)

@@ -14,12 +14,12 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a log of debug-gym, which is an object with a problem and a log."""
+    """Return whether a parsed file is a log of debug-gym, which is an object with a problem and a log."""
     return is_object_with(document.single_value, "problem", "log")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session recorded in a log of debug-gym."""
+    """Yield the session recorded in a log of debug-gym, as a draft (a recording under construction)."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")

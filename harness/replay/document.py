@@ -295,7 +295,7 @@ def _build_depth_error(file: str, line: int) -> MalformedRecording:
 
 
 def encode_json(value: object) -> str:
-    """Return a value encoded as JSON, for tool arguments and results that are no strings; lone surrogates become `?`."""
+    """Return a value as a string of JSON, with lone surrogates replaced; for tool arguments and results that are no strings."""
     return replace_surrogates(json.dumps(value, ensure_ascii=False))
 
 

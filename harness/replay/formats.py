@@ -39,7 +39,7 @@ class Format(Protocol):
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield a draft of each session in a document (a parsed file), which holds at least one."""
+        """Yield the sessions in a document (a parsed file), at least one, as drafts (recordings under construction)."""
         ...
 
 

@@ -21,7 +21,7 @@ _MASKED = "<tool_output_masked>"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a file of Gemini CLI, either a list of contents or a session with a project hash."""
+    """Return whether a parsed file is a file of Gemini CLI, either a list of contents or a session with a project hash."""
     whole = document.single_value
     if isinstance(whole, list):
         return any(is_object_with(item, "role", "parts") for item in whole)
@@ -29,7 +29,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session recorded in a file of Gemini CLI."""
+    """Yield the session recorded in a file of Gemini CLI, as a draft (a recording under construction)."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)

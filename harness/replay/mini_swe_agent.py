@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTA
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a trajectory of mini-swe-agent, an object with its data or a list of messages."""
+    """Return whether a parsed file is a trajectory of mini-swe-agent, an object with its data or a list of messages."""
     whole = document.single_value
     if isinstance(whole, list) and whole:
         return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
@@ -37,7 +37,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session recorded in a trajectory file of mini-swe-agent."""
+    """Yield the session recorded in a trajectory file of mini-swe-agent, as a draft (a recording under construction)."""
     whole = document.read_root("messages")
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))

@@ -22,7 +22,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a trajectory of moatless-tools, an object with a list of nodes or a nested root node."""
+    """Return whether a parsed file is a trajectory of moatless-tools, an object with a list of nodes or a nested root node."""
     whole = document.single_value
     if not isinstance(whole, dict):
         return False
@@ -32,7 +32,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session on the deepest path through the tree of nodes in a moatless-tools trajectory."""
+    """Yield the session on the deepest path through the tree of nodes in a moatless-tools trajectory, as a draft recording."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))

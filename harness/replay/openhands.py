@@ -22,7 +22,7 @@ _IGNORED_EVENTS = {"change_agent_state", "recall", "null", "agent_state_changed"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document holds events of OpenHands, as one list or as a list per row in the field `history`."""
+    """Return whether a parsed file holds events of OpenHands, as one list or as a list per row in the field `history`."""
     if isinstance(document.single_value, list):
         return _has_event(document.single_value)
     return any(
@@ -43,7 +43,7 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session in a list of OpenHands events, or one draft for each row with such a list."""
+    """Yield the session in a list of OpenHands events, or one session for each row with a list, as draft recordings."""
     rows = [document.read_root("history")] if isinstance(document.single_value, list) else document.list_objects()
     session_rows = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
     if not session_rows:

@@ -18,7 +18,7 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchS
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a session file of the agent pi, recognised by a session row or by the role of a message."""
+    """Return whether a parsed file is a session file of the agent pi, recognised by a session row or by the role of a message."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -32,7 +32,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session recorded in a session file of the agent pi."""
+    """Yield the session recorded in a session file of the agent pi, as a draft (a recording under construction)."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []

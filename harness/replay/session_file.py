@@ -108,7 +108,7 @@ def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Pat
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a document is a session file of this package, recognised by its first row."""
+    """Return whether a parsed file is a session file of this package, recognised by its first row."""
     first: Any = document.rows[0].value if document.rows else None
     return is_object_with(first, "type", "format") and first["type"] == "session" and first["format"] == NAME
 
@@ -216,7 +216,7 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield a draft of the session in a file that this package exported; events that were rolled back are left out."""
+    """Yield the session in a file that this package exported, as a draft recording; undone events are left out."""
     log, draft = [logged.entry for logged in read_log(document)], Draft()
     steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}
