@@ -429,7 +429,7 @@ def build_select(name: str) -> str:
 
 
 def list_added_columns(form: int) -> list[str]:
-    """Return the SQL statements of the migration to a form of the journal that add columns of results to its tables."""
+    """Return the SQL statements with which the migration to a form (schema version) adds columns to a journal's tables."""
     return [
         f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
         for name, columns in TABLES.items()

@@ -94,7 +94,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Open the log of a session for appending events; a session that the journal does not hold is created.
 
         Args:
-            session_id: id of the session: any text without `/`, unique in this file.
+            session_id: id of the session, which is any text without `/` and unique in the journal.
             created_at_ms: creation time of a new session, in milliseconds since the epoch; ignored if the session exists.
             clock: source of the time of each event.
             counter: token counter that estimates the size of each message; None for a quarter of the characters.
@@ -128,7 +128,7 @@ class Journal(AbstractContextManager["Journal"]):
         return Draft(step, text, reasoning, CALLS_ADAPTER.validate_json(calls))
 
     def find_key(self, session_id: str) -> int:
-        """Return the integer key of a session in the tables of this file.
+        """Return the integer key that identifies a session in the tables of the journal.
 
         Raises:
             StoreError: the journal has no such session.

@@ -36,7 +36,7 @@ _INLINE_TOKENS = 128
 """Maximum estimated number of tokens of a message that is stored as a whole in the row of its event."""
 
 _QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
-"""Kinds of events that are logged from outside the agent while the model writes."""
+"""Kinds of events that users cause while the model writes; logging them does not delete the unfinished answer."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})

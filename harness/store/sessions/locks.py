@@ -13,7 +13,7 @@ from harness.errors import StoreError, UsageError
 
 @contextmanager
 def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
-    """Hold the lock of a session during the `with` block, so that no other process runs it; a dead process holds no lock.
+    """Hold the lock of a session during the `with` block, so that no other process runs it; killed processes lose theirs.
 
     Args:
         journal: journal file of the session, beside which the lock file is created; None for a session in memory, without a lock.
