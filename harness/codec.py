@@ -197,7 +197,7 @@ def parse_event(kind: str, plain: object) -> Event:
 
 
 def to_canonical_json(value: object, value_type: Any = None) -> str:
-    """Return a value as canonical JSON: sorted keys, no spaces, no NaN. Equal values give equal text."""
+    """Return a value as canonical JSON, with sorted keys and without spaces or NaN; equal values give equal text."""
     return json.dumps(to_plain(value, value_type), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -206,7 +206,7 @@ def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]
 
     Args:
         value: dataclass instance; its fields may be dataclass instances, too.
-        plain: the same configuration as JSON-ready data.
+        plain: fields of the dataclass instance as JSON-ready data, by name.
     """
     identity = dict(plain)
     for one in fields(cast("DataclassInstance", value)):
@@ -225,10 +225,10 @@ def _find_default(of: "Field[Any]") -> object:
 
 
 def hash_configuration(value: object, value_type: Any = None) -> str:
-    """Return the id of a configuration: 20 hex digits of a hash of its canonical JSON."""
+    """Return the id of a configuration, which is the first 20 hex digits of a hash of its canonical JSON."""
     return hashlib.sha256(f"{VERSION_TAG}\n{to_canonical_json(value, value_type)}".encode()).hexdigest()[:20]
 
 
 def digest_message(message: Message, before: bytes = b"") -> bytes:
-    """Return the SHA-256 digest (32 bytes) of a message chained to the digest of all messages before it."""
+    """Return a SHA-256 digest (32 bytes) of a message and of the digest `before`, which stands for all earlier messages."""
     return hashlib.sha256(before + MESSAGE_ADAPTER.dump_json(message)).digest()

@@ -31,7 +31,7 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """Call of a tool by the model."""
+    """Part of a message in which the model calls a tool."""
 
     call_id: str
     name: str
@@ -85,7 +85,7 @@ Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Subtask | Co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a conversation: a role and at least one part."""
+    """Message of a conversation, which has a role and at least one part, such as a text or a tool call."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -112,7 +112,7 @@ class Message:
 
 
 def system(text: str, session_text: str = "") -> Message:
-    """Return a system message: a text that is the same in every session, followed by an optional text for this session."""
+    """Return a system message with a text that is the same in every session and, optionally, a text for this session."""
     return Message(role="system", parts=(Text(text=text), *((Text(text=session_text),) if session_text else ())))
 
 

@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the plan changes nothing."""
+        """Whether the plan would change nothing in the view."""
         return not (self.forget or self.replace or self.slots or self.insert)
 
 
@@ -163,7 +163,7 @@ def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
     """Return the messages and texts from which the prompt for the summary of a slot is built.
 
     Raises:
-        KeyError: the slot refers to an item that is not in the view.
+        KeyError: the slot refers to a message that is not in the view.
     """
     messages_by_id = {item.item_id: item.message for item in view.items}
     former = set(view.summaries) if slot.former == "apart" else set()

@@ -80,7 +80,7 @@ class WeightedCharacters:
     kind: Literal["weighted-characters"] = "weighted-characters"
 
     def count(self, message: Message) -> Estimated:
-        """Return the weighted number of ASCII and other characters in a message, rounded up."""
+        """Return the number of characters in a message, with ASCII and other characters weighted, rounded up."""
         character_count = count_characters(message)
         ascii_count = sum(len(text.encode("ascii", "ignore")) for text in iter_texts(message))
         return Estimated(math.ceil(ascii_count * self.ascii_tokens + (character_count - ascii_count) * self.other_tokens))

@@ -39,7 +39,7 @@ class Preview(NamedTuple):
 def preview_output(text: str, limits: Truncation) -> Preview:
     """Return the part of a tool output that fits the limits on lines and bytes, in whole lines.
 
-    If the first line alone exceeds the limits, as much of that line is kept as fits.
+    If a single line exceeds the limits, as much of the line is kept as fits.
     """
     lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines

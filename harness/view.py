@@ -61,7 +61,7 @@ class View:
     rounds: int = 0
     """Number of compactions applied in the session so far."""
     edits: int = 0
-    """Number of changes to the view other than appended messages; two views of a session with the same number share a prefix."""
+    """Number of times that the view was changed otherwise than by appending messages, which breaks the shared prefix."""
     steps: int = 0
     """Number of steps (model calls) finished in the session so far."""
     steps_since_compaction: int = 0
@@ -140,7 +140,7 @@ def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
 def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
     """Return the size of the context, computed from the usage report of the last model call and an estimate of later messages.
 
-    The cost does not depend on the length of the view.
+    The computing time does not depend on the length of the view.
     """
     if usage is None:
         return ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
