@@ -120,7 +120,7 @@ def test_the_rule_says_that_it_was_scaled_and_by_what() -> None:
     assert fit_policy(KeepLast(), window(32_000), None).describe_rule("as it is") == "as it is"
 
 
-@pytest.mark.parametrize(("tokens", "nominal", "said"), [(0, 128_000, "not known.*set window_tokens"), (9, 0, "at least 1.*0")])
+@pytest.mark.parametrize(("tokens", "nominal", "said"), [(0, 128_000, "unknown.*set window_tokens"), (9, 0, "at least 1.*0")])
 def test_what_cannot_be_scaled_is_refused(tokens: int, nominal: int, said: str) -> None:
     with pytest.raises(UsageError, match=f"nominal_window_tokens.*{said}"):
         fit_policy(KeepLast(), replace(window(1), tokens=tokens), nominal)

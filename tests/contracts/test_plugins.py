@@ -115,7 +115,7 @@ def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed
     assert listed.returncode == 0, listed.stderr
     blocks = {block.split()[0]: block for block in listed.stdout.strip().split("\n\n")}
     assert {"thinning", "lawless", "keep-last"} <= set(blocks)
-    for said in ("source    nobody's paper", "Full → Forget(Middle(LastMessages(count=4)))", "at_tokens=2000", "acts: "):
+    for said in ("source    nobody's paper", "Full → Forget(Middle(LastMessages(count=4)))", "at_tokens=2000", "active: "):
         assert said in blocks["thinning"]
     assert "IllegalPlan: policy 'lawless' proposed an illegal view" in blocks["lawless"]
     assert "policy 'lost' (thin_policies:Lost) of package 'thin-policies' cannot be loaded: AttributeError" in blocks["lost"]
@@ -125,7 +125,9 @@ def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(in
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
     ran = harness("run", tmp_path, "--workers", "1", *LOCAL, **installed)
     broken = "policy 'lawless' proposed an illegal view: the system message would be changed or evicted"
-    assert (ran.returncode, f"1 trial ended by their policy: {broken}" in ran.stderr) == (1, True), ran.stdout + ran.stderr
+    assert (ran.returncode, f"1 trial ended by an error of the policy: {broken}" in ran.stderr) == (1, True), (
+        ran.stdout + ran.stderr
+    )
     trials = load(tmp_path).trials.set_index("policy")
     thinning, lawless = trials.loc["thinning"], trials.loc["lawless"]
     assert (thinning.status != "crashed", thinning.activity) == (True, "active")
