@@ -33,13 +33,13 @@ from difflib import get_close_matches
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun in the singular or plural: `1 entry`, `2 entries`, `1,200 steps`."""
+    """Return a count with its noun in the singular or plural, for messages, e.g. `1 entry`, `2 entries` or `1,200 steps`."""
     many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else many}"
 
 
 class HarnessError(Exception):
-    """Base class of every error of this package. Can be pickled, so errors can be passed between processes.
+    """Base class of every error that this package raises. Errors can be pickled and so be passed between processes.
 
     Example::
 
@@ -176,7 +176,7 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxError):
-    """A running sandbox was lost or broke its protocol; the session cannot continue."""
+    """A running sandbox was lost or sent an invalid reply; the session cannot continue."""
 
 
 class ToolError(HarnessError):
@@ -200,7 +200,7 @@ class FileMissing(ToolError):
 
 
 class CompactionError(HarnessError):
-    """The compaction policy under study failed, as opposed to the agent."""
+    """The compaction policy under study failed: no usable summary was written, or the planned messages were invalid."""
 
 
 class SummaryFailed(CompactionError):

@@ -1,4 +1,4 @@
-"""The interfaces between the packages: model, tool, policy, log, sandbox. Read this second, after `agent/loop.py`.
+"""The interfaces between the packages, such as model, tool, policy, log and sandbox. Read this second, after `agent/loop.py`.
 
 Typing is structural: implementations do not inherit from the protocols. Every protocol has at least two implementations, one of
 them a fake or a scripted one. For implementations outside this project, `harness.testing` offers contract tests of policies,
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The complete reply of a model to one request."""
+    """The complete reply of a model to one request, with token usage, duration and cost."""
 
     message: Message
     usage: Usage
@@ -85,7 +85,7 @@ class PromptTokenCounter(Protocol):
     """A model that can count prompt tokens with its own tokenizer. Optional for models; thread-safe."""
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """Return the number of prompt tokens that the model would report for these messages, without tools.
+        """Return the number of prompt tokens that the model would report for messages sent without tools.
 
         Equal messages have equal counts.
 
@@ -204,7 +204,7 @@ class Oracle(Protocol):
 
 
 class Compactor(Protocol):
-    """A compaction policy at work in one session, as seen by the agent loop."""
+    """A compaction policy at work in one session, which compacts the messages of the session within its token budget."""
 
     @property
     def policy(self) -> Policy:
@@ -229,7 +229,7 @@ class Log(Protocol):
     """The append-only record of one session. Not thread-safe; the caller that opened the log closes it."""
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Append events in one transaction: after a crash either all of them or none are in the log.
+        """Append events to the log in one transaction, so that after a crash either all of the events or none are in the log.
 
         Raises:
             StoreError: Nothing was written.
@@ -326,12 +326,12 @@ class FileEntry:
     name: str
     kind: Literal["file", "directory", "link", "other"]
     size_bytes: int
-    """Size of a file in bytes; 0 for everything else, whose size depends on the file system."""
+    """Size of a file in bytes; 0 for directories and links, whose size depends on the file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """Content hash, mode and size of a file in a snapshot."""
+    """Content hash, permissions and type (mode), and size of a file in a snapshot of a workspace."""
 
     sha256: str
     mode: int
@@ -350,7 +350,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """A file that differs between two snapshots."""
+    """A file that differs between two snapshots of a workspace, with the numbers of lines added and removed."""
 
     path: str
     kind: Literal["added", "modified", "deleted"]
@@ -359,7 +359,7 @@ class FileChange:
 
 
 class Sandbox(Protocol):
-    """A workspace at `/workspace` in which commands run. Not for concurrent use; the caller that opened it must close it."""
+    """A workspace at `/workspace` in which commands run. Serves one caller at a time; whoever opens it must close it."""
 
     @property
     def info(self) -> SandboxInfo:
@@ -393,7 +393,7 @@ class Sandbox(Protocol):
         """Return the entries of a directory in the workspace, sorted by name."""
 
     def snapshot(self) -> Snapshot:
-        """Return the current state of the workspace.
+        """Return the current state of all files in the workspace.
 
         Raises:
             ToolError: The workspace holds more than a snapshot can.
@@ -417,11 +417,11 @@ class Sandbox(Protocol):
         """
 
     def close(self) -> None:
-        """End every process and delete the sandbox; may be called more than once."""
+        """End every process of the sandbox and delete the sandbox; may be called more than once."""
 
 
 Clock: TypeAlias = Callable[[], float]
-"""Function that returns the time in seconds since the epoch."""
+"""Function that returns the current time in seconds since the epoch."""
 
 
 class BlobStore(Protocol):

@@ -1,4 +1,4 @@
-"""Temporary handlers for signals such as Ctrl-C."""
+"""Temporary handlers for signals that a process receives, such as Ctrl-C."""
 
 import signal
 import threading

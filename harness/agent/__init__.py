@@ -1,1 +1,1 @@
-"""The agent: calls a model and runs the tools that it requests, step by step, within a budget."""
+"""The agent, which calls a model and runs the tools that the model requests, step by step, within a token budget."""

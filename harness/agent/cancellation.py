@@ -23,7 +23,7 @@ class Cancellation:
     """A request to stop a session, made from any thread. Thread-safe; a request cannot be withdrawn."""
 
     def __init__(self, poll: Callable[[], None] = ignore) -> None:
-        """Create a cancellation that has not been requested yet.
+        """Create an object through which a session can be asked to stop; nothing has been requested yet.
 
         Args:
             poll: Function called about twenty times a second by the thread that waits for interruptible work. It must return
@@ -33,7 +33,7 @@ class Cancellation:
         self._event = threading.Event()
 
     def request(self) -> None:
-        """Ask the session to stop as soon as possible."""
+        """Ask the running session, from any thread, to stop as soon as possible."""
         self._event.set()
 
     @property

@@ -1,4 +1,4 @@
-"""The messages of a session: queued, logged, folded into a view, sent as a request, and received piece by piece.
+"""The messages of a session, which are queued, logged, folded into the view (what the model sees next), and sent as requests.
 
 `RequestBuilder` extends the previous request instead of building each request anew, so the cost of a step depends on its new
 messages only. It computes a chain of digests over the messages as sent: two requests with equal digests are byte-identical, and

@@ -1,4 +1,4 @@
-"""The agent loop, one step at a time; read this first.
+"""The agent loop: call the model, run the requested tools, log the step, repeat. Read this module first.
 
     take queued messages -> fit the view into the budget -> call the model -> run its tools -> log the step -> stop?
 
@@ -71,7 +71,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Stop):
-    """The end of a session, as returned by `Agent.run`.
+    """The result of a session: why it ended and after how many steps. Returned by `Agent.run`.
 
     Attributes:
         reason: Stop reason, for example `replied` or `max_steps`. Required.
@@ -155,7 +155,7 @@ class Session:
     """The state of a session in progress, either new or continued from its log. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
-        """Rebuild the state of the conversation from the events in the log of the agent."""
+        """Rebuild the state of the conversation from the events in the agent's log, which is empty for a new session."""
         self.agent = agent
         self.toolbox = Toolbox(agent.tools, agent.listen)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
@@ -310,7 +310,7 @@ class Session:
         return run_to_completion(run, agent.cancellation)
 
     def check_cancellation(self, step: int | None = None) -> Stop | None:
-        """Return the stop reason if the session was cancelled, else None.
+        """Return the stop reason if the session was cancelled, else None; optionally log the interrupted reply.
 
         Args:
             step: Number of the step whose reply was interrupted; the part received so far is logged. None logs nothing.

@@ -1,4 +1,4 @@
-"""Runs the tool calls of a reply, one by one or in parallel, and detects calls that are repeated in a row."""
+"""Execution of the tool calls of a reply, one by one or in parallel, and detection of calls repeated in a row."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -95,5 +95,5 @@ class LoopDetector:
 
 
 def decide_always(decision: LoopDecision) -> Callable[[ToolCall, int], LoopDecision]:
-    """Return a function that gives the same decision about every repeated call, for sessions without a user."""
+    """Return a function that gives the same decision about every repeated tool call, for sessions without a user to ask."""
     return lambda _call, _times: decision

@@ -1,4 +1,4 @@
-"""The sandbox backends, registered in `BACKENDS`, and the choice of the first backend that passes a live test.
+"""The sandbox backends (such as docker and bubblewrap), and the choice of the first backend that passes a live test.
 
 To add a backend, write a launcher and enter it in `BACKENDS`; plans, options and error messages take its name from this table.
 """
@@ -37,7 +37,7 @@ class Probe:
 
 
 def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = "") -> Probe:
-    """Start a sandbox, test its isolation, and remove it.
+    """Start a sandbox, test whether it isolates commands, remove it, and return the result of the test.
 
     The test checks the user, and that commands can neither write outside the workspace nor reach the network.
 
@@ -167,12 +167,12 @@ def open_sandbox(
 
 
 def is_isolated(backend: str) -> bool:
-    """Return whether commands are isolated in every sandbox of a backend, or of `auto`; False for an unknown backend."""
+    """Return whether every sandbox of a backend, or of the choice `auto`, isolates commands; False for an unknown backend."""
     return backend == "auto" or (backend in BACKENDS and BACKENDS[backend].isolates)
 
 
 def check_image(backend: str, image: str | None) -> None:
-    """Raise UsageError if an image is given for a backend that would ignore it."""
+    """Raise UsageError if a Docker image is given for a backend that would ignore the image."""
     if image and backend in BACKENDS and not BACKENDS[backend].has_images:
         raise UsageError(f"image {image!r}: the sandbox {backend!r} has no images; omit the image, or use 'docker' or 'auto'")
 
@@ -235,7 +235,7 @@ def _find_backend(name: str, unsafe_local: bool) -> Backend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxChoice(StrictFields):
-    """Choice of the sandbox in which the commands of a trial run.
+    """Choice of the kind of sandbox (backend, image and limits) in which the commands of a trial run.
 
     Attributes:
         backend: Name of the backend; `auto` is the first of docker and bubblewrap that works. `local` does not isolate commands

@@ -1,4 +1,4 @@
-"""The client of a tool server: the one implementation of the sandbox protocol for all launchers.
+"""The client of a tool server (the first process of a sandbox), which implements the sandbox protocol for all backends.
 
 A launcher starts a tool server and removes it; this module communicates with it. After a violation of the protocol, a missed
 deadline or a lost connection, every further call raises SandboxDied: a sandbox is never restarted or replaced.
@@ -76,7 +76,7 @@ class TracedResult(NamedTuple):
 
     result: ExecResult
     contained: bool
-    """Whether the command left no process behind and changed nothing outside the workspace."""
+    """Whether the command left no running process behind and changed nothing outside the workspace."""
     repeatable: bool
     """Whether the command ended by itself and none of its output was cut off, so that its result may be cached."""
 
@@ -117,7 +117,7 @@ class StartedOnce(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every process and delete the sandbox; may be called more than once."""
+        """End every process of the sandbox and delete the sandbox; may be called more than once."""
 
     def __enter__(self) -> Self:
         """Start the sandbox on entering the context and return it."""
@@ -160,7 +160,7 @@ class ServedSandbox(StartedOnce):
         return self
 
     def start(self) -> None:
-        """Start the tool server with an empty workspace."""
+        """Start the sandbox and its tool server with an empty workspace."""
         if self._info is not None:
             raise SandboxError("a sandbox can be started only once; open another sandbox")
         server = self._launcher.launch()
@@ -187,7 +187,7 @@ class ServedSandbox(StartedOnce):
         return self.run_traced(command, timeout_seconds=timeout_seconds).result
 
     def run_program(self, command: str, *, modules: Sequence[str], timeout_seconds: float) -> ExecResult:
-        """End every process, then run a program and return its result.
+        """End every process of the sandbox, then run one program and return its result.
 
         Args:
             command: One program with its arguments in shell syntax; the program replaces the shell.
@@ -314,7 +314,7 @@ class ServedSandbox(StartedOnce):
         return not self.has_incomplete_snapshot
 
     def close(self) -> None:
-        """End every process and delete the sandbox."""
+        """End every process of the sandbox and delete the sandbox, even while a command runs in another thread."""
         self._death_reason = self._death_reason or "closed"
         if self._connection is not None:
             self._connection.close()

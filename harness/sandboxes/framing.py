@@ -1,4 +1,4 @@
-"""The connection of the harness to a tool server: requests and replies in frames over a stream of bytes.
+"""The connection of the harness to a tool server, over which requests and replies are sent in frames as a stream of bytes.
 
 Everything received from a sandbox is untrusted: lengths are checked before memory is allocated, every wait has a deadline, and a
 violation of the protocol ends the sandbox. No request is ever sent twice.
@@ -38,7 +38,7 @@ class ByteStream(Protocol):
         """Send all bytes to the tool server. Raises OSError, or TimeoutError at the deadline."""
 
     def receive(self, timeout_seconds: float) -> bytes:
-        """Return bytes from the tool server, or none after it closed the connection.
+        """Return the next bytes from the tool server, or no bytes after the server closed the connection.
 
         Raises:
             OSError: The connection failed.

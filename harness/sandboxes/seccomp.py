@@ -16,7 +16,7 @@ from functools import cache
 from typing import Final
 
 SECCOMP: Final = "seccomp"
-"""Name of the program in `SandboxInfo.enforced`; the tool server installs the program if the name is listed there."""
+"""Name of the seccomp program in `SandboxInfo.enforced`; the tool server installs the program if the name is listed there."""
 MACHINES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Value of `seccomp_data.arch` for each supported machine, by the name that `uname -m` prints."""
 DENIED_CALLS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
@@ -47,7 +47,7 @@ DENIED_CALLS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
         "pidfd_getfd": (438, 438),
     },
 }
-"""Refused system calls by family, each with its numbers on x86-64 and aarch64."""
+"""System calls that the kernel refuses to processes in a sandbox, by family, with their numbers on x86-64 and aarch64."""
 _FAMILY_ERRORS: Final = {"kexec": errno.EPERM, "modules": errno.EPERM}
 """Errors of families that many kernels lack and then report as ENOSYS; another error shows that the program is in force."""
 SOCKET_NUMBERS: Final = (41, 198)
@@ -66,7 +66,7 @@ NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 4, 16
 """Positions in `struct seccomp_data`; of an argument, the lower half, as both machines are little-endian."""
 LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 _Instruction = tuple[int, int, int, int]
-"""Code, number of instructions to skip if a comparison is true and if it is false, and operand."""
+"""Instruction of the program: code, numbers of instructions to skip if a comparison is true and if it is false, and operand."""
 
 
 @cache
@@ -84,7 +84,7 @@ def assemble_program() -> bytes:
 
 
 def _generate_section(column: int) -> Iterator[_Instruction]:
-    """Yield the instructions for the machine whose system calls have the numbers in this column."""
+    """Yield the instructions for one machine; `column` is the position of its numbers in the table of system calls."""
     yield (LOAD, 0, 0, NUMBER_OFFSET)
     yield from _return_if(JUMP_IF_AT_LEAST, X32_BIT, RETURN_ERRNO | errno.ENOSYS)
     for family, calls in DENIED_CALLS.items():
@@ -103,6 +103,6 @@ def _generate_section(column: int) -> Iterator[_Instruction]:
 
 
 def _return_if(comparison: int, operand: int, action: int) -> Iterator[_Instruction]:
-    """Yield instructions that end the program with an action if the loaded value compares so with the operand."""
+    """Yield instructions that end the program with an action if the loaded value is equal to (or at least) the operand."""
     yield (comparison, 0, 1, operand)
     yield (RETURN, 0, 0, action)

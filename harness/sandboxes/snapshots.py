@@ -19,7 +19,7 @@ MAX_DIFFED_LINES = 4_000
 
 
 class MemoryBlobStore:
-    """File contents in memory, for the lifetime of one process."""
+    """A store of file contents that keeps them in memory for the lifetime of the process."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""The task suite, and functions that load a task by name or from a Python file.
+"""The task suite of this project, and functions that load a task by its name or from a Python file.
 
 Scripted and real models work on the same tasks. Each task package describes how the task strains memory.
 """
@@ -84,7 +84,7 @@ def hash_task_file(name: str) -> str:
 
 
 def make_task(name: str, seed: int, world: World | None = None) -> Task:
-    """Make the task of a seed, changed as `world` specifies.
+    """Make the task of a seed, with demands on memory changed as `world` specifies.
 
     Args:
         name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.

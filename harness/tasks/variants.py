@@ -85,7 +85,7 @@ class _MessagePlan:
 
 
 def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
-    """Make the task of a seed and change the messages of its user as `world` specifies.
+    """Make the task of a seed and change when and how often the user's messages state facts, as `world` specifies.
 
     Args:
         template: Function that makes the task of a seed.
@@ -179,7 +179,7 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
-    """Return the names in a random order that is the same for every seed of a task."""
+    """Return names in an order that is random but depends only on `seed_text`, so it is the same under every seed of a task."""
     shuffled_names = sorted(names)
     random.Random(seed_text).shuffle(shuffled_names)
     return shuffled_names
@@ -226,7 +226,7 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
 
 
 def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
-    """Choose lines that together state the given share of the facts, and return their indexes."""
+    """Choose lines of the request that together state a share of the facts, and return the indexes of the chosen lines."""
     line_by_fact = {name: line for line in lines for name in line.facts}
     wanted_count, chosen_indexes, fact_count = round(share * len(line_by_fact)), set[int](), 0
     for name in _shuffle(f"{task.name}/file", line_by_fact):

@@ -1,4 +1,4 @@
-"""Storage of actions: one SQLite file shared by all worker processes of a user.
+"""Storage of commands and their effects in one SQLite file, shared by all worker processes of a user.
 
 Any failure of the cache counts as a miss, never as a wrong result or an error of a trial. Each entry has a digest that is
 verified on reading. Processes may be killed at any time, so each write is one transaction. When the maximum size is reached, the
@@ -30,7 +30,7 @@ MAX_BYTES = 2 * 2**30
 EVICTION_TARGET_SHARE = 0.9
 """Share of the maximum cache size that remains after an eviction, so that entries are evicted in batches."""
 MAX_ENTRY_SHARE = 1 / 8
-"""Maximum size of an entry, as a share of the maximum size of the cache; larger entries are not stored."""
+"""Maximum size of one cache entry, as a share of the maximum size of the whole cache; larger entries are not stored."""
 BUSY_SECONDS = 10.0
 COMMAND_PREVIEW_CHARACTERS = 200
 _SCHEMA = (

@@ -35,7 +35,7 @@ class ChangedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry:
-    """Everything needed to repeat the effect of a command in an equal workspace."""
+    """The output and the file changes of a command, enough to repeat its effect in an equal workspace without running it."""
 
     result: ExecResult
     deleted_paths: tuple[str, ...]

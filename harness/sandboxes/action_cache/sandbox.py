@@ -68,7 +68,7 @@ class SandboxPool:
         return True
 
     def close(self) -> None:
-        """Close all sandboxes in the pool."""
+        """Close all sandboxes that are kept for reuse."""
         with self._lock:
             waiting = [sandbox for kept in self._waiting.values() for sandbox in kept]
             self._waiting.clear()
@@ -160,7 +160,7 @@ class CachedSandbox(StartedOnce):
         return self._query(lambda mirror: mirror.list(path), lambda real: real.list(path))
 
     def snapshot(self) -> Snapshot:
-        """Return the current state of the workspace."""
+        """Return the current state of all files in the workspace."""
         self._check_open()
         return self._real.snapshot() if self._mirror is None else self._mirror.snapshot()
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # importing typing would take longer than all other imports
     Spawn = Callable[[int, int], int]
 
 PIECE_BYTES = 8 << 20
-"""Maximum number of bytes of file contents in one message of a snapshot."""
+"""Maximum number of bytes of file contents in one message when the workspace is scanned for changes."""
 MAX_LISTED_ENTRIES = 50_000
 MAX_PATH_CHARACTERS = 16 << 20
 """Maximum total number of characters in all paths of a snapshot."""
@@ -48,7 +48,7 @@ MAX_LEFT_OPEN = 64
 START_SECONDS = 10.0
 """Seconds that a fork server (an interpreter with loaded modules) may take to start or to fork a program."""
 DRAIN_SECONDS = 0.05
-"""Seconds to wait for output of background processes after a command has ended."""
+"""Seconds to wait for further output of background processes after a command has ended."""
 FRESH_NS = 20_000_000
 """Age in nanoseconds up to which a changed file is read again by the next scan, because timestamps are coarse."""
 WORKSPACE = "/workspace"
@@ -177,7 +177,7 @@ class Tree:
         self.is_incomplete = False
 
     def forget(self) -> None:
-        """Forget all earlier scans, because the caller did not receive the result of the last one."""
+        """Forget all earlier scans of the workspace, because the harness did not receive the result of the last scan."""
         self.known.clear()
         self.sent.clear()
         self.name_orders.clear()
@@ -337,7 +337,7 @@ class Server:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
 
     def serve(self) -> None:
-        """Answer requests one after the other; between requests, reap orphans and read the output of background processes."""
+        """Answer requests one after the other; between requests, clean up ended processes and read background output."""
         while True:
             poller = select.poll()
             for fd in (self.read_fd, self.wake_fd, *self.left_open):
@@ -367,7 +367,7 @@ class Server:
             return {"error": "outside", "detail": "not a valid path"}, b""
 
     def do_read(self, header: Header, body: bytes) -> Reply:
-        """Return the content of a file, with one byte more than requested if the file is longer."""
+        """Return the content of a file in the workspace, with one byte more than requested if the file is longer."""
         return {}, self.workspace.read(header["path"], header["max_bytes"])
 
     def do_write(self, header: Header, body: bytes) -> Reply:
@@ -376,7 +376,7 @@ class Server:
         return {}, b""
 
     def do_list(self, header: Header, body: bytes) -> Reply:
-        """Return the entries of a directory as JSON in the body."""
+        """Return the entries of a directory of the workspace as JSON in the body of the reply."""
         return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
@@ -486,12 +486,12 @@ class Server:
             return Command(self, spawn_shell)
 
     def clear_processes(self) -> None:
-        """End every process of the sandbox except this one and an unchanged fork server."""
+        """End every process of the sandbox except this server and the interpreter for forked programs, if it is unchanged."""
         if not self.fork_server.clear_others(self.initial_rights):
             self.kill_all()
 
     def kill_all(self) -> None:
-        """End every process of the sandbox except this one."""
+        """End every process of the sandbox except the tool server itself."""
         give_up = time.monotonic() + 5.0
         while time.monotonic() < give_up:
             if os.getpid() == 1:
@@ -534,7 +534,7 @@ class ForkServer:
         self.interpreter: list[str] = []
 
     def is_alive(self) -> bool:
-        """Return whether the fork server is alive; if so, its process id has not been reused."""
+        """Return whether the fork server still runs, in which case no other process has its process id."""
         if self.control_socket is not None and _is_ready(self.control_socket.fileno(), HANG_UP_EVENTS, 0):
             self.control_socket.close()
             self.control_socket = None
@@ -591,7 +591,7 @@ class Stream:
         self.kept_output, self.produced_bytes, self.has_ended = bytearray(), 0, False
 
     def drain(self, max_bytes: int = 1 << 22) -> None:
-        """Read the available output, at most `max_bytes`, because a command may write faster than the server reads."""
+        """Read the available output of a command, at most `max_bytes`, since a command may write faster than the server reads."""
         while max_bytes > 0 and not self.has_ended:
             chunk = _read_available(self.fd)
             if chunk is None:

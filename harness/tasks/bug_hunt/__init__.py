@@ -60,7 +60,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_bug_hunt(task_seed: int) -> Task:
-    """Make the task `bug-hunt` for a seed, which decides the values of its facts."""
+    """Make the task `bug-hunt` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     files = build_workspace(values, task_seed)
     return Task(

@@ -1,4 +1,4 @@
-"""Facts of the task `bug-hunt`: the patterns that read each value from visible text, and the random draw of the values.
+"""Facts (values to remember) of the task `bug-hunt`: patterns that find each value, and the random draw of the values.
 
 Nine facts are stated only in the prompt. Four are stated in files, two of these in a long log. Five are printed by commands: two
 can later be read in the agent's own notes, three cannot be recovered. One fact is stated by the agent itself.

@@ -1,4 +1,4 @@
-"""Script of the task `bug-hunt`: messages and tool calls of a competent agent, with names of facts for values."""
+"""Script of the task `bug-hunt`: messages and tool calls of a competent agent, with placeholders for values."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -1,6 +1,6 @@
-"""The task `changing-requirements`: write the timetable of a bus line while the user changes the rules twice.
+"""The task `changing-requirements`: write the timetable of a bus line, stop by stop, while the user changes the rules twice.
 
-Phases of the work, and the information that each phase needs later:
+Phases of the work, and the information from each phase that the agent needs later:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
@@ -38,7 +38,7 @@ CHECKS = (
 
 
 def make_changing_requirements(task_seed: int) -> Task:
-    """Make the task `changing-requirements` for a seed, which decides the values of its facts."""
+    """Make the task `changing-requirements` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     words = values | describe_line(values)
     changes = zip(("first", "second"), find_change_steps(), strict=True)

@@ -1,4 +1,4 @@
-"""Facts of the task `changing-requirements`: the patterns that read each value, and the random draw of the values.
+"""Facts of the task `changing-requirements`: patterns that find the values to remember in text, and their random draw.
 
 Three rules are changed by later messages of the user, one of them twice.
 """

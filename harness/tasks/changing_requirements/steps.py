@@ -61,7 +61,7 @@ FINAL_STEPS = (
 
 
 def find_change_steps() -> tuple[int, int]:
-    """Return the numbers of the two steps before which the user changes the rules."""
+    """Return the numbers of the two steps before which the user sends new rules."""
     return len(STEPS_BEFORE_FIRST_CHANGE) + 1, len(STEPS_BEFORE_FIRST_CHANGE) + len(STEPS_BEFORE_SECOND_CHANGE) + 1
 
 

@@ -67,7 +67,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_flashcards(task_seed: int) -> Task:
-    """Make the task `flashcards` for a seed, which decides the values of its facts."""
+    """Make the task `flashcards` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     return Task(
         name="flashcards",

@@ -1,4 +1,4 @@
-"""Facts of the task `flashcards`: the patterns that read each value from visible text, and the random draw of the values.
+"""Facts (values to remember) of the task `flashcards`: patterns that find each value, and the random draw of the values.
 
 Ten constraints are stated only in the prompt and needed late. Eight values are stated on pages that can be read again. Five are
 printed by commands: two of these commands can be repeated, one prints its value only while the check fails, and two do harm if

@@ -72,7 +72,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_flashcards_bun(task_seed: int) -> Task:
-    """Make the task `flashcards-bun` for a seed, which decides the values of its facts."""
+    """Make the task `flashcards-bun` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     judge, observer = fill_text(__package__, "grader/judge.py", values), load_text(__package__, "grader/observe.ts")
     return Task(

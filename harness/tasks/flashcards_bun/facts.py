@@ -1,4 +1,4 @@
-"""Facts of the task `flashcards-bun`: the patterns that read each value from visible text, and the random draw of the values.
+"""Facts (values to remember) of the task `flashcards-bun`: patterns that find each value, and the random draw of the values.
 
 Eleven facts are stated only in the prompt and needed late. Seven are stated on pages that can be read again at 2,000 tokens per
 page. Five are printed by commands, two of which do harm if they are repeated.

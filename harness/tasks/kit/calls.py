@@ -1,4 +1,4 @@
-"""Templates of tool calls, for the steps of a script and for the recovery of facts."""
+"""Templates of tool calls, used in the steps of a script and to read forgotten values again."""
 
 from harness.task import CallTemplate
 

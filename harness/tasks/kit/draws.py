@@ -33,5 +33,5 @@ def compute_digest(salt: str, subject: str) -> str:
 
 
 def derive_number(digits: str, prefix: str) -> str:
-    """Return an identifier such as `R-4711`: the prefix and four decimal digits derived from hexadecimal digits."""
+    """Return an identifier such as `R-4711`: a prefix and four decimal digits, which are derived from hexadecimal digits."""
     return f"{prefix}-{int(digits, 16) % 9000 + 1000}"

@@ -1,4 +1,4 @@
-"""Generated pages: meaningless filler sentences that make pages long, among which the facts of a task are placed."""
+"""Generated pages of meaningless filler sentences, among which the values that the agent must remember are placed."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence

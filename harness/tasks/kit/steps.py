@@ -128,7 +128,7 @@ class Program:
     def test_module(
         self, name: str, text: str, run_text: str = "", *, error: str = "", repair_text: str = ""
     ) -> tuple[StepSpec, StepSpec]:
-        """Make two steps: one writes the tests of a module, the other runs the tests.
+        """Make two steps, of which the first writes the tests of a module and the second runs the tests.
 
         Args:
             name: Name of the module.

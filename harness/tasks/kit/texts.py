@@ -1,4 +1,4 @@
-"""Texts of a task from the folder `files` of its package, and the prompt that is composed of them.
+"""Texts of a task, which are read from the folder `files` of its package, and the prompt that is composed of such texts.
 
 A prompt states each constraint either as a bullet or at the end of a short story; the seed decides which. The sentence with the
 value is always the same, so one pattern reads the value. The surrounding text differs, so a summarizer keeps different lines.

@@ -60,7 +60,7 @@ CHECKS: tuple[Check, ...] = (
 
 @lru_cache(maxsize=3)
 def make_log_forensics(task_seed: int) -> Task:
-    """Make the task `log-forensics` for a seed, which decides the values of its facts."""
+    """Make the task `log-forensics` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     log_files = generate_logs(values, task_seed)
     text_by_path = dict(log_files)

@@ -1,4 +1,4 @@
-"""Facts of the task `log-forensics`: the patterns that read each value from visible text, and the random draw of the values.
+"""Facts (values to remember) of the task `log-forensics`: patterns that find each value, and the random draw of the values.
 
 Nine facts are stated only in the prompt and needed at the end. Fourteen are printed by a search in a log and can be found again
 at 500 to 1,500 tokens per search. Three are stated in the papers of the desk. Two are printed by commands that do harm if they

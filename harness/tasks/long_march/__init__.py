@@ -1,4 +1,4 @@
-"""The task `long-march`: walk up to 10,000 steps at a chosen number of tokens per step; every setting of `World` is supported.
+"""The task `long-march`: walk up to 10,000 steps, each with a chosen number of tokens; every setting of `World` is supported.
 
 Kinds of information that the agent needs, and when:
 
@@ -33,7 +33,7 @@ from harness.tasks.long_march.workspace import build_workspace, render_prompt
 
 
 def make_long_march(task_seed: int, world: World | None = None) -> Task:
-    """Make the task `long-march` for a seed.
+    """Make the task `long-march` for a seed, with the number of steps and other demands on memory that `world` specifies.
 
     Args:
         task_seed: Seed that decides the numbers and the order of the sizes.

@@ -1,4 +1,4 @@
-"""Facts of the task `long-march`: the sentence that states each fact, and the random draw of the numbers."""
+"""Facts (numbers to remember) of the task `long-march`: the sentence that states each number, and the draw of the numbers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

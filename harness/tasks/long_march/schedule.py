@@ -23,7 +23,7 @@ DEFAULT_WORLD = World(
 )
 """Default settings of the task. Sizes match recorded sessions, and one or two compactions happen before a fact is used."""
 MAX_STEPS = 10_000
-"""Maximum number of steps that the task supports."""
+"""Maximum number of steps to which the task can be set."""
 MIN_TOKENS, MAX_TOKENS = 150, 1_000
 """Smallest and largest value of `tokens_per_step`: a step needs the minimum, and the length of reports limits the maximum."""
 

@@ -1,6 +1,6 @@
 """The task `rename-sweep`: rename one function in more than forty files, folder by folder, and record each finished folder.
 
-Phases of the work, and the information that each phase needs later:
+Phases of the work, and the information from each phase that the agent needs later:
 
 | phase | what the agent must remember |
 | --- | --- |
@@ -50,7 +50,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_rename_sweep(task_seed: int) -> Task:
-    """Make the task `rename-sweep` for a seed, which decides the values of its facts."""
+    """Make the task `rename-sweep` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     files = build_workspace(values, task_seed)
     words = {"folders": repr(FOLDERS), "collisions": repr(COLLISION_FOLDERS)}

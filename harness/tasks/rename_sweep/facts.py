@@ -1,4 +1,4 @@
-"""Facts of the task `rename-sweep`: the patterns that read each value from visible text, and the random draw of the values."""
+"""Facts (values to remember) of the task `rename-sweep`: patterns that find each value, and the random draw of the values."""
 
 from functools import partial
 

@@ -84,7 +84,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def make_spec_api(task_seed: int) -> Task:
-    """Make the task `spec-api` for a seed, which decides the values of its facts."""
+    """Make the task `spec-api` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     surcharges = (Decimal("0.025") * amount for amount in INVOICE_AMOUNTS)
     words = {**values, "amounts": [int(amount.quantize(Decimal(1), rounding=values["rounding"])) for amount in surcharges]}

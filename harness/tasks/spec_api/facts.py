@@ -1,4 +1,4 @@
-"""Facts of the task `spec-api`: the patterns that read each value from visible text, and the random draw of the values.
+"""Facts (values to remember) of the task `spec-api`: patterns that find each value, and the random draw of the values.
 
 Eleven facts are stated only in the prompt and needed late. Fifteen are stated on pages that can be read again at 2,000 to 3,000
 tokens per page. Five are printed by commands, two of which do harm if they are repeated.
