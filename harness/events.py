@@ -15,7 +15,8 @@ from harness.messages import Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
 Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
-"""Point at which a compaction policy is called: before a turn, before a step, after the prompt was refused, or on request."""
+"""Point at which a compaction policy is called: before a turn, before a step, after the provider refused the prompt
+(`overflow`), or on request of the user (`manual`)."""
 
 StopReason: TypeAlias = Literal[
     "replied",
@@ -64,7 +65,7 @@ class Insert:
 
     message: Message
     after: ItemId
-    """Id of the message after which the new message is inserted; it must stay in the view."""
+    """Id of the message after which the new message is inserted; the old message must stay in the view."""
     stands_for: tuple[ItemId, ...] = ()
     """Ids of the messages that the inserted message summarizes; empty if the inserted message is no summary."""
 
@@ -80,7 +81,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStarted:
-    """Start of a session; the first event of every log."""
+    """Start of a session, with its configuration; always the first event of a log."""
 
     session_id: str
     task: str
@@ -237,7 +238,7 @@ class WorkspaceSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """Return of a session, both its view and its workspace, to the state after an earlier step.
+    """Return of a session, with its conversation and its workspace, to the state after an earlier step.
 
     Events logged since that step no longer count. Queued messages stay in the queue.
     """

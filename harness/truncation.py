@@ -94,5 +94,5 @@ def name_output(text: str) -> str:
 
 
 def describe_location(name: str) -> str:
-    """Return two lines that tell the model the name of a saved tool output and the tools that read it."""
+    """Return two lines for the model with the name of a saved tool output and the tools that read saved outputs."""
     return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."

@@ -133,7 +133,7 @@ class Draft:
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
     def warn(self, place: str, text: str) -> None:
-        """Add a caveat, a note to the user that a part of the file at `place` was dropped or repaired."""
+        """Add a caveat, which is a note to the user that something at `place` in the file was dropped or repaired."""
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:

@@ -111,7 +111,7 @@ class Database:
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a path is a readable SQLite file."""
+    """Return whether a path is a readable SQLite file, judged by its first bytes."""
     try:
         with path.open("rb") as file:
             return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER

@@ -125,7 +125,7 @@ class SessionLog:
         self._has_draft = True
 
     def close(self) -> None:
-        """Do nothing: all events are in the file already, and the journal is closed by the code that opened it."""
+        """Do nothing, because all events are in the journal already, which is closed by the code that opened it."""
 
     def _load_state(self) -> None:
         """Read the state that appending events requires, such as the last event number, from the journal file."""
@@ -370,4 +370,4 @@ class MemoryLog:
         return tuple(self._entries)
 
     def close(self) -> None:
-        """Do nothing: a log in memory has no file."""
+        """Do nothing, because a log in memory has no file to close."""

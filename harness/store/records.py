@@ -86,7 +86,7 @@ class TrialRecord:
     action_misses: int | None = None
     """Number of the trial's commands that were run because the action cache had no answer; None if no cache was used."""
     scale: float | None = 1.0
-    """Factor by which the policy's constants were multiplied (1 is unscaled); None if the trial broke off before."""
+    """Factor by which the policy's constants were multiplied (1 is unscaled); None if unknown, because the trial broke off."""
     activity: Activity | None = None
     """Effect of the compaction policy in the trial; None if the trial broke off before the effect was known."""
     cache_saved_usd: float | None = None

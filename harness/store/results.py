@@ -183,7 +183,7 @@ class Results:
 
 
 def load(folder: str | os.PathLike[str]) -> Results:
-    """Return the results of an experiment, which may be finished, running or interrupted.
+    """Load the results of an experiment, which may be finished, running or interrupted.
 
     Args:
         folder: folder of the experiment (`experiments/<name>`) or its output folder.
