@@ -33,9 +33,9 @@ class Spread:
     mean: float
     median: float
     low: float
-    """Smallest known value of the column."""
+    """Smallest known value of the column over the arm's trials."""
     high: float
-    """Largest known value of the column."""
+    """Largest known value of the column over the arm's trials."""
     total: float
 
     def __str__(self) -> str:

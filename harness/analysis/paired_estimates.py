@@ -27,7 +27,7 @@ class PairedDifference:
     unit_count: int
     """Number of tasks, or of seeds if there is only one task, over which the difference is averaged."""
     unit: str
-    """Unit over which the difference is averaged: `task`, or `seed` if there is only one task."""
+    """Unit over which the difference is averaged, `task` or, if there is only one task, `seed`."""
     mean: float
     interval: Interval
     """95 % Student's t interval for the mean difference over tasks or seeds.
@@ -77,7 +77,7 @@ class PairedRatio:
     unit_count: int = 0
     """Number of tasks, or of seeds if there is only one task, from which the bootstrap resamples."""
     unit: str
-    """Unit that the bootstrap resamples: `task`, or `seed` if there is only one task."""
+    """Unit that the bootstrap resamples, `task` or, if there is only one task, `seed`."""
     ratio_of_totals: float = nan
     """Sum of the metric over the trials of arm a divided by the sum over the trials of arm b."""
     ratio_of_totals_interval: Interval = _UNKNOWN_INTERVAL

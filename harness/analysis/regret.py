@@ -49,7 +49,7 @@ class Regret:
 
     @property
     def is_negative(self) -> bool:
-        """Whether the regret is negative: the arm failed less often, made fewer steps or cost less than the oracle."""
+        """Whether any regret is negative, i.e. the arm failed less often, made fewer steps or cost less than the oracle."""
         return self.failure_difference < 0 or self.step_difference.mean < 0 or self.cost_difference_usd.mean < 0
 
 

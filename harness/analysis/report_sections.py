@@ -96,11 +96,11 @@ INERT_TEXTS = {
     "no effect": "the policy was triggered but never changed the view, so the arm is a control",
     "summarizer unused": "the summarizer was never called, so the arm says nothing about summaries",
 }
-"""Sentences for the report about an arm whose policy had no effect in any trial, by the kind of missing effect."""
+"""Sentences for the report about an arm whose policy or summarizer was inert in every trial, by the kind of inertness."""
 
 
 def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a sentence for each kind of missing effect, with the names of the arms in which it applies to every trial."""
+    """Yield a sentence for each way in which a policy was inert, with the names of the arms to which it applies."""
     for label, text in INERT_TEXTS.items():
         inert_arms = [one.arm for one in arms if 0 < len(one.trials) == one.counts[label]]
         if inert_arms:

@@ -21,9 +21,9 @@ from harness.errors import UsageError
 ALPHA = 0.05
 """Significance level of all two-sided tests; all intervals have the confidence level 1 − ALPHA, i.e. 95 %."""
 POWER = 0.8
-"""Statistical power: the probability with which a true difference, if called detectable, is detected."""
+"""Statistical power, i.e. the probability with which a true difference is found if it is called detectable."""
 REQUIRED_DISCORDANT_PAIRS = ceil(1 - log2(ALPHA))
-"""Minimum number of pairs that must differ, all in favour of one arm, for the exact McNemar test to give p <= ALPHA: 6."""
+"""Number of pairs (6) that must differ, all in favour of one arm, before the exact McNemar test gives p <= ALPHA."""
 
 
 class Interval(NamedTuple):
@@ -85,7 +85,12 @@ class PairedCounts:
 
     @classmethod
     def from_outcomes(cls, a: Sequence[bool], b: Sequence[bool]) -> "PairedCounts":
-        """Count the outcomes of paired trials; `a[i]` and `b[i]` are True if arm a or b succeeded on task and seed number i."""
+        """Count the outcomes of paired trials.
+
+        Args:
+            a: outcomes of arm a, one per pair, True for success.
+            b: outcomes of arm b on the same tasks and seeds, in the same order.
+        """
         pairs = [(bool(x), bool(y)) for x, y in zip(a, b, strict=True)]
         return cls(
             both=pairs.count((True, True)),

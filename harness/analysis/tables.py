@@ -32,7 +32,7 @@ class Tables(Protocol):
 
     @property
     def probes(self) -> pd.DataFrame:
-        """Table of probes, with one row per fact of a task and applied compaction."""
+        """Table of probes, with one row per fact and applied compaction, which records whether the fact stayed in view."""
         ...
 
 

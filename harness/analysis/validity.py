@@ -33,7 +33,7 @@ class PlaceboCheck:
     equal_pairs: int
     """Number of pairs of trials that sent equal requests to the model at every compared step."""
     compared_steps: int
-    """Number of steps compared in all pairs: those before the first compaction of either trial of the pair."""
+    """Total number of steps compared over all pairs; each pair is compared until the first compaction of either trial."""
     different_first_requests: int
     """Number of pairs whose first requests differ, which means that the tasks were not the same."""
     earliest_difference: int | None
@@ -64,9 +64,9 @@ class RequestDigests:
     """Digests of the requests that all trials sent to the model, and the step of each trial's first compaction."""
 
     digests: Mapping[str, Sequence[str]]
-    """Digests of the requests that a trial sent to the model, in order, by trial id; trials without steps are missing."""
+    """Digests of the requests that each trial sent to the model, in order, by trial id; trials without steps are missing."""
     first_compaction_steps: Mapping[str, int]
-    """Number of the step of a trial's first applied compaction, by trial id; trials without a compaction are missing."""
+    """Number of the step of each trial's first applied compaction, by trial id; trials without one are missing."""
 
     @classmethod
     def from_results(cls, results: Tables) -> Self:

@@ -66,7 +66,7 @@ class SessionTrace:
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
-        """Return a token counter that counts like the given one but has stored the counts of the session's messages."""
+        """Return a token counter with the same results as the given one, which caches the counts of the session's messages."""
         if counter not in self._counts:
             self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
         return self._counts[counter]

@@ -20,7 +20,7 @@ from harness.tokens import QuarterOfCharacters
 from harness.view import View, drop_rolled_back, fold, fold_all, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
-"""Kind of a message: its role or, for a message inserted by a compaction, `summaries` or `markers`.
+"""Kind of a message, i.e. its role or, for a message inserted by a compaction, `summaries` or `markers`.
 
 Markers are inserted messages that summarize no other messages.
 """
@@ -95,7 +95,7 @@ class CompactionPoint(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """Outcome of the attempt: `summary` if messages were inserted, `pruning` if not, or the status if it was not applied."""
+        """Outcome of the attempt, `summary` if messages were inserted, `pruning` if not, or the status if it was not applied."""
         return self.status if self.status != "applied" else "summary" if self.inserted else "pruning"
 
 
@@ -328,7 +328,7 @@ class SentRequest:
     view: View
     """View (the messages after all compactions so far) from which the request was made."""
     messages: tuple[Message, ...]
-    """Messages of the request as sent to the model: the view, with additions that the provider's rules require."""
+    """Messages of the request as sent to the model, i.e. the view with additions that the provider's rules require."""
     digest: str
     """Digest of the reconstructed request, a SHA-256 chain over its messages, in hexadecimal digits."""
     logged_digest: str

@@ -60,7 +60,7 @@ class AnsweredCall:
     paths: frozenset[str]
     """Normalized paths that the tool call names; empty if the call may concern the whole workspace."""
     content_digest: str
-    """Digest of the content that the call brings into view: the output of a retrieval or the text that a write contains.
+    """Digest of the content that the call brings into view, i.e. the output of a retrieval or the text that is written.
 
     The digest is empty for an execution, which may change anything.
     """
@@ -113,7 +113,7 @@ def _build_answered_call(
 
 
 def compute_signature(call: ToolCall) -> Signature:
-    """Return the signature of a tool call: a digest that is equal for calls that differ only in spelling or time limits."""
+    """Return the signature of a tool call, a digest that ignores argument order, spelling of paths and time limits."""
     arguments = transcript.parse_arguments(call)
     if not arguments:
         return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")

@@ -105,7 +105,7 @@ class FactProber:
             self._add_compaction(entry.seq, before, after)
 
     def build_probes(self) -> Probes:
-        """Return all probes collected so far, with the facts that were probed."""
+        """Return all probes so far, which record whether facts stayed in view at compactions, with the probed facts."""
         probed_numbers = {row.fact for row in self._rows}
         facts = {number: self._facts[name].fact for name, number in self._numbers.items() if number in probed_numbers}
         records = tuple([FactRecord(number=number, **copy_fields(fact, FactRecord)) for number, fact in facts.items()])

@@ -29,7 +29,7 @@ class _TemplatePiece(NamedTuple):
 
 _ArgumentPieces: TypeAlias = tuple[tuple[_TemplatePiece, ...], ...]
 _CallShape: TypeAlias = tuple[str, tuple[str, ...]]
-"""Shape of a tool call: the name of the tool and the sorted names of its arguments."""
+"""Shape of a tool call, i.e. the name of the tool and the sorted names of its arguments."""
 
 
 class TemplateMatcher:

@@ -196,7 +196,7 @@ class AgentWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """Whether the session is at rest: it stays unchanged until the next action of the user."""
+        """Whether the session is at rest, i.e. stays unchanged until the next action of the user."""
         return self.session.state in RESTING_STATES
 
     def render_text(self) -> str:

@@ -121,7 +121,7 @@ class SnapshotWidget(HarnessWidget):
 
     @property
     def is_resting(self) -> bool:
-        """Whether the widget is at rest: its content stays unchanged until the next action of the user."""
+        """Whether the widget is at rest, i.e. its content stays unchanged until the next action of the user."""
         return False
 
     def update_snapshot(self) -> None:

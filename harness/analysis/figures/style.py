@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Line colours of all charts: Okabe and Ito's colours for colour-blind readers, without yellow, too pale on white."""
+"""Line colours of all charts, from the palette of Okabe and Ito for colour-blind readers without its pale yellow."""
 
 SUCCESS_COLOUR, FAILURE_COLOUR = "#0072B2", "#E69F00"
 TEXT_COLOUR, MUTED_COLOUR, FAINT_COLOUR = "#1a1a1a", "#5f6570", "#d9dce1"

@@ -30,7 +30,7 @@ class Control(TypedDict):
     name: str
     kind: ControlKind
     value: Any
-    """Initial value of the control: the default of the policy field; None stands for no limit."""
+    """Initial value of the control, which is the default of the policy field; None stands for no limit."""
     least: float
     most: float
     notch: float
