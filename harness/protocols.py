@@ -75,7 +75,7 @@ class Model(Protocol):
             listen: Function called with each piece of reasoning or text as it arrives, and with an empty piece for other content.
 
         Raises:
-            ContextOverflow: The prompt is longer than the window.
+            ContextOverflow: The prompt is longer than the context window of the model.
             ModelError: Any other failure of the provider, after retries.
         """
 
@@ -139,9 +139,9 @@ class Policy(Protocol):
         number of messages.
 
         Args:
-            view: Messages that would be sent next.
+            view: Messages that would be sent to the model next.
             budget: Token budget of the session, as returned by the method `budget`.
-            usage: Usage that the provider reported for the last step alone; None before the first step.
+            usage: Token usage that the provider reported for the last step alone; None before the first step.
             hook: Occasion of the call, for example before a step or after an overflow.
         """
 
@@ -220,7 +220,7 @@ class Compactor(Protocol):
         """Compact the view (the messages that the model sees next) if compaction is due, and return the event to log, or None.
 
         Raises:
-            IllegalPlan: The policy proposed an invalid view.
+            IllegalPlan: The policy proposed messages that must not be sent to a model.
             StoreError: Content that is moved out of the view could not be saved.
         """
 
@@ -232,7 +232,7 @@ class Log(Protocol):
         """Append events to the log in one transaction, so that after a crash either all of the events or none are in the log.
 
         Raises:
-            StoreError: Nothing was written.
+            StoreError: The log cannot be written; none of the events was logged.
         """
 
     def entries(self) -> Iterable[Entry]:
@@ -263,12 +263,13 @@ class SandboxLimits(StrictFields):
     `SandboxInfo` lists the limits that a backend enforces; `SANDBOX_BOUNDS` holds the smallest and largest value of each limit.
 
     Attributes:
-        memory_bytes: Maximum memory of all processes together, in bytes. Default: `536_870_912`.
-        pids: Maximum number of processes and threads. Default: `256`.
+        memory_bytes: Maximum memory of all processes of the sandbox together, in bytes. Default: `536_870_912`.
+        pids: Maximum number of processes and threads in the sandbox. Default: `256`.
         disk_bytes: Maximum size of all files in the workspace, in bytes. Default: `268_435_456`.
-        output_bytes: Maximum number of bytes kept of each output stream of a command. Default: `1_048_576`.
-        file_bytes: Maximum size of a file that `read` and `write` transfer, in bytes. Default: `16_777_216`.
-        network: Whether commands may reach the network. Default: `False`.
+        output_bytes: Maximum number of bytes that are kept of the standard output, and of the standard error, of a command.
+            Default: `1_048_576`.
+        file_bytes: Maximum size in bytes of a file that is read from or written to the sandbox. Default: `16_777_216`.
+        network: Whether commands in the sandbox may reach the network. Default: `False`.
     """
 
     memory_bytes: int = 512 * 2**20
@@ -369,7 +370,7 @@ class Sandbox(Protocol):
         """Start the sandbox with an empty workspace.
 
         Raises:
-            SandboxUnavailable: The backend cannot be used on this machine.
+            SandboxUnavailable: The sandbox backend cannot be used on this machine.
         """
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
@@ -383,7 +384,7 @@ class Sandbox(Protocol):
         """Return the content of a file in the workspace, cut to `max_bytes` if given.
 
         Raises:
-            FileMissing, PathRefused: The path is wrong; the model reads the message.
+            FileMissing, PathRefused: The file does not exist or is outside of the workspace; the model reads the message.
         """
 
     def write(self, path: str, content: bytes) -> None:
@@ -396,7 +397,7 @@ class Sandbox(Protocol):
         """Return the current state of all files in the workspace.
 
         Raises:
-            ToolError: The workspace holds more than a snapshot can.
+            ToolError: The workspace holds more files or bytes than a snapshot can.
         """
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:

@@ -49,13 +49,13 @@ class Fact:
         prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value. The prior
             differs from the true value under every seed. Required.
         recover: Tool call that shows a forgotten value again; None means that the value cannot be recovered. Default: `None`.
-        source: Path that must appear in a directory listing before the agent may use `recover`; an empty string allows
-            `recover` at any time. Default: `''`.
+        source: Path that must appear in a directory listing before the agent may recover the value; an empty string allows it at
+            any time. Default: `''`.
         revised: Whether the task states an older value first, in words that `patterns` match as well. Default: `False`.
-        former_patterns: Regular expressions that read an older value from other words. Using such a value counts as a stale use;
-            the scripted model never searches for these patterns. Default: `()`.
-        required_word: Whole word (letters, digits, underscores) that every text with the value contains; texts without the word
-            are skipped. An empty string searches every text. Default: `''`.
+        former_patterns: Regular expressions that find an older value which is stated in other words. Using such a value counts as
+            a stale use; the scripted model never searches for these patterns. Default: `()`.
+        required_word: Whole word (letters, digits, underscores) that every text with the value contains, so that texts without
+            the word can be skipped. An empty string searches every text. Default: `''`.
 
     Example:
         >>> ticket = Fact(
@@ -176,7 +176,7 @@ class Check:
 
     Attributes:
         name: Name of the check, as the grader (the program that decides the checks) prints it. Required.
-        title: One-line description of the condition, shown in results. Required.
+        title: One-line description of the condition that is checked, shown in results. Required.
         required_facts: Names of the facts that an agent must know to pass the check other than by luck. Default: `()`.
     """
 
@@ -229,20 +229,20 @@ class Task:
 
     Attributes:
         name: Name of the task, e.g. `flashcards`. Required.
-        title: One-line description for lists and reports. Required.
+        title: One-line description of the task for lists and reports. Required.
         tags: Words for what makes the task a test of memory, e.g. `constraints` or `large outputs`. Required.
-        prompt: Text of the first user message. Required.
+        prompt: Text of the first user message, which states the request. Required.
         workspace: Path and text of each file in the workspace at the start. Required.
         runtime: Program that the sandbox must provide, `python` or `bun`. Default: `'python'`.
-        checks: Conditions that are checked at the end; the score is the share of checks that pass. Required.
+        checks: Conditions that are checked when the session ends; the score is the share of checks that pass. Required.
         grader: Program that decides which checks pass. Required.
         facts: Descriptions of the values that the agent must remember, without the values themselves. Required.
-        script: Steps of a competent agent, carried out by a scripted model. Required.
+        script: Steps of a competent agent, which a scripted model carries out instead of a real model. Required.
         later_messages: User messages that are queued while the agent works. Default: `()`.
         cacheable: Whether the action cache may reuse the result of an equal command in an equal workspace. Set False if commands
             depend on the clock or on modification times of files, as `make` does. Default: `True`.
-        values: Answer key: the value of each fact under the seed, used by graders, probes and tests and never sent to a model.
-            Default: `{}`.
+        values: Answer key, which holds the value of each fact under the seed; used by graders, probes (questions about facts
+            after a compaction) and tests, and never sent to a model. Default: `{}`.
 
     Example:
         >>> task = harness.load_task("flashcards")(3)  # doctest: +SKIP
@@ -281,7 +281,7 @@ class World(StrictFields):
         recoverable_share: Share of the facts that the agent can read again after forgetting them, 0 to 1. Default: `None`.
         use_lag_steps: Number of steps between the statement of a fact and its first use. Default: `None`.
         redundancy: Number of times that each fact is stated to the agent, at least 1. Default: `None`.
-        update_rate: Share of the facts whose value is later replaced, 0 to 1. Default: `None`.
+        update_rate: Share of the facts whose value is later replaced by another value, 0 to 1. Default: `None`.
 
     Example:
         >>> World(use_lag_steps=20, redundancy=2).overrides

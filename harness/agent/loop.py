@@ -75,7 +75,7 @@ class Outcome(Stop):
 
     Attributes:
         reason: Stop reason, for example `replied` or `max_steps`. Required.
-        detail: Explanation for people, for example the message of an error. Default: `''`.
+        detail: Explanation of the stop reason for people, for example the message of an error. Default: `''`.
         steps: Number of model calls in the session. Default: `0`.
 
     Example:
@@ -99,17 +99,17 @@ class Agent:
         clock: Function that returns the current time in seconds; used to measure how long tools run. Required.
         limits: Maximum number of steps, and whether tools run in parallel. Default: `Limits()`.
         inbox: Queue of further user messages, taken before each step. Default: `Inbox()`.
-        instructions: Text added to the system prompt, for this session only. Default: `''`.
+        instructions: Text that is added to the system prompt in this session only. Default: `''`.
         cancellation: Object with which another thread can stop the session; None runs everything in the calling thread.
             Default: `None`.
         listen: Function called with every logged entry and every signal, in the thread where the event happens. It must return
             quickly. Default: `ignore`.
         loop_detector: Detector of calls repeated several times in a row; None allows all repetitions, as trials do.
             Default: `None`.
-        collect_subagent_events: Function that returns further events to log with a step, given its number; used for the usage of
-            sub-agents. Default: `None`.
-        save_workspace: Function that saves the workspace after the tools of a step and returns the events to log, given the
-            number of the step. Default: `None`.
+        collect_subagent_events: Function that takes the number of a step and returns further events to log with the step; used
+            for the token usage of sub-agents. Default: `None`.
+        save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
+            returns the events to log. Default: `None`.
 
     Example::
 
@@ -138,7 +138,7 @@ class Agent:
 
         Args:
             session: First event of the log, with the task and the configuration of the session.
-            system_prompt: Text of the system prompt.
+            system_prompt: Text of the system prompt, which is the first message of the session.
 
         Raises:
             IllegalPlan: The policy proposed messages that must not be sent to a model.

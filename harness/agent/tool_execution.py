@@ -22,9 +22,9 @@ class Toolbox:
         """Run tool calls and return their results in call order.
 
         Args:
-            calls: Tool calls of one reply.
-            parallel: Whether to run the calls at the same time.
-            should_stop: Function asked before each call; once it returns True, no further call starts.
+            calls: Tool calls that one reply of the model requests.
+            parallel: Whether to run the tool calls at the same time.
+            should_stop: Function that is called before each tool call; once it returns True, no further tool call starts.
 
         Raises:
             SandboxError: The sandbox was lost.

@@ -42,8 +42,8 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
     The test checks the user, and that commands can neither write outside the workspace nor reach the network.
 
     Args:
-        backend: Name of the backend.
-        make_sandbox: Function that returns an unstarted sandbox.
+        backend: Name of the backend to test, e.g. `docker`.
+        make_sandbox: Function that returns a sandbox of the backend, not yet started.
         program: Name of a program that commands need besides Python; empty if there is none.
     """
     started = time.monotonic()
@@ -139,7 +139,7 @@ def open_sandbox(
     Args:
         backend: A name in `BACKENDS`, or `auto` for the first of docker and bubblewrap that passes a live test. To test once for
             many sandboxes, call `choose_backend` and pass its result. Default: `'auto'`.
-        session_id: Identifier of the session; a container is named `coding-agent-{session_id}`.
+        session_id: Identifier of the session; the container of a backend with containers is named `coding-agent-{session_id}`.
         image: Docker image; an image rules out backends without images, and None uses the default image of the runtime.
             Default: `None`.
         runtime: Runtime that commands need, `python` or `bun`; bubblewrap uses the one installed below /usr. Default: `'python'`.

@@ -41,9 +41,9 @@ class ControlGroup:
         """Create a control group with limits for a sandbox and return it, or None if no group can be created.
 
         Args:
-            limits: Limits for all processes of the group together.
-            pids: Whether to limit the number of processes too. Then only root may join; the kernel exempts root from limits per
-                user.
+            limits: Limits of the sandbox, of which the group enforces the limits on memory and processes.
+            pids: Whether to limit the number of processes too. Then only root may join the group, because the kernel exempts root
+                from limits per user.
         """
         if os.geteuid() != 0:
             return None

@@ -313,7 +313,7 @@ def find_image(api: Any, image: str) -> str:
     """Return the content id of a Docker image; the image is pulled if it is missing.
 
     Raises:
-        SandboxUnavailable: The image is missing and cannot be pulled.
+        SandboxUnavailable: The Docker image is missing and cannot be pulled.
     """
     with contextlib.suppress(ImageNotFound):
         return str(api.inspect_image(image)["Id"])
@@ -344,7 +344,7 @@ def add_python(api: Any, image: str, digest: str) -> str:
     """Build an image with `python3` from an image without `python3`, and return the name of the new image.
 
     Raises:
-        SandboxUnavailable: The package manager of the image failed; the reason holds the end of its output.
+        SandboxUnavailable: The package manager of the image failed; the message contains the end of its output.
     """
     recipe, name = io.BytesIO(_RECIPE.format(image=image).encode()), _format_served_name(digest)
     build_output = ""

@@ -41,7 +41,7 @@ class ByteStream(Protocol):
         """Return the next bytes from the tool server, or no bytes after the server closed the connection.
 
         Raises:
-            OSError: The connection failed.
+            OSError: The connection to the tool server failed.
             TimeoutError: No bytes arrived before the deadline.
         """
 

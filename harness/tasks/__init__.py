@@ -134,7 +134,7 @@ def find_only_function(path: str) -> str:
     A template is a function that is defined in the file, takes a seed, and has no leading underscore in its name.
 
     Raises:
-        UsageError: The file cannot be loaded, or defines no template or several.
+        UsageError: The file cannot be loaded, or does not define exactly one task template.
     """
     module = _load_module(Path(path))
     functions = {key: value for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")}

@@ -88,7 +88,7 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
     """Make the task of a seed and change when and how often the user's messages state facts, as `world` specifies.
 
     Args:
-        template: Function that makes the task of a seed.
+        template: Function that makes a task from a seed.
         task_seed: Seed of the task.
         world: Settings to apply; only settings named in `KNOBS` may differ from None.
 
@@ -137,7 +137,7 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
     """Return the lines of the user's request that state facts, except facts whose value the task itself replaces later.
 
     Raises:
-        UsageError: The request has no such line, or `use_lag_steps` is too large to delay the statement of any fact.
+        UsageError: The request has no line with such a fact, or `use_lag_steps` is too large to delay the statement of any fact.
     """
     needs = _find_need_steps(task)
     prompt_facts = [fact for fact in task.facts if fact.said_in == "prompt"]

@@ -83,7 +83,7 @@ def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, i
 
     Args:
         text: Text to shorten.
-        most_characters: Maximum length of the result, including a line with the number of characters removed.
+        most_characters: Maximum length of the result in characters, including a line with the number of characters removed.
         ends: Whether to keep the beginning and the end of the text, half of the characters each, rather than the beginning only.
     """
     if len(text) <= most_characters:

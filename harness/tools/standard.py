@@ -23,7 +23,7 @@ def make_standard_tools(
     Args:
         sandbox: Started sandbox in which the tools run; the caller closes it.
         timeout_seconds: Maximum duration of one command in seconds.
-        limits: Limits on the length of an output.
+        limits: Limits on the length of a tool output.
         outputs: Store for complete outputs that exceed `limits`, used if `limits` asks for saving. None discards the part of an
             output beyond the limits.
 

@@ -90,8 +90,8 @@ class CachedSandbox(StartedOnce):
         Args:
             real: Real sandbox; a started sandbox of the same kind from the pool may be used in its place.
             cache: Storage of the results and effects of commands.
-            kind: Value that is equal for sandboxes opened with the same arguments. The first sandbox of a kind in a process
-                starts at once, to learn its properties.
+            kind: Value that is equal for sandboxes opened with the same arguments. The first real sandbox of a kind in a process
+                is started at once, to learn its properties.
             task: Name of the task, stored with each cache entry for display.
         """
         self.counts = CacheCounts()

@@ -83,7 +83,7 @@ def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], t
     Args:
         values: Values that the seed decides: those that the agent must remember and those of the workspace.
         initial_files: Text of each file in the initial workspace, by path.
-        task_seed: Seed of the task, which decides the figures of the tariff.
+        task_seed: Seed of the task, which decides the correct figures of the invoices.
     """
     correct_tariff = draw_tariff(values, task_seed)
     quarter = draw_readings(values, correct_tariff, task_seed).values()

@@ -10,7 +10,7 @@ def make_prompt_fact(name: str, kind: FactKind, prior: str, *patterns: str, form
     """Make a fact (a value to remember) that only the prompt states, so that a forgotten value cannot be recovered.
 
     Args:
-        name: Name of the fact.
+        name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
         prior: Wrong value that a scripted model uses when it has forgotten the fact.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
@@ -25,7 +25,7 @@ def make_file_fact(
     """Make a fact (a value to remember) stated in a file, which can be read again once a directory listing shows its path.
 
     Args:
-        name: Name of the fact.
+        name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
         path: Path of the file that states the value.
         prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
@@ -43,9 +43,9 @@ def make_output_fact(
     """Make a fact (a value to remember) that a shell command prints.
 
     Args:
-        name: Name of the fact.
+        name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
-        command: Shell command that prints the value again. Empty if a second run would do harm; the value is then lost.
+        command: Shell command that prints the value again. Empty if a second run would do harm; a forgotten value is then lost.
         prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
         source: Path that must appear in a directory listing before `command` is run again.
@@ -59,7 +59,7 @@ def make_tool_fact(name: str, kind: FactKind, command: str, prior: str, *pattern
     """Make a fact (a value to remember) that a Python tool of the workspace, e.g. `tools/contract.py`, prints on every run.
 
     Args:
-        name: Name of the fact.
+        name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
         command: Path of the Python tool, followed by its arguments.
         prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.

@@ -1,6 +1,6 @@
 """Checks and graders (the programs that decide the checks), built from a judge and an observer that a task supplies.
 
-This module adds what keeps untrusted code of the agent from forging a verdict; the rules stand in `harness.task.Grader`.
+This module adds what prevents untrusted code of the agent from forging a verdict; see the rules in `harness.task.Grader`.
 
 The judge is Python source that defines `verdicts() -> Iterable[(check, (passed, detail))]` and may call the functions of
 `preamble.py.tmpl`. The observer is a program that runs the agent's code in a child process and prints JSON objects, one a line;
@@ -52,7 +52,7 @@ def build_grader(judge: str, observer: str = "", *, in_python: bool = True) -> G
     Args:
         judge: Python source that decides the checks.
         observer: Source of the program that runs the agent's code and prints what it does; empty if no such code has to run.
-        in_python: Whether the observer is written in Python.
+        in_python: Whether the observer (the program that runs the agent's code) is written in Python.
     """
     judge_source = "\n\n".join((load_text(__package__, "preamble.py"), judge, load_text(__package__, "closing.py")))
     name = ".grade/observe.py" if in_python else ".grade/observe"

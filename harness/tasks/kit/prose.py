@@ -90,11 +90,11 @@ def write_specification(
 
     Args:
         package: Package of the task; its folder `files` has an outline of each page with title, headings, facts and tables.
-        folder: Folder of the outlines within `files`, and of the pages within the workspace.
-        page_sizes: Minimum number of characters of each page, by page name.
+        folder: Name of the folder that contains the outlines within `files`, and the pages within the workspace.
+        page_sizes: Minimum number of characters of each page, by name of the page.
         nouns: Nouns about which the filler text is written.
         rng_for: Function that returns the random generator of a page, given the page name.
-        values: Values of the placeholders in the outlines.
+        values: Values of the placeholders in the outlines, by name.
     """
     for name, min_characters in page_sizes.items():
         path = f"{folder}/{name}.md"

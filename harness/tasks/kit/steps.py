@@ -131,11 +131,11 @@ class Program:
         """Make two steps, of which the first writes the tests of a module and the second runs the tests.
 
         Args:
-            name: Name of the module.
-            text: Text of the step that writes the tests.
-            run_text: Text of the step that runs the tests; empty uses a default text.
+            name: Name of the module that is tested.
+            text: Text of the agent's message in the step that writes the tests.
+            run_text: Text of the agent's message in the step that runs the tests. If empty, a default text is used.
             error: Regular expression for the test failure of a first version with a bug; empty if the module has no such version.
-            repair_text: Text of the step that repairs the failure by writing the correct module.
+            repair_text: Text of the agent's message that repairs the failure by writing the correct module.
         """
         run_step = do(
             f"test_{name}",
@@ -157,7 +157,7 @@ def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> 
     """Build the steps of a script from short specifications, adding the signs that each step is done and the facts it needs.
 
     Args:
-        specs: Specifications of the steps, in order.
+        specs: Short specifications of the steps, in order.
         listed_prefixes: Path prefixes of the files that the agent writes and that the directory listings of the step `orient`
             would show.
     """

@@ -43,7 +43,7 @@ def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, st
     Each paragraph of `constraints.md` is one constraint: the first line is the sentence, the second line is the story.
 
     Args:
-        package: Package of the task.
+        package: Python package of the task, which contains the folder `files`.
         task: Name of the task.
         task_seed: Seed of the task.
         values: Values of the placeholders in the texts, by name.

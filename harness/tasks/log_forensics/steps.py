@@ -48,7 +48,7 @@ def _search_log(component: str, first_line: int, last_line: int, **searches: str
     """Yield steps that inspect the levels, errors and middle of a log, and then search the log for each message of interest.
 
     Args:
-        component: Component whose log is inspected.
+        component: Name of the component whose log is inspected.
         first_line: Number of the first line of the section that is shown from the middle of the log.
         last_line: Number of the last line of the section that is shown from the middle of the log.
         searches: Text of the agent's message for each search, by name of the search.

@@ -36,11 +36,11 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
     """Make the task `long-march` for a seed, with the number of steps and other demands on memory that `world` specifies.
 
     Args:
-        task_seed: Seed that decides the numbers and the order of the sizes.
+        task_seed: Seed that decides the numbers to remember and the order of the sizes of reports.
         world: Settings of the task; a setting that is None gets its value from `schedule.DEFAULT_WORLD`.
 
     Raises:
-        UsageError: Settings contradict each other, e.g. a lag longer than the march.
+        UsageError: Settings in `world` contradict each other, e.g. a lag is longer than the whole march.
     """
     full_world = complete_world(world)
     all_marks = plan_marks(full_world)

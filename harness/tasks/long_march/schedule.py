@@ -67,7 +67,7 @@ def complete_world(world: World | None) -> World:
     """Return the settings of the task with defaults in place of the settings that are None.
 
     Raises:
-        UsageError: A setting is out of range, or settings contradict each other.
+        UsageError: A setting in `world` is out of range, or settings contradict each other.
     """
     turned: dict[str, Any] = dict(world.overrides if world else {})
     world = replace(DEFAULT_WORLD, **turned)
