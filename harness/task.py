@@ -78,7 +78,7 @@ class Fact:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether a later value replaces the first value of the fact: its kind is `superseded`, or `revised` is set."""
+        """Whether a later value replaces the first value of the fact, because of its kind or because `revised` is set."""
         return self.revised or self.kind == "superseded"
 
     @property
@@ -204,7 +204,8 @@ class Grader:
     """Path and content of each file of the grader, written into the workspace right before the grader runs. The first component
     of each path is reserved for the grader: anything that the agent left there is removed."""
     command: str
-    """One program with its arguments, in shell syntax, that grades; the path of the nonce is appended. It replaces the shell."""
+    """Command in shell syntax that runs the grader as one program, which replaces the shell. The path of the file with the nonce
+    (a random word that marks genuine verdicts) is appended as the last argument."""
     modules: tuple[str, ...] = ()
     """Modules of Python's standard library to load before the grader's script is forked, where the sandbox supports forking; this
     saves a quarter of the grader's CPU time. `command` must then be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must
@@ -241,8 +242,8 @@ class Task:
         later_messages: User messages that are queued while the agent works. Default: `()`.
         cacheable: Whether the action cache may reuse the result of an equal command in an equal workspace. Set False if commands
             depend on the clock or on modification times of files, as `make` does. Default: `True`.
-        values: Answer key, which holds the value of each fact under the seed; used by graders, probes (questions about facts
-            after a compaction) and tests, and never sent to a model. Default: `{}`.
+        values: Answer key, which holds the value of each fact under the seed; used by graders, tests and probes (records of
+            whether a compaction kept a fact), and never sent to a model. Default: `{}`.
 
     Example:
         >>> task = harness.load_task("flashcards")(3)  # doctest: +SKIP

@@ -26,8 +26,8 @@ class Cancellation:
         """Create an object through which a session can be asked to stop; nothing has been requested yet.
 
         Args:
-            poll: Function called about twenty times a second in the thread that waits for interruptible work, e.g. to handle
-                events. It must return quickly.
+            poll: Function called about twenty times a second in the thread that waits for interruptible work, e.g. to deliver
+                pending events. It must return quickly.
         """
         self.poll = poll
         self._event = threading.Event()

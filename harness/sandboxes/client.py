@@ -495,7 +495,7 @@ def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
 
 
 def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path: str) -> bytes:
-    """Return the first `max_bytes` of a file. Raises ToolError if the caller set no lower limit than the maximum file size."""
+    """Return the first `max_bytes` of a file. Raises ToolError if the maximum file size, not the caller, would cut the file."""
     if len(content) > max_bytes and max_bytes == limits.file_bytes:
         raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
     return content[:max_bytes]

@@ -113,7 +113,7 @@ class Mirror:
             return None
 
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
-        """Take over a snapshot made after a command and return the change as a cache entry; None if it cannot be mirrored.
+        """Take over a snapshot made after a command; return the change as a cache entry, or None if it cannot be copied.
 
         The contents are already in `blobs`, because the real sandbox uses the same store.
         """

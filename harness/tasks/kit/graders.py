@@ -20,7 +20,7 @@ PRELOADED_MODULES = (
     *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "tempfile", "time"),
     *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
 )
-"""Standard modules that are loaded before the grader starts, because the grader or the agent's code imports them."""
+"""Modules of the standard library that are loaded before the grader starts, because the grader or the agent's code uses them."""
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:

@@ -34,7 +34,7 @@ class StepSpec:
     required_text: str = ""
     """Literal text in a line that reports the step as done. If empty, the path of the first file that the step writes is used."""
     once: bool = False
-    """Whether files in a directory listing are no sign that the step is done, e.g. because its output is needed."""
+    """Whether a directory listing never shows the step as done, e.g. because the output of the step is needed."""
     repairs: tuple[Repair, ...] = ()
     """Repairs of errors that the tool calls of the step are known to meet."""
 
