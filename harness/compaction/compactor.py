@@ -123,7 +123,7 @@ class SessionCompactor:
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Return the event of a compaction attempt at a hook, or None without an attempt; see `harness.protocols.Compactor`."""
+        """Return the event of a compaction attempt at a hook, or None if the policy does not act or compaction pauses."""
         if self._warning_policy is not None and (text := self._warning_policy.check_view(view)):
             signal(Notice(text=text))
         if _should_hold_back(view) and hook != "manual":

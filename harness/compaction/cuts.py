@@ -58,11 +58,11 @@ class LastMessages:
     """Number of retained messages."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the index of the first of the last `count` messages; 0 if there are fewer messages."""
         return max(0, len(items) - self.count)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the number of messages at the end that this tail retains."""
         return Amount(self.count, "messages")
 
 
@@ -78,7 +78,7 @@ class LastTokens:
     """Minimum number of retained messages, whatever their length."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the index from which on the messages hold at least (`reaching`) or at most the configured number of tokens."""
         if not self.reaching:
             fitting = find_fitting_start([item.tokens for item in items], self.tokens)
             return max(0, min(fitting, len(items) - self.least_messages))
@@ -90,7 +90,7 @@ class LastTokens:
         return 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the configured number of tokens as the amount that this tail retains."""
         return Amount(self.tokens, "tokens")
 
 
@@ -106,7 +106,7 @@ class LastShare:
     """Number of leading messages that the share of the messages does not count."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the index behind which the configured share of the messages or of their characters lies."""
         if self.unit == "messages":
             beside = min(self.excluded_messages, len(items))
             return beside + int((len(items) - beside) * (1 - self.share))
@@ -119,7 +119,7 @@ class LastShare:
         return len(items)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return `ALL_KEPT` for a share of 1; otherwise None, because a smaller share depends on the size of the view."""
         return ALL_KEPT if self.share >= 1 else None
 
 

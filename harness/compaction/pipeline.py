@@ -179,16 +179,16 @@ class Preset(StrictFields, ABC):
 
     @property
     def truncation(self) -> Truncation:
-        """Limits on the length of tool outputs; see `harness.protocols.TruncatingPolicy`."""
+        """Limits on the length of tool outputs: outputs longer than `clip_characters` are cut before they are logged."""
         return Truncation(max_characters=self.clip_characters)
 
     @property
     def counter(self) -> Counter:
-        """Token counter of the policy; see `harness.protocols.Policy`."""
+        """Token counter that the policy uses to estimate the size of messages."""
         return _build_pipeline(self).counter
 
     def budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.protocols.Policy`.
+        """Return the budget of a window: its reserves, and the threshold in tokens at which the policy acts.
 
         Raises:
             UsageError: `context_window` is larger than the model's window, or the reserves leave nothing of the window.
@@ -201,7 +201,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).division.compute_budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the plan of the policy for a view, or None if no rule is due; see `harness.protocols.Policy`."""
+        """Return the plan of all rules that are due at a hook, or None if no rule is due."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
 
 

@@ -87,7 +87,7 @@ class Middle:
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the amount that the tail retains, plus the messages of the head if the tail counts messages too."""
         kept = self.tail.state_kept(budget)
         return kept._replace(size=kept.size + max(1, self.head_messages)) if kept and kept.unit == "messages" else kept
 
@@ -106,7 +106,7 @@ class Forget:
     """Whether summaries in the span are retained."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that evicts the messages of the span; an empty plan if the span is empty."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
         gone = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
         return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
@@ -149,7 +149,7 @@ class Summarize:
     """Retries, review and replacement text for the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces the span by a summary; an empty plan if the span is empty or too short for a summary."""
         middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
@@ -243,7 +243,7 @@ class Mask:
     """Token counter used to compute the savings."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces unprotected old tool results by the stub; an empty plan if that saves too little."""
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
@@ -261,7 +261,7 @@ class Mask:
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the number of tokens of the newest tool output that are protected from masking."""
         return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
@@ -349,7 +349,7 @@ class _OldResults:
         """Results of the newest turns, one list per turn; these results are protected and not counted."""
 
     def add(self, item: Item) -> None:
-        """Add an item to the tally; see `harness.tally_cache.Tally`."""
+        """Add the next item of the view to the tally, and choose the results that are no longer protected."""
         message, mask = item.message, self._mask
         if item.item_id in self._summaries:
             self._reset()
@@ -428,14 +428,14 @@ class Prunable:
     """Mask that decides whether there is enough to do."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the reason to act if the mask would save enough tokens in this view, or None."""
         if not self.mask.is_worthwhile(view):
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return the smallest view in which masking can save enough: the protected tokens plus more than the required savings."""
         return DueAmounts(smallest_view=Amount(self.mask.keep_tokens + self.mask.least_saved_tokens + 1, "tokens"))
 
 

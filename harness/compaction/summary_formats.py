@@ -115,7 +115,7 @@ class CapTexts:
     """Text of a user message that is left out, such as the question that a former summary answered."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages that the summarizer reads; see `harness.plan.Excerpt`."""
+        """Return the messages with long tool results and texts cut to their beginnings, and without the excluded user message."""
         shown = (message for message in messages if not (self.without and message == user(self.without)))
         return tuple(replace(message, parts=tuple(map(self._cap_part, message.parts))) for message in shown)
 

@@ -141,7 +141,7 @@ class ShareOfAvailable:
     """Upper limit of the threshold in tokens, which is also the threshold in an unknown window; None sets no limit."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with a threshold at the share of the window less its reserves, or at the limit if that is less."""
         if window.tokens == 0:
             return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens
@@ -162,7 +162,7 @@ class WindowMinusReserve:
     """Tokens reserved at the end of the window."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with a threshold at the window less the reserve; without a threshold in an unknown window."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         threshold = subtract_reserves(window, self.reserve_tokens)
@@ -182,7 +182,7 @@ class UsableInput:
     """Tokens reserved within `input_limit_tokens`, at most the tokens reserved for the answer."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with a threshold at the model's input limit, or else at the window less the tokens for the answer."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
@@ -204,7 +204,7 @@ class FixedTokens:
     """Threshold in tokens."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with the fixed threshold and without reserves, whatever the size of the window."""
         rule = f"{self.tokens} tokens, fixed"
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=self.tokens, rule=rule)
 
@@ -217,7 +217,7 @@ class NoThreshold:
     """Description of what triggers the policy instead."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return a budget without reserves and without a threshold in tokens."""
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=None, rule=self.rule)
 
 
@@ -269,7 +269,7 @@ class Full:
     """Whether the view must exceed the threshold, not only reach it."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the number of tokens and the threshold as the reason if the view has reached the threshold, or None."""
         if budget.threshold_tokens is None:
             return None
         tokens = measure_tokens(self.measure, view, usage)
@@ -278,7 +278,7 @@ class Full:
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return the threshold in tokens as the size of the view that makes the trigger due; infinite without a threshold."""
         size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
         amount = Amount(size, "tokens")
         return DueAmounts(amounts=() if size == math.inf else (amount,), smallest_view=amount)
@@ -294,12 +294,12 @@ class MoreThan:
     """Unit that is counted."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the number of messages or events as the reason if the view holds more than `count`, or None."""
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `count` + 1 messages as the size that makes the trigger due; for events, no amount can be given."""
         amount = Amount(self.count + 1, "messages")
         return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
 
@@ -309,11 +309,11 @@ class Always:
     """Trigger that is due every time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return a reason in every case, because this trigger is always due."""
         return "asked at every step"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger is due whatever the view holds."""
         return DUE_IN_ANY_VIEW
 
 
@@ -325,11 +325,11 @@ class AnyOf:
     """Triggers of which one must be due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the reason of the first trigger that is due, or None if no trigger is due."""
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return the amounts of all triggers, of which each one alone is enough; without amounts if one trigger states none."""
         statements = [state_due(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
@@ -347,12 +347,12 @@ class AllOf:
     """Triggers that must all be due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the reasons of all triggers, joined by "and", or None if a trigger is not due."""
         reasons = [trigger.check_due(view, budget, usage) for trigger in self.triggers]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `DUE_IN_ANY_VIEW`, because no single amount makes all triggers due."""
         return DUE_IN_ANY_VIEW
 
 
@@ -384,7 +384,7 @@ class SmallestThreshold:
     """Divisions to choose from."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with the smallest threshold among those that the divisions compute for the window."""
         budgets = [division.compute_budget(window) for division in self.divisions]
         return min(budgets, key=lambda budget: budget.threshold_tokens or 0)
 

@@ -28,7 +28,7 @@ class OnFailure:
     """Reducer that runs if a summary of `first` fails."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the first reducer, with the plan of the second one as its fallback if a summary fails."""
         plan = self.first.reduce(view, budget, reason)
         if not plan.slots:
             return plan
@@ -48,7 +48,7 @@ class IfSaves:
     """Token counter of the policy."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the mask if it saves enough tokens; otherwise an empty plan that gives the savings as its reason."""
         most = self.reducer.count_old_tokens(view) if self.tokens else None  # checked first, because it is cheap in a long view
         if most is not None and most < self.tokens:
             return Plan(reason=f"{reason}, but at most {most} tokens would be saved, fewer than {self.tokens}")
@@ -74,7 +74,7 @@ class IfMessages:
     """Whether the summary itself counts as a message."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the reducer; an empty plan if too few messages follow the last summary."""
         message_count = len(view.items) - 1
         if view.summaries:
             summary_index = [item.item_id for item in view.items].index(view.summaries[-1])
@@ -100,7 +100,7 @@ class WithClosingMessage:
     """Views to which the message is added; `interrupted` restricts it to views that end with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the reducer, with a user message added at the end of the view if the plan contains a summary."""
         plan = self.reducer.reduce(view, budget, reason)
         last = view.items[-1]
         if not plan.slots or (self.when == "interrupted" and last.message.role != "tool"):

@@ -57,7 +57,7 @@ class Retain:
     """Share of the threshold up to which the view is filled."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that retains the best-ranked blocks that fit the share of the threshold and evicts all other messages."""
         *candidates, newest = group_blocks(view.items[1:]) or [Block(())]
         room = int((budget.threshold_tokens or 0) * self.share) - newest.tokens - sum(item.tokens for item in view.items[:1])
         ranked_blocks = self.ranking.rank_blocks(view, candidates)
@@ -271,7 +271,7 @@ class OracleRetention(ThresholdPreset):
 
 
 class OraclePolicy:
-    """Policy with an oracle for one session; see `harness.protocols.Policy`."""
+    """Policy `oracle` for one session, with the oracle that predicts which messages this session will need."""
 
     def __init__(self, policy: OracleRetention, oracle: Oracle) -> None:
         self._policy, self._pipeline = policy, policy.build_ranked_pipeline(OracleRanking(oracle=oracle, counter=policy.counter))
@@ -282,13 +282,13 @@ class OraclePolicy:
 
     @property
     def counter(self) -> Counter:
-        """Token counter of the policy; see `harness.protocols.Policy`."""
+        """Token counter that the policy uses to estimate the size of messages."""
         return self._policy.counter
 
     def budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.protocols.Policy`."""
+        """Return the budget of a window, as the policy without the oracle computes it."""
         return self._policy.budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the plan of the policy for a view, or None if no rule is due; see `harness.protocols.Policy`."""
+        """Return the plan that retains the messages needed next according to the oracle, or None if no rule is due."""
         return self._pipeline.plan(view, budget, usage, hook)

@@ -69,7 +69,7 @@ class BeforeNewest:
     """Target size of the view."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
+        """Return the items before the newest tokens and before the user's last message, cut at a user message or an answer."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
@@ -82,7 +82,7 @@ class BeforeNewest:
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because the retained amount depends on the size of the view and on the user's last message."""
         return None
 
 
@@ -101,7 +101,7 @@ class WindowTable:
     """Tokens reserved at the end of other windows."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with the threshold from the table; for other windows, the larger of share and window less reserve."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
@@ -123,7 +123,7 @@ class Unless:
     """Token counter of the policy, for the view that the first proposal leaves."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the first reducer, joined with that of the second one if the first saves too few characters."""
         plan = self.first.reduce(view, budget, reason)
         if plan.is_empty:
             return self.then.reduce(view, budget, reason)
@@ -170,7 +170,7 @@ class Digest:
     """Number of newest answers that the notice repeats."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that evicts old messages and adds a notice about them to the user's last message."""
         request_indexes = [index for index in range(1, len(view.items)) if is_from_user(view, index)]
         survivors = {
             0,
@@ -238,7 +238,7 @@ class ForgetHalf:
     """Place of the notice: a user message behind the first messages, or the text of the first answer, once."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that evicts the configured share of the messages behind the first ones and inserts a notice."""
         notices = {item.item_id for item in view.items if self._is_notice(item)}
         units = group_results([item for item in view.items[1:] if item.item_id not in notices])
         count = int(self.share * max(0, len(units) - self.excluded_messages)) // 2 * 2
@@ -281,7 +281,7 @@ class NoteRereads:
     """Text that replaces an older reading."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces all readings of a file but the newest by a note; empty if no file was read twice."""
         paths = {
             call.call_id: transcript.find_key_argument(call)
             for item in view.items

@@ -45,7 +45,7 @@ class HandOver:
     """Retries and replacement text for the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that retains the user's newest messages and replaces all others, if there are any, by a summary."""
         end = find_answered_end(view)
         kept, change = self._select_kept(view, end)
         summarized_items = view.items[1:end]

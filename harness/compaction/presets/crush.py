@@ -17,11 +17,11 @@ class AnsweredSpan:
     """Span of all messages but the user's messages since the last answer."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
+        """Return all items but the system message and the messages that the user wrote after the last answer."""
         return view.items[1 : find_answered_end(view)]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because the number of unanswered messages of the user is not known in advance."""
         return None
 
 
@@ -37,7 +37,7 @@ class RemainingTokens:
     """Size above which a window is large, in tokens."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with a threshold at which the share, or in a large window the fixed number of tokens, is left."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)

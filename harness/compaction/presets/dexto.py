@@ -27,7 +27,7 @@ class BeforeTurnsOrShare:
     """Minimum number of messages that `share` retains."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
+        """Return the items before the last turns; if there are none, the items before the last share of the new messages."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
         request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
@@ -38,7 +38,7 @@ class BeforeTurnsOrShare:
         return items[1:cut] if cut > first else ()
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because the size of the last turns is not known in advance."""
         return None
 
 
@@ -52,7 +52,7 @@ class WindowCap:
     """Division of the limited window."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget that the division computes for the window, or for the size limit if the window exceeds it."""
         within = 0 < window.tokens <= self.tokens
         return self.division.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
 

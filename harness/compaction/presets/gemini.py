@@ -29,11 +29,11 @@ class BeforeUserMessage:
     """Whether the span may also end before an answer of the model."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
+        """Return the items behind the system message that make up the first share of the characters, up to a legal cut."""
         return view.items[1 : self._find_end(view.items)]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return `ALL_KEPT` for a share of 1; otherwise None, because a smaller share depends on the size of the view."""
         return ALL_KEPT if self.keep_share >= 1 else None
 
     def _find_end(self, items: Sequence[Item]) -> int:
@@ -72,7 +72,7 @@ class ClipOldResults:
     """Token counter of the policy."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the reducer, with long results beyond the newest tool output shortened to both of their ends."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
@@ -101,7 +101,7 @@ class ClipOldResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """Review that asks the summarizer what its draft leaves out; see `harness.plan.Review`."""
+    """Review that asks the summarizer what its own draft of a summary leaves out."""
 
     question: str
     """Question about the draft."""
@@ -127,7 +127,7 @@ class Offload(Mask):
     """Maximum length of either end of the text that is kept, in characters; whole lines where the end contains a line break."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the mask, with the texts of the masked results to save before pointers replace them."""
         plan = Mask.reduce(self, view, budget, reason)
         if plan.is_empty:
             return plan

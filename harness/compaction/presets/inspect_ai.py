@@ -28,7 +28,7 @@ class Repeat:
     """Token counter of the policy."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the joint plan of repeated runs of the reducer, until the view fits the threshold or a run saves nothing."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty or plan.slots:
             return plan

@@ -53,7 +53,7 @@ class ShortenArguments:
     """Text at the end of a shortened argument."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that shortens the long arguments of calls before the tail; an empty plan if no old call is long."""
         first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
         start = 0 if first is None else self.tail.find_start(view.items, budget)
         changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
@@ -79,7 +79,7 @@ class ShortenArguments:
 
 
 class _LongCallTally:
-    """Tally with the index of the first long call; see `harness.tally_cache`."""
+    """Tally that stores the position of the first message in view with a long call."""
 
     __slots__ = ("_by", "_count", "first")
 
@@ -89,7 +89,7 @@ class _LongCallTally:
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
-        """Add an item to the tally; see `harness.tally_cache.Tally`."""
+        """Add the next item of the view, and store its index if it is the first one with a long call."""
         if self.first is None and self._by.shorten_item(item):
             self.first = self._count
         self._count += 1
@@ -105,12 +105,12 @@ class LastOfWindow:
     """Minimum number of retained messages, whatever their length."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the index from which on the messages fit the share of the window, with at least `least_messages` retained."""
         tokens = max(1, int(budget.window_tokens * self.share))
         return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the share of the window in tokens as the amount that the tail retains; None for an unknown window."""
         return Amount(int(self.share * budget.window_tokens), "tokens") if budget.window_tokens else None
 
 
@@ -128,7 +128,7 @@ class NewestFromUser:
     """Token counter used to measure the messages."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages that the summarizer reads; see `harness.plan.Excerpt`."""
+        """Return the newest messages that fit the token limit, beginning at a user message; empty if there is no such message."""
         start, room = len(messages), self.tokens
         while start and (held := self.counter.count(messages[start - 1])) <= room:
             start, room = start - 1, room - held

@@ -31,7 +31,7 @@ class UpToShare:
     """Maximum share of the window for the system message and the retained messages."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
+        """Return the items up to the smallest share whose eviction leaves less than the goal; all items if no share does."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
         steps = 1
@@ -43,13 +43,13 @@ class UpToShare:
         return items[1:]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because the span may cover everything but the system message."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Shortening that cuts tool results first and then keeps only both ends; see `harness.plan.PromptShortener`."""
+    """Shortening of a summarizer's prompt that cuts tool results first and then leaves out the middle messages."""
 
     result_characters: int
     """Maximum length of a tool result in the shortened prompt, in characters."""

@@ -33,7 +33,7 @@ class BeforeTurns:
     """Upper bound of the room for the retained turns, in tokens."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items to evict, in view order; see `harness.compaction.stages.Span`."""
+        """Return the items before the last turns that fit the room; a turn that does not fit is retained in part."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
         request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
@@ -47,7 +47,7 @@ class BeforeTurns:
         return items[1:before]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because the size of the last turns is not known in advance."""
         return None
 
 

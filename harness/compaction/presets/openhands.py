@@ -29,7 +29,7 @@ class OrElse:
     """Reducer that runs if the first one finds nothing to do."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the first reducer, or that of the second one if the first finds nothing to do."""
         plan = self.first.reduce(view, budget, reason)
         return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
 
@@ -44,13 +44,13 @@ class LastEvents:
     """Share of all events that is added to `count`, rounded down."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the index from which on the messages contain at most the allowed number of events; 0 for a negative number."""
         sizes = [count_events(item.message) for item in items]
         room = int(self.share * sum(sizes)) + self.count
         return find_fitting_start(sizes, room) if room >= 0 else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because a number of events gives neither a number of messages nor of tokens."""
         return None
 
 
@@ -67,13 +67,13 @@ class LastBelowThreshold:
     """Token counter used to measure a message whose calls are partly counted."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the index from which on the messages, together with the first ones, stay below the share of the threshold."""
         head = count_messages_for_events(items, self.head_events)
         room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
         return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because the retained amount depends on the size of the first messages."""
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
@@ -96,11 +96,11 @@ class ShortestTail:
     """Tails to choose from."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the largest start index among the tails, which retains the fewest messages."""
         return max(tail.find_start(items, budget) for tail in self.tails)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return None, because it is not known in advance which of the tails retains least."""
         return None
 
 

@@ -28,12 +28,12 @@ class Steps:
     """Number of steps."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the number of steps as the reason if enough steps have ended since the last compaction, or None."""
         steps = view.steps_since_compaction
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `DUE_IN_ANY_VIEW`, because the trigger counts steps and not the size of the view."""
         return DUE_IN_ANY_VIEW
 
 
@@ -53,7 +53,7 @@ class KeepPinned:
     """Reducer whose proposal is restricted."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the reducer without its changes to pinned messages."""
         plan = self.reducer.reduce(view, budget, reason)
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
         changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]

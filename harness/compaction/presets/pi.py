@@ -40,7 +40,7 @@ class SummarizeSplitTurn:
     """Whether messages that a former compaction retained are evicted without being summarized, a defect of old versions."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
         floor = self._find_floor(view)
         start = floor + LastTokens(tokens=self.keep_tokens).find_start(view.items[floor:], budget)
         cut = Snap(direction="forward").find_legal_index(view.items, start)
@@ -64,7 +64,7 @@ class SummarizeSplitTurn:
         return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the minimum number of newest tokens that the reducer retains."""
         return Amount(self.keep_tokens, "tokens")
 
     def _find_floor(self, view: View) -> int:

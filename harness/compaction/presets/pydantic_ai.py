@@ -26,7 +26,7 @@ class ShortResults:
     """Maximum length of a tool result in characters."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages that the summarizer reads; see `harness.plan.Excerpt`."""
+        """Return all messages with each tool result cut to the configured number of characters."""
         return tuple(replace(message, parts=tuple(map(self._shorten_part, message.parts))) for message in messages)
 
     def _shorten_part(self, part: Part) -> Part:
@@ -44,17 +44,17 @@ class LastBundles:
     """Number of bundles."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item; see `harness.compaction.cuts.Tail`."""
+        """Return the index at which the last `count` bundles begin; 0 if the view has fewer bundles."""
         bundles, count = group_results(items[1:]), max(1, self.count)
         return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the number of bundles (requests and answers) that the tail retains, at least 1."""
         return Amount(max(1, self.count), "requests and answers")
 
 
 class _BundleTally:
-    """Tally of the bundles behind the newest result with a certain text; see `harness.tally_cache`."""
+    """Tally that counts the bundles (requests and answers) behind the newest result with a certain text."""
 
     __slots__ = ("_last", "_stub", "count")
 
@@ -65,7 +65,7 @@ class _BundleTally:
         """Number of bundles, without the system message."""
 
     def add(self, item: Item) -> None:
-        """Add an item to the tally; see `harness.tally_cache.Tally`."""
+        """Count the next item of the view as a new bundle, unless it continues a bundle of tool results."""
         role, stub = item.message.role, self._stub
         self.count += not role == self._last == "tool"
         self._last = role
@@ -83,14 +83,14 @@ class MoreBundles:
     """Text of the result; None counts all bundles in view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the number of bundles as the reason if more than `count` have come, or None."""
         key = _BundleTally, self.stub
         count = view.tally_cache.read(view.items, key, lambda: _BundleTally(self.stub), lambda tally: tally.count)
         since = "" if self.stub is None else " since results were cleared"
         return f"more than {self.count} requests and answers{since}" if count > self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `count` + 1 requests and answers as the amount that makes the trigger due."""
         return DueAmounts(amounts=(Amount(self.count + 1, "requests and answers"),))
 
 
@@ -104,7 +104,7 @@ class ForgetExceptRequest:
     """Whether the first message of the user is retained."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that evicts everything before the tail except the user's first message, if that is to be retained."""
         before = view.items[1 : SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
         kept = find_request(view, len(before) + 1) if self.keep_request else None
         gone = tuple(item.item_id for item in before if item is not kept)
@@ -137,7 +137,7 @@ class SummarizeExceptRequest:
     """Retries for the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces everything before the tail by a summary behind the user's first message."""
         cut = SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))
         kept = find_request(view, cut) if self.keep_request else None
         former = [item for item in view.items if item.item_id in view.summaries]

@@ -84,7 +84,7 @@ class SummarizeBeforeRecent:
     """Maximum number of output tokens for each of the two summaries."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
         start = LastTokens(tokens=self.keep_tokens).find_start(view.items, budget)
         turn = _find_newest_turn(view)
         split = turn < start
@@ -98,7 +98,7 @@ class SummarizeBeforeRecent:
         return Plan(reason=f"{reason}{'; the newest turn is split' if within else ''}", forget=gone, slots=slots)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None; see `harness.compaction.stages.Retaining`."""
+        """Return the minimum number of newest tokens that the reducer retains."""
         return Amount(self.keep_tokens, "tokens")
 
 

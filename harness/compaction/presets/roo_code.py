@@ -39,7 +39,7 @@ class ShareMinusReserve:
     """Tokens reserved within that share."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window; see `harness.compaction.triggers.Division`."""
+        """Return the budget with a threshold one token above the share of the window less the reserve."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         usable = int(self.share * window.tokens - self.reserve_tokens)
@@ -63,11 +63,11 @@ class FullBy:
     """Measure of the tokens in view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the tokens and the threshold of the division as the reason if the view has reached that threshold, or None."""
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `DUE_IN_ANY_VIEW`, because the threshold comes from a division of its own and not from the budget."""
         return DUE_IN_ANY_VIEW
 
 

@@ -25,7 +25,7 @@ MAX_STUB_CHARACTERS = 60
 
 
 class _ResultTally:
-    """Tally of the results since the newest masked one; see `harness.tally_cache`."""
+    """Tally that counts the tool results since the newest masked one."""
 
     __slots__ = ("count", "masked")
 
@@ -35,7 +35,7 @@ class _ResultTally:
         """Whether there is a masked result."""
 
     def add(self, item: Item) -> None:
-        """Add an item to the tally; see `harness.tally_cache.Tally`."""
+        """Count the next item of the view if it is a tool result; a masked result sets the count back to 0."""
         if item.message.role == "tool":
             elided = _is_elided(item)
             self.masked |= elided
@@ -62,12 +62,12 @@ class Overdue:
     """Number of results that are masked at a time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return a reason if enough unmasked results have come to mask the oldest of them, or None."""
         count = _count_overdue(view, self.keep, self.every)
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `DUE_IN_ANY_VIEW`, because the trigger counts tool results and not the size of the view."""
         return DUE_IN_ANY_VIEW
 
 
@@ -81,7 +81,7 @@ class ElideResults:
     """Number of results that are masked at a time."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces the overdue oldest tool results by one line each, which gives their number of lines."""
         count = max(0, _count_overdue(view, self.keep, self.every))
         old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
         changes = tuple(replace_results(item, _elide_result) for item in old)
@@ -100,7 +100,7 @@ def _elide_result(result: ToolResult) -> ToolResult:
 
 
 class _TurnTally:
-    """Tally of the turns behind the newest summary; see `harness.tally_cache`."""
+    """Tally that counts the turns (answers with tool calls) behind the newest summary."""
 
     __slots__ = ("_newest", "count")
 
@@ -109,7 +109,7 @@ class _TurnTally:
         self.count = 0
 
     def add(self, item: Item) -> None:
-        """Add an item to the tally; see `harness.tally_cache.Tally`."""
+        """Count the next item of the view if it contains tool calls; the newest summary sets the count back to 0."""
         self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
 
 
@@ -121,13 +121,13 @@ class TurnsSinceSummary:
     """Number of turns."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason why the trigger is due, or None; see `harness.compaction.triggers.Trigger`."""
+        """Return the number of turns as the reason if enough turns follow the newest summary, or None."""
         newest = view.summaries[-1] if view.summaries else None
         turns = view.tally_cache.read(view.items, _TurnTally, lambda: _TurnTally(newest), lambda tally: tally.count)
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due; see `harness.compaction.triggers.Trigger`."""
+        """Return `DUE_IN_ANY_VIEW`, because the trigger counts turns and not the size of the view."""
         return DUE_IN_ANY_VIEW
 
 
@@ -148,7 +148,7 @@ class SummarizeOldestTurns:
     """Maximum number of output tokens of the summarizer."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return a plan that replaces the oldest turns by a checkpoint; an empty plan if there are no such turns."""
         items, former = view.items, set(view.summaries)
         first = 1 + (len(items) > 1 and is_from_user(view, 1))
         starts = [index for index, item in enumerate(items) if item.message.calls]

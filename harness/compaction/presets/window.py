@@ -28,7 +28,7 @@ class Periodic:
     """Reducer that writes a summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed change of the view; see `harness.compaction.stages.Reducer`."""
+        """Return the plan of the regular reducer, or of the periodic one once enough messages were evicted without a summary."""
         plan = self.regular.reduce(view, budget, reason)
         if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
             return plan
@@ -118,7 +118,7 @@ class MessageWindow(SummarizingPreset):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about the fields of the policy; see `harness.protocols.WarningPolicy`."""
+        """Warnings if head and tail together leave no room for other messages; empty otherwise."""
         if not self.is_overcommitted:
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
@@ -126,7 +126,7 @@ class MessageWindow(SummarizingPreset):
         return (f"{kept}, and max_messages={most} leaves no room between them: only these messages are retained",)
 
     def check_view(self, view: View) -> str | None:
-        """Return a warning if the newest step exceeds 80 % of the maximum, or None; see `harness.protocols.WarningPolicy`."""
+        """Return a warning if the newest step has made the view exceed 80 % of its maximum number of messages, or None."""
         count, near = len(view.items) - 1, self.max_messages * WARNING_SHARE
         if not 0 < near < count:
             return None
