@@ -33,7 +33,7 @@ class FakeModel:
     """
 
     def __init__(self, replies: Iterable[Message | ModelError], *, name: str = "puppet", window_tokens: int = 128_000) -> None:
-        """Prepare the replies."""
+        """Prepare the replies that the model will return."""
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self.requests: list[protocols.Request] = []
@@ -74,16 +74,16 @@ class FakeTool:
 
     @property
     def spec(self) -> protocols.ToolSpec:
-        """Description of the tool for the model: a name without parameters."""
+        """Description of this tool as sent to a model: a name without parameters."""
         return protocols.ToolSpec(name=self.name, description="", parameters_json="{}")
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Return the prepared result of a call."""
+        """Return the result that was prepared for the id of this tool call."""
         return self.outputs[call.call_id]
 
 
 def succeed(_: str) -> protocols.ExecResult:
-    """Return the result of a command that succeeds and prints nothing."""
+    """Return the result of a fake command that succeeds and prints nothing."""
     return protocols.ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
 
 
@@ -97,7 +97,7 @@ class MemorySandbox:
     """
 
     def __init__(self, answer: Callable[[str], protocols.ExecResult] = succeed) -> None:
-        """Start with an empty workspace."""
+        """Create the sandbox with an empty workspace in memory."""
         limits = protocols.SandboxLimits()
         self.info = protocols.SandboxInfo(backend="memory", image=None, isolation=(), limits=limits, enforced=())
         self._answer = answer
@@ -105,25 +105,25 @@ class MemorySandbox:
         self._blobs = MemoryBlobStore()
 
     def start(self) -> None:
-        """Do nothing; there is no process to start."""
+        """Do nothing, because an in-memory sandbox has no process to start."""
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> protocols.ExecResult:
         """Return the result that the answering function gives for a command; the time limit is ignored."""
         return self._answer(command)
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """Return the content of a file, or its first `max_bytes` bytes."""
+        """Return the content of a file in memory, or its first `max_bytes` bytes."""
         name = _normalize_path(path)
         if name not in self._files:
             raise FileMissing(path)
         return self._files[name][:max_bytes]
 
     def write(self, path: str, content: bytes) -> None:
-        """Create or overwrite a file."""
+        """Create or overwrite a file in memory."""
         self._files[_normalize_path(path)] = content
 
     def list(self, path: str) -> tuple[protocols.FileEntry, ...]:
-        """Return the entries of a directory, sorted by name."""
+        """Return the entries of a directory of the workspace, sorted by name."""
         folder = _normalize_path(path)
         prefix = "" if folder == "." else folder + "/"
         below = [name.removeprefix(prefix) for name in self._files if name.startswith(prefix)]
@@ -137,7 +137,7 @@ class MemorySandbox:
         return tuple(found[name] for name in sorted(found))
 
     def snapshot(self) -> protocols.Snapshot:
-        """Return the current state of the workspace."""
+        """Return a snapshot of the files in memory."""
         files = {}
         for name, content in sorted(self._files.items()):
             digest = hashlib.sha256(content).hexdigest()
@@ -146,7 +146,7 @@ class MemorySandbox:
         return protocols.Snapshot(tree_id=hashlib.sha256(repr(files).encode()).hexdigest(), files=files)
 
     def diff(self, older: protocols.Snapshot, newer: protocols.Snapshot) -> tuple[protocols.FileChange, ...]:
-        """Return the changes between two snapshots, sorted by path."""
+        """Return the file changes between two snapshots, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: protocols.Snapshot) -> None:
@@ -161,7 +161,7 @@ class MemorySandbox:
             self.write(path, content)
 
     def close(self) -> None:
-        """Do nothing; there is no process to stop."""
+        """Do nothing, because an in-memory sandbox has no process to stop."""
 
 
 def _normalize_path(path: str) -> str:

@@ -23,26 +23,28 @@ from harness.tasks import load_task, make_task
 
 
 class TaskPart(NamedTuple):
-    """A part of a task that is digested and compared separately."""
+    """Part of a task (a fact, a step or a field) that is digested and compared separately."""
 
     kind: Literal["value", "fact", "step", "field"]
     name: str
-    """Name of the fact, the step or the field of `Task`. For fields that contain facts, values or steps, only their names are
-    compared."""
+    """Name of the fact, step or field of `Task`.
+
+    For fields that contain facts, values or steps, only their names are compared.
+    """
 
 
 Digests: TypeAlias = Mapping[TaskPart, str]
-"""SHA-256 digest (hex) of each part of a task."""
+"""SHA-256 digest, in hexadecimal, of each part of a task."""
 
 
 class FreshModelSpec(NamedTuple):
-    """Settings of the scripted model that answers in the new process."""
+    """Settings of the scripted model that answers a request in a new process."""
 
     task: str
-    """Name of the template, as for `load_task`."""
+    """Name of the task template that the model works on, as for `load_task`."""
     task_seed: int
     model: str
-    """Name of the model with its profile, e.g. `scripted:typical`."""
+    """Name of the scripted model with its profile, e.g. `scripted:typical`."""
     model_seed: int
     window_tokens: int
 
@@ -61,7 +63,7 @@ def digest_parts(task: Task) -> Digests:
 
 
 def digest_in_fresh_process(name: str, seeds: Iterable[int]) -> dict[int, Digests]:
-    """Return the digests of the tasks that a template makes from some seeds in one new process.
+    """Make tasks from several seeds in one new process, and return the digests of their parts.
 
     Raises:
         UsageError: the template makes no task in the new process.
@@ -92,7 +94,7 @@ def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_s
 
 
 def encode_reply(reply: Reply) -> object:
-    """Return the message and the usage of a reply as JSON-ready values."""
+    """Return the message and the token usage of a model's reply as JSON-ready values."""
     return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
 
 
@@ -125,7 +127,7 @@ def _run_in_fresh_process(
 
 
 def serve(handle: Callable[[Any], object]) -> None:
-    """Run one function in the new process: standard input holds the arguments, the last line of standard output the result."""
+    """Run one function in the new process. Arguments come from standard input; the result is the last line of standard output."""
     arguments = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # foreign code may print
         result = handle(arguments)

@@ -14,7 +14,7 @@ from harness.protocols import Model, Reply, Request
 
 
 class StopListening(Exception):
-    """Raised by a listener of the suite to stop an answer."""
+    """Error that a listener of the contract tests raises to stop the model in the middle of an answer."""
 
 
 class ModelContract:
@@ -36,29 +36,32 @@ class ModelContract:
     """
 
     requests: ClassVar[tuple[Request, ...]]
-    """At least two requests that the model answers differently."""
+    """At least two requests that the model under test answers differently."""
     missing_abilities: ClassVar[Mapping[str, str]] = {}
-    """Reason for each missing ability. Abilities: `repeat` (equal requests get equal answers), `call` (the model calls tools),
-    `overflow` (a prompt longer than the window is refused)."""
+    """Reason why the model under test lacks an ability, by ability.
+
+    Abilities: `repeat` (equal requests get equal answers), `call` (the model calls tools), `overflow` (a prompt longer than the
+    window is refused).
+    """
 
     @pytest.fixture
     def model(self) -> Iterator[Model]:
-        """Yield the model under test; its window must be known. The fixture closes the model afterwards."""
+        """Yield the model under test, whose context window must be known. The fixture closes the model afterwards."""
         raise NotImplementedError
 
     def require(self, ability: str) -> None:
-        """Skip the running test with the reason if the model lacks an ability."""
+        """Skip the running test, with the stated reason, if the model lacks an ability."""
         if ability in self.missing_abilities:
             pytest.skip(f"cannot {ability}: {self.missing_abilities[ability]}")
 
     def make_oversized_request(self, model: Model) -> Request:
-        """Return a request that is longer than the window of the model."""
+        """Return a request that is longer than the context window of the model."""
         assert model.window.tokens > 0, "the window of the model must be known"
         longer = user(" ".join(map(str, range(model.window.tokens))))
         return replace(self.requests[0], messages=(*self.requests[0].messages, longer))
 
     def test_it_says_its_name_and_its_window(self, model: Model) -> None:
-        """Name and window do not change, since the record of a session stores both."""
+        """Name and context window of a model do not change, since the record of a session stores both."""
         before = model.name, model.window
         assert model.name.strip()
         assert model.window.tokens >= 0
@@ -66,7 +69,7 @@ class ModelContract:
         assert (model.name, model.window) == before
 
     def test_an_answer_is_the_assistants_and_says_something(self, model: Model) -> None:
-        """An answer is a message of the assistant with text or calls."""
+        """An answer of the model is an assistant message with text or tool calls."""
         for reply in self._collect_replies(model):
             assert reply.message.role == "assistant"
             assert reply.message.text.strip() or reply.message.calls
@@ -81,7 +84,7 @@ class ModelContract:
             assert reply.cost_usd is None or reply.cost_usd >= 0
 
     def test_what_is_heard_is_what_was_said(self, model: Model) -> None:
-        """The streamed pieces form the text of the answer; a piece marked `anew` discards the pieces before it."""
+        """The streamed pieces together form the text of the answer. A piece marked `anew` discards the pieces before it."""
         spoken = 0
         for request in self.requests:
             heard: list[str] = []
@@ -98,7 +101,7 @@ class ModelContract:
         assert spoken, "no request was answered with text; add a request that is"
 
     def test_calls_of_an_answer_have_ids_of_their_own(self, model: Model) -> None:
-        """Each call names a tool and has an id that no other call of the answer or of the conversation has."""
+        """Each tool call names a tool and has an id that no other call of the answer or of the conversation has."""
         self.require("call")
         called = 0
         for request, reply in zip(self.requests, self._collect_replies(model), strict=True):
@@ -109,7 +112,7 @@ class ModelContract:
         assert called, "no request was answered with calls; add a request that is"
 
     def test_the_same_request_has_the_same_answer(self, model: Model) -> None:
-        """Requests in between do not change the answer to a request."""
+        """Other requests in between do not change the answer to a request."""
         self.require("repeat")
         first = [reply.message for reply in self._collect_replies(model)]
         assert [model.reply(request).message for request in self.requests[::-1]][::-1] == first

@@ -18,9 +18,9 @@ from harness.tokens import Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
-"""Summaries that are not blank."""
+"""Hypothesis strategy for summaries that are not blank."""
 HOOKS: tuple[Hook, ...] = ("turn", "step", "overflow", "manual")
-"""Hooks of the agent loop at which a policy may plan a compaction."""
+"""Points of the agent loop at which a compaction policy may plan a compaction."""
 Law = Callable[[tuple[Entry, ...], str, Hook], None]
 
 
@@ -37,11 +37,11 @@ class PolicyContract:
     """
 
     policy: ClassVar[Policy]
-    """Policy under test; it must compact conversations of this window, otherwise the suite fails."""
+    """Compaction policy under test. Hypothesis must find a conversation in this window that the policy compacts."""
     window_tokens: ClassVar[int] = 16_000
-    """Context window of the conversations in tokens."""
+    """Context window in tokens of the conversations that the tests draw."""
     search_settings: ClassVar[settings] = settings(deadline=None)
-    """Hypothesis settings of the search."""
+    """Settings of the Hypothesis search, such as the number of examples."""
 
     def test_it_is_its_configuration(self) -> None:
         """A policy equals its copy after a round trip through JSON, so plans can store the policy."""
@@ -56,7 +56,7 @@ class PolicyContract:
         assert any(events), "the policy compacted no conversation; lower its threshold or `window_tokens`"
 
     def test_the_same_view_gives_the_same_plan(self) -> None:
-        """Equal view, budget and usage give equal plans."""
+        """A policy makes equal plans for an equal view (the messages the model sees next), budget and usage."""
 
         def check_plan(log: tuple[Entry, ...], _: str, hook: Hook) -> None:
             budget = self.policy.budget(self._window)
@@ -66,7 +66,10 @@ class PolicyContract:
         self._check_all(check_plan)
 
     def test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less(self) -> None:
-        """A compacted view is shorter, legal for providers and keeps the system message; without savings nothing changes."""
+        """A compacted view is shorter, acceptable to providers and keeps the system message.
+
+        A compaction that saves nothing changes nothing.
+        """
 
         def check_result(log: tuple[Entry, ...], summary: str, hook: Hook) -> None:
             view = self._build_view(log)
@@ -76,7 +79,7 @@ class PolicyContract:
         self._check_all(check_result)
 
     def test_it_comes_to_rest(self) -> None:
-        """A view that does not grow is not compacted forever, except on request."""
+        """A policy stops compacting a view that does not grow, except on request."""
 
         def check_rest(log: tuple[Entry, ...], summary: str, hook: Hook) -> None:
             view = self._build_view(log)

@@ -75,7 +75,7 @@ for name, number, arguments in json.loads(sys.argv[1]):
     libc.syscall(ctypes.c_long(number), *(value if hasattr(value, "raw") else ctypes.c_long(value) for value in buffers))
     print(name, errno.errorcode.get(ctypes.get_errno(), "no error"))
 """
-"""Makes system calls, with texts as addresses of buffers of 256 bytes, and prints the error of each."""
+"""Script that makes system calls and prints the error of each. A text argument becomes the address of a buffer of 256 bytes."""
 _SESSION_KEYRING, _USER_MODE_ONLY = -3, 1
 _CALL_ARGUMENTS: Mapping[str, Sequence[int | str]] = {
     "add_key": ("user", "harness:attack", "secret", 6, _SESSION_KEYRING),
@@ -91,7 +91,7 @@ _CALL_ARGUMENTS: Mapping[str, Sequence[int | str]] = {
     "fsopen": ("tmpfs", 0),
     "fspick": (-100, "/workspace", 0),
 }
-"""Arguments with which a call succeeds for those who may make it; all arguments of other calls are zero."""
+"""Arguments with which a system call succeeds for a caller with permission; all arguments of the other calls are zero."""
 LIMIT_SERVER = """
 import os, resource
 for pid in (1, os.getppid()):
@@ -120,7 +120,7 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(
 
 
 class ProcessAttacks(SandboxLaws):
-    """Attacks by commands that do not end, multiply, or kill other processes."""
+    """Attack tests with commands that do not end, that multiply, or that kill other processes."""
 
     @pytest.mark.parametrize(
         "command",
@@ -181,7 +181,7 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_zombies_do_not_pile_up(self, sandbox: Sandbox) -> None:
-        """The tool server collects orphaned processes."""
+        """The sandbox's tool server collects orphaned processes after their end."""
         for _ in range(3):
             sandbox.run("for i in 1 2 3 4 5 6 7 8 9; do (sh -c 'sleep 0.05' &) ; done")
         time.sleep(0.2)
@@ -190,7 +190,7 @@ class ProcessAttacks(SandboxLaws):
 
 
 class ResourceAttacks(SandboxLaws):
-    """Attacks on memory, disk, network and permissions."""
+    """Attack tests on memory, disk, network and permissions of a sandbox."""
 
     def test_a_memory_hog_fails_and_the_sandbox_lives(self, sandbox: Sandbox) -> None:
         """A process that allocates too much memory fails, and the sandbox still works."""
@@ -241,7 +241,7 @@ class ResourceAttacks(SandboxLaws):
         assert sandbox.run("mknod x b 8 0").exit_code != 0
 
     def test_there_is_no_network(self, sandbox: Sandbox) -> None:
-        """Connections fail at once, without a timeout."""
+        """Network connections from the sandbox fail at once, without a timeout."""
         self.require("network")
         sandbox.write("connect.py", _CONNECT_OUTSIDE.encode())
         result = sandbox.run("python3 connect.py; ls /sys/class/net 2>/dev/null")
@@ -256,11 +256,11 @@ class ResourceAttacks(SandboxLaws):
 
 
 class KernelAttacks(SandboxLaws):
-    """Attacks on the kernel by system calls that commands do not need."""
+    """Attack tests on the kernel, with system calls that commands do not need."""
 
     @pytest.mark.parametrize("family", DENIED_CALLS)
     def test_a_denied_system_call_does_not_reach_the_kernel(self, sandbox: Sandbox, family: str) -> None:
-        """Each call of the family fails with the error of the seccomp program, not with that of the kernel."""
+        """Each tested system call fails with the error of the seccomp program, not with that of the kernel."""
         self.require("seccomp")
         column = list(MACHINES).index(sandbox.run("uname -m").stdout.decode().strip())
         calls = [(name, numbers[column], _CALL_ARGUMENTS.get(name, (0,) * 6)) for name, numbers in DENIED_CALLS[family].items()]
@@ -309,7 +309,7 @@ class KernelAttacks(SandboxLaws):
 
 
 class PathAttacks(SandboxLaws):
-    """Attacks by paths that lead out of the workspace."""
+    """Attack tests with paths that lead out of the workspace."""
 
     _MAKE_LINKS = "ln -s /etc/passwd file; ln -s / top; ln -s .. up; ln -s up chain; mkdir d; ln -s ../../etc d/two"
 
@@ -328,7 +328,7 @@ class PathAttacks(SandboxLaws):
                 call(path)
 
     def test_a_link_to_itself_is_an_error_for_the_model(self, sandbox: Sandbox) -> None:
-        """A link to itself raises ToolError and does not block."""
+        """Access to a symbolic link to itself raises ToolError and does not block."""
         sandbox.run("ln -s loop loop; ln -s b a; ln -s a b")
         for path in ("loop", "a/x"):
             with pytest.raises(ToolError):
@@ -355,7 +355,7 @@ class PathAttacks(SandboxLaws):
 
 
 class SandboxAttacks(ProcessAttacks, ResourceAttacks, KernelAttacks, PathAttacks):
-    """Attack tests of a sandbox. Inherit the suite and set `sandbox_options`.
+    """Suite of attack tests for a sandbox. Inherit the suite and set `sandbox_options`.
 
     Name abilities that the backend lacks in `missing_abilities` with the reason, as for `SandboxContract`. Tests that need such
     an ability are skipped, since some of them would harm the machine.

@@ -22,7 +22,7 @@ from harness.sandboxes.backends import open_sandbox
 SMALL_LIMITS = SandboxLimits(
     memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20
 )
-"""Limits of the sandboxes under test, small so that the tests reach them quickly."""
+"""Resource limits of the sandboxes under test, small so that the tests reach the limits quickly."""
 _VICTIM_SCRIPT = """
 import json, sys
 from harness.sandboxes.backends import open_sandbox
@@ -49,23 +49,23 @@ for n in range(6):
         file.truncate(15 << 20)
 """,
 }
-"""Scripts that fill a directory with more than a snapshot of a small sandbox may hold."""
+"""Python scripts that fill a directory with more files or bytes than a snapshot of a small sandbox may hold, by name."""
 
 
 class SandboxLaws:
-    """Base of the suites: creation of a sandbox and its missing abilities."""
+    """Base class of the sandbox test suites: creates the sandbox and skips tests of missing abilities."""
 
     sandbox_options: ClassVar[Mapping[str, Any]]
-    """Arguments of `open_sandbox` besides the session id and the limits."""
+    """Arguments of `open_sandbox` for the sandbox under test, besides the session id and the limits."""
     missing_abilities: ClassVar[Mapping[str, str]] = {}
-    """Reason for each ability that the backend lacks."""
+    """Reason why the sandbox backend lacks an ability, by ability; tests of that ability are skipped."""
 
     def make_sandbox(self, limits: SandboxLimits = SMALL_LIMITS) -> Sandbox:
-        """Return a new sandbox that is not started."""
+        """Return a new sandbox of the backend under test that is not started."""
         return open_sandbox(session_id=f"contract-{uuid.uuid4().hex[:12]}", limits=limits, **self.sandbox_options)
 
     def require(self, ability: str) -> None:
-        """Skip the running test with the reason if the backend lacks an ability."""
+        """Skip the running test, with the stated reason, if the sandbox backend lacks an ability."""
         if ability in self.missing_abilities:
             pytest.skip(f"cannot {ability}: {self.missing_abilities[ability]}")
 
@@ -79,7 +79,7 @@ class SandboxLaws:
 
 
 class CommandLaws(SandboxLaws):
-    """Tests of commands and their results."""
+    """Contract tests of commands in a sandbox and of their results."""
 
     def test_a_command_runs_in_the_workspace_and_its_streams_are_apart(self, sandbox: Sandbox) -> None:
         """A command runs in the workspace; standard output, standard error and exit code are reported separately."""
@@ -89,11 +89,11 @@ class CommandLaws(SandboxLaws):
         assert not result.oom_killed
 
     def test_a_command_killed_by_a_signal_reports_128_plus_its_number(self, sandbox: Sandbox) -> None:
-        """The exit code of a killed command follows the convention of shells."""
+        """A command killed by a signal has exit code 128 plus the signal's number, as in shells."""
         assert sandbox.run("kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
 
     def test_a_syntax_error_is_a_result(self, sandbox: Sandbox) -> None:
-        """A syntax error gives exit code 2 and a message, not an exception."""
+        """A shell command with a syntax error gives exit code 2 and a message, not an exception."""
         result = sandbox.run("if (")
         assert result.exit_code == 2
         assert result.stderr
@@ -106,7 +106,7 @@ class CommandLaws(SandboxLaws):
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_output_that_is_not_utf8_comes_back_byte_by_byte(self, sandbox: Sandbox) -> None:
-        """The sandbox does not decode output."""
+        """The sandbox returns the output of a command as bytes, without decoding."""
         assert sandbox.run(r"printf '\377\376\000abc\r\n'").stdout == b"\xff\xfe\x00abc\r\n"
 
     def test_the_environment_is_fixed_and_nothing_of_the_harness_leaks(self, sandbox: Sandbox) -> None:
@@ -124,7 +124,7 @@ class CommandLaws(SandboxLaws):
         assert result.stdout == b"over\n"
 
     def test_long_output_is_kept_to_the_limit_and_counted_in_full(self, sandbox: Sandbox) -> None:
-        """The beginning of each stream is kept, and its full length is reported."""
+        """The beginning of each output stream is kept, and the full length of the stream is reported."""
         result = sandbox.run("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2")
         assert (len(result.stdout), result.stdout_bytes) == (SMALL_LIMITS.output_bytes, 300_000)
         assert (len(result.stderr), result.stderr_bytes) == (SMALL_LIMITS.output_bytes, 200_000)
@@ -146,7 +146,7 @@ class CommandLaws(SandboxLaws):
 
 
 class FileLaws(SandboxLaws):
-    """Tests of reading, writing and listing files."""
+    """Contract tests of reading, writing and listing files in a sandbox."""
 
     def test_a_file_comes_back_as_written(self, sandbox: Sandbox) -> None:
         """Any bytes up to the limit can be written and read by relative or absolute path; parent directories are created."""
@@ -178,7 +178,7 @@ class FileLaws(SandboxLaws):
             sandbox.write("d", b"x")
 
     def test_a_directory_lists_by_name_with_kind_and_size(self, sandbox: Sandbox) -> None:
-        """Entries are sorted by name; names that are not UTF-8 are escaped."""
+        """Directory entries are sorted by name; names that are not UTF-8 are escaped."""
         sandbox.run(r"mkdir b; printf 12345 > c; ln -s c a; mkfifo d; touch $(printf 'e\377')")
         entries = {entry.name: (entry.kind, entry.size_bytes) for entry in sandbox.list("/workspace")}
         assert list(entries) == ["a", "b", "c", "d", "e\\xff"]
@@ -194,14 +194,14 @@ class FileLaws(SandboxLaws):
 
 
 class SnapshotLaws(SandboxLaws):
-    """Tests of snapshots, differences and restoring."""
+    """Contract tests of workspace snapshots, their differences, and restoring them."""
 
     _MAKE_FILES = (
         "mkdir -p a/empty; seq 3 > a/x; seq 9 > y; chmod 755 y; ln -s a/x link; head -c 9000000 /dev/zero > big; : > nil"
     )
 
     def test_equal_workspaces_have_equal_tree_ids(self, sandbox: Sandbox) -> None:
-        """Equal content gives equal ids, whatever commands produced the content."""
+        """Workspaces with equal content have equal snapshot ids, whatever commands produced the content."""
         sandbox.run(self._MAKE_FILES)
         first = sandbox.snapshot()
         sandbox.run("cp -a y z; rm y; mv z y; rm a/x; seq 3 > a/x; touch -d 2001-01-01 y")
@@ -210,7 +210,7 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.snapshot().tree_id != first.tree_id
 
     def test_restore_brings_back_contents_modes_links_and_directories(self, sandbox: Sandbox) -> None:
-        """Restoring also removes files that are not in the snapshot."""
+        """Restoring a snapshot brings back its files and also removes files that are not in the snapshot."""
         empty = sandbox.snapshot()
         sandbox.run(self._MAKE_FILES)
         full = sandbox.snapshot()
@@ -230,7 +230,7 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.run('ls -A "$TMPDIR"; sleep 0.2; ls -A').stdout == b""
 
     def test_every_quick_change_gets_a_new_tree_id(self, sandbox: Sandbox) -> None:
-        """A change within one clock tick that keeps the size of a file gives a new id."""
+        """A change within one clock tick that keeps the size of a file gives the snapshot a new id."""
         seen = set()
         for number in range(30):
             sandbox.write("x", b"%04d" % number)
@@ -238,7 +238,10 @@ class SnapshotLaws(SandboxLaws):
         assert len(seen) == 30
 
     def test_diff_names_files_and_counts_lines(self, sandbox: Sandbox) -> None:
-        """Differences list files with added and removed lines; directories are not listed, and binary files count no lines."""
+        """Differences between snapshots list files with added and removed lines.
+
+        Directories are not listed, and binary files count no lines.
+        """
         sandbox.run(r"mkdir d; seq 5 > d/changed; seq 4 > gone; printf 'a\000b\n' > binary")
         older = sandbox.snapshot()
         sandbox.run(r"sed -i 's/3/three/; 5d' d/changed; rm gone; printf 'a\000c\n' > binary; seq 2 > new; mkdir e")
@@ -251,7 +254,7 @@ class SnapshotLaws(SandboxLaws):
         )
 
     def test_names_that_are_not_utf8_survive_a_snapshot(self, sandbox: Sandbox) -> None:
-        """Names that are not UTF-8 are restored unchanged and shown escaped."""
+        """File names that are not UTF-8 are restored unchanged and shown escaped."""
         empty = sandbox.snapshot()
         sandbox.run(r"echo 1 > $(printf 'f\377')")
         odd = sandbox.snapshot()
@@ -279,7 +282,7 @@ class SnapshotLaws(SandboxLaws):
 
 
 class LayFilesLaws(SandboxLaws):
-    """Tests of writing files over whatever exists at their paths."""
+    """Contract tests of writing files over whatever exists at their paths."""
 
     @pytest.mark.parametrize(
         "there",
@@ -292,7 +295,7 @@ class LayFilesLaws(SandboxLaws):
         ],
     )
     def test_lay_replaces_what_exists_at_its_paths(self, sandbox: Sandbox, there: str) -> None:
-        """Closed directories, links and pipes are replaced; all other files stay."""
+        """Laid files replace closed directories, links and pipes at their paths; all other files stay."""
         sandbox.write("kept", b"1")
         sandbox.run(there)
         sandbox.lay({"g/a/b.py": b"b", "n": b"", "g/c": b"c"})
@@ -301,7 +304,7 @@ class LayFilesLaws(SandboxLaws):
         assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
     def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
-        """Background processes end and temporary files are deleted, as in a new sandbox."""
+        """Laying files ends background processes and deletes temporary files, as in a new sandbox."""
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.lay({"g": b""})
         assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
@@ -319,10 +322,10 @@ class LayFilesLaws(SandboxLaws):
 
 
 class LifecycleLaws(SandboxLaws):
-    """Tests of starting, closing and dying sandboxes."""
+    """Contract tests of starting, closing and dying sandboxes."""
 
     def test_the_record_names_backend_and_limits(self, sandbox: Sandbox) -> None:
-        """The record names the backend and claims only limits that are enforced."""
+        """The description of a sandbox names its backend and claims only limits that are enforced."""
         info = sandbox.info
         assert info.backend == self.sandbox_options["backend"]
         assert info.limits == SMALL_LIMITS
@@ -418,7 +421,7 @@ class LifecycleLaws(SandboxLaws):
 
 
 class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, LifecycleLaws):
-    """Contract tests of a sandbox without attacks. Inherit the suite and set `sandbox_options`.
+    """Contract tests of a sandbox, except for attacks. Inherit the suite and set `sandbox_options`.
 
     Name abilities that the backend lacks in `missing_abilities` with the reason. Tests that need such an ability are skipped,
     since some of them would harm the machine. `SandboxAttacks` has the tests of a sandbox under attack.

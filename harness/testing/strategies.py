@@ -18,12 +18,12 @@ from harness.testing.fakes import FakeModel, FakeTool, MemorySandbox
 from harness.tokens import Estimated, Measured, Usage
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=400)
-"""Texts of up to 400 characters, the empty text included, without surrogates."""
+"""Hypothesis strategy for texts of up to 400 characters, the empty text included, without surrogates."""
 
 
 @st.composite
 def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
-    """Draw one step of an agent: an answer with up to three calls and their results, or a user message."""
+    """Draw the messages of one agent step: an answer with up to three tool calls and their results, or a user message."""
     if draw(st.integers(0, 9)) == 0:
         return [user(draw(TEXTS) or "go on")]
     names = draw(st.lists(st.sampled_from(["execute_command", "read_file", "write_file"]), max_size=3))
@@ -73,12 +73,12 @@ def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
 
 
 _ACTIONS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back")
-"""Actions that `multi_turn_logs` draws from; an action that appears twice is drawn twice as often."""
+"""Actions in a session that `multi_turn_logs` draws from; an action that appears twice is drawn twice as often."""
 
 
 @st.composite
 def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
-    """Draw the log of a session `s` with several turns.
+    """Draw the log of a session with several turns (a user message and the agent's work on it); the session id is `s`.
 
     User messages are queued, delivered or withdrawn, the workspace changes, and the session may be rolled back to an earlier
     step.
@@ -124,7 +124,7 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
 
 
 def make_session_started(session_id: str) -> events.SessionStarted:
-    """Return the first event of a session, with unremarkable values."""
+    """Return the first event of a session, filled with ordinary example values."""
     return events.SessionStarted(
         session_id=session_id,
         task="build it",
@@ -138,7 +138,7 @@ def make_session_started(session_id: str) -> events.SessionStarted:
 
 
 def make_step_finished(step: int) -> events.StepFinished:
-    """Return the event that ends a step, with zeros for all measurements."""
+    """Return the event that ends a step, with zeros for all token counts, times and costs."""
     return events.StepFinished(
         step=step,
         view_tokens=Estimated(0),
@@ -156,9 +156,9 @@ def make_step_finished(step: int) -> events.StepFinished:
 
 
 WINDOW_TOKENS = 16_000
-"""Context window of the drawn sessions in tokens."""
+"""Context window in tokens of the sessions that `sessions` draws."""
 SUMMARY_COUNT = 60
-"""Number of prepared summaries; no drawn session requests more."""
+"""Number of summaries that are prepared for a drawn session; no drawn session requests more."""
 
 
 @st.composite

@@ -1,8 +1,8 @@
 """Laws: validity checks that every task must pass before its results mean something.
 
-The laws check that no information reaches the model except through its context, that lost information costs what it should, and
-that the bounds on policies hold. Each finding names the step, the fact or the check at fault. `harness task check` runs the laws
-on any task; the tests of this project run the laws on every task of the suite.
+These checks, called laws, ensure that no information reaches the model except through its context, that lost information costs
+what it should, and that the bounds on policies hold. Each finding names the step, the fact or the check at fault. `harness task
+check` runs the laws on any task; the tests of this project run the laws on every task of the suite.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,9 +17,10 @@ class Law(NamedTuple):
     """A validity check that every good task passes.
 
     Args:
-        name: Name as in the id of a test, e.g. `law-3`.
-        stage: Stage of the law. Laws of later stages are not tried on a task that fails a law of an earlier stage.
-        title: The checked property as a sentence.
+        name: Name of the law as in the id of a test, e.g. `law-3`.
+        stage: Position of the group that the law belongs to. Laws of later stages are not tried on a task that fails a law of an
+            earlier stage.
+        title: Property of a task that the law checks, as a sentence.
         find: Function that yields the findings from the sessions of a template, a task seed and the name of a preset.
         by_preset: Whether the law depends on the policy and is tried under several presets. Default: `False`.
     """
@@ -57,11 +58,14 @@ LAWS: tuple[Law, ...] = (
     Law("law-9", 4, "a session with an action cache equals a session in a real sandbox", reruns.check_law_9),
     Law("law-10", 4, "a new process for each call answers as the session did", reruns.check_law_10),
 )
-"""All laws in the order in which they are tried; laws of a later stage rely on the laws of earlier stages."""
+"""All laws (validity checks of a task) in the order in which they are tried.
+
+Laws of a later stage rely on those of earlier ones.
+"""
 
 
 class LawResult(NamedTuple):
-    """Result of one law for a template.
+    """Result of trying one law (a validity check) on a task template.
 
     Args:
         law: Law that was tried.
@@ -74,10 +78,10 @@ class LawResult(NamedTuple):
 
 
 def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[str] = ("extractive",)) -> Iterator[LawResult]:
-    """Try every law on a template in order and yield one result for each; equal findings are reported once.
+    """Try every law (validity check) on a task template in order and yield one result for each. Equal findings are reported once.
 
     Args:
-        sessions: Sessions of the template.
+        sessions: Cache of the sessions of the template.
         seeds: Task seeds on which each law is tried.
         presets: Names of the policies under which the policy-dependent laws are tried. Default: `("extractive",)`.
 

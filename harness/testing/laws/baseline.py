@@ -1,4 +1,4 @@
-"""Laws about the session without compaction, about the session in which the agent does nothing, and about the workspace."""
+"""Validity checks about the session without compaction, the session in which the agent does nothing, and the workspace."""
 
 import json
 from bisect import bisect_right
@@ -45,7 +45,7 @@ def _find_last_step(moves: tuple[Move, ...]) -> str:
 
 
 def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no step uses a value before the session shows the value."""
+    """Check that no step of the script uses the value of a fact before the session has shown this value."""
     reported_facts: set[tuple[str, str]] = set()
     for move in sessions.trace_moves(seed):
         for name in move.guessed_facts:
@@ -56,7 +56,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the patterns of a fact read no other value from the whole session, tool outputs and answers included."""
+    """Check that the patterns of a fact read no other value from any message of the session, including tool outputs."""
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
@@ -70,7 +70,7 @@ def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the text of every message with the name of the step that produced it; the name is empty for messages of the user."""
+    """Yield the text of every message with the name of the step that produced it; the name is empty for user messages."""
     requests = sessions.run(seed).requests
     last, reply = requests[-1]
     began = [len(request.messages) for request, _ in requests]
@@ -80,7 +80,7 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that each step is taken once, and again only after a repair; its evidence alone must show it done."""
+    """Check that each step is taken once, or again only after a repair, and that its evidence alone shows the step to be done."""
     moves = sessions.trace_moves(seed)
     taken = Counter(move.step for move in moves if move.kind == "step")
     repaired = Counter(move.step for move in moves if move.kind == "repair")
@@ -95,7 +95,7 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """Return the name of the step after which another step first counted as done; None when the other step never did."""
+    """Return the name of the step after which another step first counted as done; None when that step never counted as done."""
     for before, move in pairwise(moves):
         if step in move.done_steps:
             return before.step
@@ -103,7 +103,7 @@ def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
 
 
 def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent that does nothing passes no check, neither in the initial workspace nor in an empty one."""
+    """Check that an agent that does nothing passes no check of the task, neither in the initial workspace nor in an empty one."""
     idle = replace(sessions.make_task(seed), script=replace(sessions.make_task(seed).script, steps=()))
     ways = {"although nothing was done": idle, "in an empty workspace": replace(idle, workspace=())}
     reported_checks: set[str] = set()
@@ -116,7 +116,7 @@ def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that each file of the workspace can be written."""
+    """Check that each file of the task can be written into a workspace."""
     task = sessions.make_task(seed)
     with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
         sandbox.start()
@@ -128,7 +128,7 @@ def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the recovering call of a fact shows its value, in the initial workspace or in the workspace after the session.
+    """Check that the tool call that recovers a fact shows the value of this fact, in the initial or in the final workspace.
 
     The recovering call of a fact that is revised later may also show an earlier value.
     """

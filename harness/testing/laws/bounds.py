@@ -1,4 +1,4 @@
-"""Laws 1 to 5 and 7: effects of the window, of the summaries and of the stated facts on a session."""
+"""Validity checks 1 to 5 and 7: effects of the window, of the summaries and of the stated facts on a session."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that without compaction a smaller window overflows at the first request that is longer than the window."""
+    """Check that without compaction a session overflows at the first request that is longer than its window."""
     window_tokens = sessions.choose_small_window(seed).window_tokens
     sizes = [step.usage.prompt_tokens for step in sessions.run(seed).steps]
     predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
@@ -54,7 +54,7 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that with oracle summaries every check passes, and that the agent makes the same calls as without compaction."""
+    """Check that oracle summaries, which keep every needed fact, lead to the same calls as no compaction and pass all checks."""
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
         yield Finding(f"the session is never compacted ({preset}); make it read or print more", seed=seed)
@@ -66,7 +66,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Yield a finding for the first call that differs between two sessions, with its step."""
+    """Yield a finding for the first tool call that differs between two sessions, with the step of that call."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
@@ -116,30 +116,30 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
-    """Return the facts that are first used after the first compaction of a session."""
+    """Return the facts that a session first uses after its first compaction."""
     return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
 def find_prompt_only_facts(task: Task) -> set[str]:
-    """Return the facts that the prompt states, that no later message repeats, and that no call can show again."""
+    """Return the facts that the prompt states, that no later message repeats, and that no tool call can show again."""
     late = "\n".join(message.text for message in task.later_messages)
     asked = _find_user_facts(task)
     return {fact.name for fact in task.facts if fact.name in asked and not read_values(late, fact)}
 
 
 def _find_user_facts(task: Task) -> set[str]:
-    """Return the facts that the user states at the start or later, and that no call can show again."""
+    """Return the facts that the user states at the start or later, and that no tool call can show again."""
     return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """Return the number of the first request of the session without compaction at which a step was taken that needs a fact."""
+    """Return the number of the first request, in the session without compaction, whose step needs a fact."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 
 
 def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that every request is counted correctly, fits the window and is legal for providers.
+    """Check that every request has a correct token count, fits the window and has a form that providers accept.
 
     Only the presets, whose reserves suit the window, must also avoid requests that the model refuses as too long.
     """
@@ -163,11 +163,11 @@ def _digest_messages(messages: tuple[Message, ...]) -> str:
 
 
 MAX_OTHER_SEEDS = 50
-"""Maximum number of seeds that are searched for another value of a fact."""
+"""Maximum number of task seeds that are searched for another value of a fact."""
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that another value in prompt or files changes the result and fails a check that depends on the fact.
+    """Check that another value of a fact in prompt or files changes the result and fails a check that depends on the fact.
 
     Several facts are changed in one session as long as each of them has a check that depends on no other changed fact. A fact
     whose change fails no check is changed once more alone.
@@ -196,7 +196,10 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that deleted facts are replaced by their priors, which fail the checks, and that no deleted value appears."""
+    """Check that the agent replaces deleted facts by their priors (default guesses), which fail the checks.
+
+    No deleted value may appear.
+    """
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)
     blank = _run_with_values(sessions, task, dict.fromkeys(fact.name for fact in facts))
@@ -223,7 +226,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
-    """Return, for each fact, the values that the calls of a session have at the placeholders of the script."""
+    """Return, for each fact, the values that the session's tool calls have where the script has a placeholder for the fact."""
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
@@ -234,7 +237,7 @@ def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts whose value the patterns read in messages or files, and that can therefore be stated differently."""
+    """Return the facts whose value stands in messages or files, so that another value can be stated there."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 
@@ -250,12 +253,12 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
-    """Return the names of the checks that depend on a fact and on no other fact of the group."""
+    """Return the names of the checks that depend on this fact and on no other fact of the group."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 
 def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
-    """Split the facts into few groups in which each fact has a check that depends on no other fact of the group."""
+    """Split the facts into few groups, so that each fact has a check that depends on no other fact of its group."""
     groups: list[list[str]] = []
     for name in names:
         fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))

@@ -1,4 +1,4 @@
-"""Laws about the definition of a task: template, script, facts, patterns and the first request."""
+"""Validity checks of the definition of a task: template, script, facts, patterns and the first request."""
 
 import re
 import traceback
@@ -21,7 +21,7 @@ SEEDS = range(50)
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the template raises for no seed and makes the same task twice, the second time also in a new process."""
+    """Check that the template makes a task for every seed, and makes the same task twice, also in a new process."""
     seeds = sorted({seed, *SEEDS})
     made = (_make_task(sessions.make_task, one) for one in seeds)
     wrong = next((one for one in made if isinstance(one, Finding)), None)
@@ -34,7 +34,7 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
-    """Return the task of a seed, or a finding if the template makes none."""
+    """Return the task that a template makes for a seed, or a finding if the template makes none."""
     try:
         made = make(seed)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
@@ -45,7 +45,7 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> Iterable[Finding]:
-    """Return the differences to a new process for the first seed that has any."""
+    """Return findings for the first seed whose task differs when a new process makes the task."""
     if not sessions.name:
         return ()
     try:
@@ -58,7 +58,7 @@ def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> I
 
 
 def _compare_digests(task: Task, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for each fact, step and field that differs."""
+    """Yield a finding for each fact, step and field of a task whose digest differs between two processes."""
     first = digest_parts(task)
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
@@ -118,7 +118,7 @@ _TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox"
 
 
 def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that names are unique and that every used name is declared."""
+    """Check that names in a task are unique, and that every name that is used is declared."""
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
     names = [("step", step.name) for step in task.script.steps] + [("fact", fact.name) for fact in task.facts]
@@ -170,7 +170,7 @@ def _describe_unknown_tool(call: CallTemplate) -> str:
 
 
 def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
-    """Check that the recovering call of a fact has a known tool and no placeholder."""
+    """Check that the tool call that recovers a fact uses a known tool and contains no placeholder."""
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
@@ -187,7 +187,7 @@ def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
 
 
 def _find_group_error(pattern: str) -> str | None:
-    """Return the error of a pattern that must read exactly one value; None when the pattern is valid."""
+    """Return the error message of a pattern that does not read exactly one value; None when the pattern is valid."""
     if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups
@@ -203,7 +203,7 @@ def _find_syntax_error(pattern: str) -> str | None:
 
 
 def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the patterns of a fact read its value where the value is stated, and read nothing else anywhere."""
+    """Check that the patterns of a fact read its value from the texts that state it, and read nothing from any other text."""
     task = sessions.make_task(seed)
     messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]
     places = {"prompt": messages, "file": list(task.workspace)}
@@ -227,7 +227,7 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the first request fills at most half of the window."""
+    """Check that the first request of a task fills at most half of the context window."""
     task = sessions.make_task(seed)
     tokens = count_first_request_tokens(task.prompt, task.runtime)
     if tokens > WINDOW_TOKENS // 2:

@@ -1,4 +1,4 @@
-"""Findings of the laws, and the trace of a session that names the step of the script behind each reply.
+"""Findings of the validity checks, and the trace of a session that names the step of the script behind each reply.
 
 The trace compares each reply with the text and the calls that every step would have produced from the visible facts. The trace is
 thus an observation from outside and does not rely on the model's own bookkeeping.
@@ -19,7 +19,7 @@ from harness.task import Check, Fact, Repair, Step, Task
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation of a law by a task.
+    """Violation of a validity check by a task.
 
     Attributes:
         message: Description of the violation, if possible with advice; may quote untrusted text. Required.
@@ -42,46 +42,46 @@ class Finding:
 
 
 def read_values(text: str, fact: Fact) -> list[str]:
-    """Return the values that the patterns of a fact read from a text."""
+    """Return the values of a fact that the fact's patterns read from a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
 def find_first_needing_step(task: Task, fact: str) -> str:
-    """Return the name of the first step that needs a fact; empty when no step does."""
+    """Return the name of the first step of the script that needs a fact; empty when no step does."""
     return next((step.name for step in task.script.steps if fact in collect_needs(step)), "")
 
 
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """Return a finding about a check, with the first fact that the check requires and the first step that needs this fact."""
+    """Return a finding about a failed check, with the first fact that it requires and the first step that needs this fact."""
     fact = next(iter(check.required_facts), "")
     return Finding(words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def collect_needs(step: Step) -> set[str]:
-    """Return the names of the facts that a step or one of its repairs needs."""
+    """Return the names of the facts that a step of the script or one of its repairs needs."""
     return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
 MoveKind: TypeAlias = Literal["step", "repair", "recovery", "end"]
-"""Kind of a reply: a step of the script, a repair, a recovering call, or the end without calls."""
+"""Kind of an agent's reply: a step of the script, a repair, a call that recovers a lost fact, or the end without calls."""
 
 
 class Move(NamedTuple):
-    """Action of the agent at one request."""
+    """Action with which the scripted agent answered one request, as seen from outside."""
 
     number: int
-    """Number of the request, from 1."""
+    """Position of the answered request in the session, from 1."""
     kind: MoveKind
     step: str
-    """Name of the step that was taken or repaired; empty for a recovering call and for the end of the session."""
+    """Name of the step of the script that was taken or repaired; empty when the agent recovered a fact or ended the session."""
     guessed_facts: tuple[str, ...]
-    """Names of the facts of the step that were not visible, so that their priors were used."""
+    """Names of the facts that the step needed but that were not visible, so that their priors (default guesses) were used."""
     done_steps: frozenset[str]
-    """Names of the steps that the request showed to be done."""
+    """Names of the steps of the script that the request showed to be done already."""
 
 
 class _ScriptedAction(NamedTuple):
-    """A step or a repair of the script with its kind and the name of the step."""
+    """Step of the script, or a repair of that step, with its kind and the name of the step."""
 
     kind: MoveKind
     step: str
@@ -89,7 +89,7 @@ class _ScriptedAction(NamedTuple):
 
 
 def trace(task: Task, requests: Sequence[tuple[Request, Reply]]) -> tuple[Move, ...]:
-    """Return one move for each request, in order."""
+    """Return the scripted agent's action at each request of a session, in order."""
     reader, actions = ConversationReader(task.facts, task.script), tuple(_list_actions(task))
     priors = {fact.name: fact.prior for fact in task.facts}
     names = [step.name for step in task.script.steps]

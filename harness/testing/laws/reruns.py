@@ -1,4 +1,4 @@
-"""Laws about repetition: a session or a request that is run again gives identical results."""
+"""Validity checks about repetition: a session or a request that is run again gives identical results."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,33 +27,33 @@ from harness.transcript import parse_arguments
 
 NO_GRADER = Grader(files=(), command="false")
 MAX_REPEATED_REQUESTS = 15
-"""Maximum number of requests of a session that are repeated with a new model."""
+"""Maximum number of requests of a session that are sent again to a newly created model."""
 MAX_REPORTED_FILES = 5
-"""Maximum number of differing files that are reported."""
+"""Maximum number of files that are reported as different between two runs of a session."""
 
 
 def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a session without compaction repeats: the same calls, answers, files and verdicts."""
+    """Check that a session without compaction, run twice, has the same tool calls, answers, files and verdicts."""
     again = sessions.run_uncached(sessions.make_task(seed))
     yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a compacted session that is run again has the same requests, answers, files and verdicts."""
+    """Check that a session with compaction, run twice, has the same requests, answers, files and verdicts."""
     again = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
     when = f"when a compacted session ({preset}) is run again"
     yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
 
 
 def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Yield the differences between two sessions of a task that should be equal, each with the step and the fact at fault.
+    """Yield a finding for each difference between two sessions that should be equal, with the step and the fact at fault.
 
     Args:
         task: Task of both sessions.
         first: Session whose steps are named in the findings.
         second: Session that should be equal.
         seed: Task seed.
-        when: Origin of the second session, as the end of a sentence.
+        when: Phrase for the end of a message that says how the second session was made.
     """
     yield from _find_divergence(task, first, second, seed, when)
     unlike = sorted(path for path in {*first.files, *second.files} if first.files.get(path) != second.files.get(path))
@@ -67,13 +67,13 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """Return a finding for a request that gets another answer, with its step and the first fact that the step needs."""
+    """Return a finding for a repeated request that got another answer, with its step and the first fact that the step needs."""
     step = trace(task, run.requests)[index].step
     return Finding(f"request {index + 1} gets another answer {where}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
 
 def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Yield the first difference between two sessions.
+    """Yield a finding for the first request or answer in which two sessions differ.
 
     A request that differs shows that a tool output differed; another answer to an equal request shows another course of the
     agent.
@@ -100,7 +100,7 @@ def _find_fact(task: Task, step: str, here: str, there: str) -> str:
 
 
 def _find_last_step_about(task: Task, path: str, run: Run) -> str:
-    """Return the last step whose calls name a file by its path or its base name; empty when no step does."""
+    """Return the last step of the script whose calls name a file by its path or base name; empty when no step does."""
     called = [
         (move.step, "\n".join(value for call in reply.message.calls for value in map(str, parse_arguments(call).values())))
         for move, (_, reply) in zip(trace(task, run.requests), run.requests, strict=True)
@@ -110,7 +110,7 @@ def _find_last_step_about(task: Task, path: str, run: Run) -> str:
 
 
 def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a new model gives the same answers to requests of a compacted session, in reverse order.
+    """Check that a new model gives the same answers when the requests of a compacted session are repeated in reverse order.
 
     The new model is made from a task without answer key, prompt, files and checks, so it can use only the request itself.
     """
@@ -157,7 +157,7 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
 
 
 def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check the answers to two requests of a compacted session in new processes that make the task themselves.
+    """Check that new processes, which make the task themselves, give the same answers to two requests of a compacted session.
 
     The law is skipped for templates that no other process can find.
     """

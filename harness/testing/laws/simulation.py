@@ -34,9 +34,9 @@ from harness.transcript import find_key_argument
 E = TypeVar("E")
 
 HUGE_WINDOW_TOKENS = 4_000_000
-"""Window that no session fills, in tokens."""
+"""Context window in tokens that is so large that no session of a task fills it."""
 WINDOW_TOKENS = 32_768
-"""Window in which the tasks of the suite are compacted, in tokens."""
+"""Context window in tokens in which the validity checks let policies compact the sessions of a task."""
 BUBBLEWRAP = SandboxChoice(backend="bubblewrap")
 
 
@@ -60,9 +60,9 @@ class Run:
     """Everything that happened in a session, and the files that it left.
 
     Attributes:
-        outcome: Stop reason and counts of the agent loop. Required.
-        entries: Log of the session. Required.
-        requests: Every answered request with its reply, in order. Required.
+        outcome: Stop reason of the session and counts of its model calls and tool calls, from the agent loop. Required.
+        entries: Entries of the session's log, in order. Required.
+        requests: Every request that the model answered, together with the reply, in order. Required.
         check_results: Verdict of each check of the task. Required.
         files: Text of each file of the workspace after the session, by path. Required.
     """
@@ -75,7 +75,7 @@ class Run:
 
     @cached_property
     def calls(self) -> list[tuple[str, str]]:
-        """Tool and arguments of every tool call as the model wrote them, in order."""
+        """Tool name and arguments of every tool call in the session as the model wrote them, in order."""
         return [(call.name, call.arguments_json) for call in self._calls]
 
     @cached_property
@@ -89,26 +89,26 @@ class Run:
 
     @property
     def compactions(self) -> list[Compaction]:
-        """Compactions that were applied, in order."""
+        """Events of the compactions that were applied in the session, in order."""
         return [event for event in self.list_events(Compaction) if event.status == "applied"]
 
     @property
     def steps(self) -> list[StepFinished]:
-        """Events of all finished steps, in order."""
+        """Events that end the steps of the session (a model call with its tool results), in order."""
         return self.list_events(StepFinished)
 
     def list_events(self, kind: type[E]) -> list[E]:
-        """Return the events of one class, in order."""
+        """Return the events of one class from the log of the session, in order."""
         return [entry.event for entry in self.entries if isinstance(entry.event, kind)]
 
     @property
     def failed_checks(self) -> set[str]:
-        """Names of the checks that failed."""
+        """Names of the checks of the task that failed."""
         return {judged.check.name for judged in self.check_results if not judged.passed}
 
     @property
     def score(self) -> float:
-        """Share of the checks that passed, 0 to 1."""
+        """Share of the task's checks that passed, from 0 to 1."""
         return 1 - len(self.failed_checks) / len(self.check_results)
 
 
@@ -182,7 +182,9 @@ def open_task_sandbox(task: Task, choice: SandboxChoice) -> ServedSandbox:
 
 
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
-    """Return the task with other values of some facts in messages and workspace; the script stays the same.
+    """Return the task with other values of some facts (values that the agent must know) in its messages and files.
+
+    The script stays the same.
 
     Only text that the patterns of a fact read is changed. A new value replaces the current value of the fact; earlier values of a
     fact that is revised stay. None deletes every value of the fact, the earlier ones included.
@@ -204,7 +206,10 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 
 def _swap_value(old: str, new: str | None, match: re.Match[str]) -> str:
-    """Return the text of a match with its value replaced; only the old value is replaced, unless all values are deleted."""
+    """Return the matched text with the value of a fact replaced.
+
+    Only the old value is replaced, unless all values are deleted.
+    """
     if match[1] != old and new is not None:
         return match[0]
     start, end = match.start(1) - match.start(), match.end(1) - match.start()
@@ -218,29 +223,32 @@ PRESETS: dict[str, KeepLast] = {
     "early-empty": KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty"),
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
-"""Policies whose trigger is relative to the window, by name."""
+"""Compaction policies whose trigger is relative to the context window, by the name of the preset."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
 """Every policy with a public name, with default settings."""
 DEFAULT_PRESET = "extractive"
-"""Name of the preset with the default settings of its policy."""
+"""Name of the preset that leaves every setting of its policy at the default."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""Window for which the constants of policies with absolute thresholds are made, in tokens."""
+"""Context window in tokens for which policies with absolute thresholds chose their constants; used to scale these constants."""
 SMALL_WINDOW_SHARE = 0.6
-"""Window of a session that does not fill `WINDOW_TOKENS`, as a share of the longest request."""
+"""Size of the smaller window of a short session, as a share of the session's longest request."""
 MIN_WINDOW_FILL = 1.25
-"""Minimum ratio of the longest request to `WINDOW_TOKENS` at which a session is compacted in `WINDOW_TOKENS`."""
+"""Minimum ratio of a session's longest request to `WINDOW_TOKENS`; below this ratio a smaller window is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallWindow:
-    """A window that is too small for a session, and the settings that a policy needs in it."""
+    """Context window that is too small for a session, with the policy settings that such a window needs."""
 
     window_tokens: int
     scaled_preset: KeepLast | None = None
-    """Preset with reserves and a number of kept messages for a small window; None keeps the settings of each preset."""
+    """Policy with token reserves and a number of kept messages that suit a small window.
+
+    None keeps the settings of each preset.
+    """
 
     def scale_policy(self, policy: Policy) -> Policy:
-        """Return the policy with settings for this window; the limit on tool outputs stays the same."""
+        """Return a policy with its settings adapted to this window; the limit on the length of tool outputs stays the same."""
         if isinstance(policy, KeepLast):
             kept = self.scaled_preset
             return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
@@ -254,17 +262,17 @@ NO_COMPACTION = NoCompaction()
 
 
 def look_up_policy(preset: str) -> Policy:
-    """Return the policy with this name in `PRESETS` or `POLICIES`."""
+    """Return the compaction policy with this name from `PRESETS` or `POLICIES`."""
     return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
 
 
 def compute_max_steps(task: Task) -> int:
-    """Return the maximum number of model calls of a session; a session that reaches it would not end on its own."""
+    """Return the maximum number of model calls in a session of a task; a session that needs more would not end by itself."""
     return 3 * len(task.script.steps) + 30
 
 
 class SessionCache:
-    """Tasks and sessions of one template, each made once. Not thread-safe.
+    """Cache of the tasks that one template makes and of their sessions, each made once. Not thread-safe.
 
     Args:
         template: Function from a task seed to the task.
@@ -280,10 +288,10 @@ class SessionCache:
     """
 
     def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
-        """Store the settings; a session is run when it is first requested."""
+        """Store the settings; each session is run when it is first requested."""
         self.template, self.name, self.sandbox = template, name, sandbox
         self.make_task = cache(template)
-        """Return the task of a seed; the task is made once."""
+        """Function that returns the task of a seed; each task is made once and then reused."""
         self._afresh: dict[int, Digests] = {}
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
@@ -300,24 +308,27 @@ class SessionCache:
         return self._afresh
 
     def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Return the session of a seed under a policy; each session is run once. By default nothing is ever evicted."""
+        """Return the session of a seed under a policy; each session is run once and then reused.
+
+        By default no message is ever evicted.
+        """
         key = (seed, policy, window_tokens)
         if key not in self._runs:
             self._runs[key] = self.run_uncached(self.make_task(seed), policy, window_tokens)
         return self._runs[key]
 
     def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Run a session without keeping it. By default nothing is ever evicted."""
+        """Run a session of a seed anew, without storing the result. By default no message is ever evicted."""
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
-        """Return the actions of the agent in the session without compaction, one for each request."""
+        """Return the scripted agent's actions in the session without compaction, one action for each request."""
         if seed not in self._moves:
             self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests)
         return self._moves[seed]
 
     def run_compacted(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> Run:
-        """Return the session of a seed that is compacted in the small window.
+        """Return the session of a seed in a window so small that the policy has to compact.
 
         Args:
             seed: Task seed.
@@ -327,7 +338,7 @@ class SessionCache:
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
 
     def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
-        """Return the policy and the window in tokens that `run_compacted` uses."""
+        """Return the scaled policy and the small window in tokens that `run_compacted` uses for a seed."""
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
         return tight.scale_policy(policy), tight.window_tokens
