@@ -47,23 +47,23 @@ class SessionResources:
     clock: Clock
     """Source of the time of each event, in seconds since the epoch."""
     sandbox: Sandbox | None = None
-    """Sandbox that has started; None for a session that runs no commands."""
+    """Sandbox of the session, already started; None for a session that runs no commands."""
     outputs: OutputStore | None = None
-    """Store of long tool outputs; None discards the part of an output that is cut."""
+    """Store of the full text of long tool outputs; None discards the text that is cut from an output."""
     on_event: EventListener = ignore
     """Listener for log entries and signals, called in the session's thread."""
     cancellation: Cancellation | None = None
-    """Request to stop the session; None for a session that cannot be stopped."""
+    """Request that other code can make to stop the session; None for a session that cannot be stopped."""
     decide_repeated_call: Callable[[ToolCall, int], LoopDecision] | None = None
-    """Function that asks the user about a repeated call; None if there is no user to ask."""
+    """Function that asks the user about a repeated tool call; None if there is no user to ask."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
-    """Servers of local models, by model name."""
+    """Servers of the local models that the session calls, by model name."""
     model: Model | None = None
     """Model of the agent; None opens the model that the configuration names."""
     summarizer: Model | None = None
     """Model that writes the summaries; None opens the model that the policy names."""
     oracle: Oracle | None = None
-    """Prediction of what the session will need; None derives the prediction from the script of the task."""
+    """Prediction of what the agent will need later; None derives the prediction from the script of the task."""
     tools: Sequence[Tool] | None = None
     """Tools of the agent; None gives the agent the standard tools of its sandbox."""
 
@@ -76,15 +76,15 @@ class AssembledSession:
     resources: SessionResources
     agent: Agent
     fitted_policy: FittedPolicy
-    """Policy with its constants scaled to the context window."""
+    """Compaction policy of the session with its constants scaled to the context window."""
 
     @property
     def start_event(self) -> SessionStarted:
-        """First event of the log."""
+        """First event of the session's log."""
         return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
 
     def make_start_event(self, policy_json: str) -> SessionStarted:
-        """Return the first event of the log with another text for the policy, e.g. for a policy without a JSON form."""
+        """Return the first event of the log with another description of the policy, e.g. for a policy without a JSON form."""
         window, budget, sandbox = self.agent.model.window, self.agent.compactor.budget, self.resources.sandbox
         return SessionStarted(
             session_id=self.resources.session_id,
@@ -150,7 +150,7 @@ You explore a workspace for another agent, who sees nothing but your last messag
 - Then reply without calling a tool: the answer in at most ten lines, with paths, names and numbers verbatim
 - If it cannot be found, say what you have looked at"""
 EXPLORE_TOOL_NAMES = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
-"""Tools that a sub-agent gets if its session has them. A sub-agent explores and does not write."""
+"""Names of the tools that a sub-agent gets if its session has them. A sub-agent explores and does not write."""
 MAX_ANSWER_CHARACTERS = 2_000
 """Maximum length of a sub-agent's answer in characters; a longer answer is cut."""
 
@@ -173,18 +173,18 @@ class ExploreTool:
     """
 
     open_sub_agent: Callable[[str, EventListener], AbstractContextManager[AssembledSession]]
-    """Function that opens the session of a sub-agent, given a question and a listener."""
+    """Function that opens the session of a sub-agent for a given question and listener."""
     spec: ToolSpec = EXPLORE_SPEC
     _finished_children: list[tuple[str, SessionTotals]] = field(default_factory=list)
-    """Session ids and totals of finished sub-agents that no step has logged yet."""
+    """Session ids and totals of the finished sub-agents that no step of the calling session has logged yet."""
 
     def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
-        """Return one event for each sub-agent that has ended since the last call of this method."""
+        """Return one log event for each sub-agent that has ended since the last call of this method."""
         finished_children, self._finished_children = self._finished_children, []
         return [_make_ended_event(step, name, totals) for name, totals in finished_children]
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Run a sub-agent for one call. Implements `harness.protocols.Tool`."""
+        """Run a sub-agent on the question in a tool call, and return its answer as the result of the call."""
         question = _parse_question(call)
         if question is None:
             return _make_result(call, "error: explore takes an object with the string field: question", "error")
@@ -220,7 +220,7 @@ def _parse_question(call: ToolCall) -> str | None:
 
 
 def _extract_answer(log: Log) -> str:
-    """Return the last reply of a finished sub-agent."""
+    """Return the last reply of a finished sub-agent as the text of its answer."""
     messages = [event.message for _, event in log.entries() if isinstance(event, MessageAdded)]
     replies = [message.text for message in messages if message.role == "assistant"]
     return replies[-1].strip().removesuffix(COMPLETION_MARKER).strip() if replies else ""
@@ -286,7 +286,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
 
 
 def open_agent_model(spec: SessionSpec, resources: SessionResources) -> Model:
-    """Open the agent's model by its name. A real model reports waiting times to the session's listener."""
+    """Open the agent's model by its name. A real model reports its waiting times to the session's listener."""
     wiring = _make_wiring(spec, resources)
     model = open_model(spec.model, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
     return with_wait_listener(model, resources.on_event)
@@ -320,7 +320,7 @@ def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopD
 
 
 def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResources) -> None:
-    """Give an agent the tool `explore`. Its sub-agents use the same models, oracle and sandbox."""
+    """Give an agent the tool `explore`, which starts sub-agents that use the same models, oracle and sandbox."""
     limits = Limits(max_steps=EXPLORE_MAX_STEPS)
     child_spec = replace(spec, task=None, instructions="", limits=limits, explore=False, repeated="continue")
     oracle = resources.oracle or build_scripted_oracle(spec.task)

@@ -1,6 +1,6 @@
 """State of a live session that its worker thread shares with the callers of `LiveSession`: queue, requests, undelivered events.
 
-Thread-safe.
+The classes for shared state are thread-safe.
 """
 
 import threading
@@ -36,17 +36,17 @@ from harness.session import history
 from harness.store.records import Draft
 
 SAVE_INTERVAL_SECONDS = 1.0
-"""Minimum time in seconds between two saves of an unfinished answer."""
+"""Minimum time in seconds between two saves of an answer that the model has not finished."""
 
 
 class DraftSaver:
-    """Collector of an unfinished answer, which is saved to the journal from time to time.
+    """Collector of an answer that the model has not finished, saved to the journal from time to time.
 
     Not thread-safe: only the session's thread uses it.
     """
 
     def __init__(self, save_draft: Callable[[Draft], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with an empty answer.
+        """Start with an empty unfinished answer.
 
         Args:
             save_draft: Function that stores an unfinished answer.
@@ -58,7 +58,7 @@ class DraftSaver:
         self._next_seconds = clock()
 
     def add_event(self, item: Entry | Signal) -> None:
-        """Add an event: a piece of the answer, the start of a tool call, or a logged event, which ends the answer."""
+        """Update the unfinished answer with an event: a piece of text, the start of a tool call, or an event that ends it."""
         match item:
             case TextDelta():
                 self._stream_buffer.add(item)
@@ -72,7 +72,7 @@ class DraftSaver:
                 self._is_saved = True
 
     def save_if_due(self, step: int) -> None:
-        """Save the answer if it has changed and the last save is at least `SAVE_INTERVAL_SECONDS` ago.
+        """Save the unfinished answer if it has changed and the last save is at least `SAVE_INTERVAL_SECONDS` ago.
 
         Raises:
             StoreError: the answer cannot be saved.
@@ -85,13 +85,13 @@ class DraftSaver:
 
 
 class SessionControl:
-    """Requests to a live session, its state, and the events that its listener has not received yet.
+    """Shared state of a live session, its requests from callers, and the events that its listener has not received yet.
 
     Its lock is only held briefly.
     """
 
     def __init__(self, session_id: str, on_event: EventListener, entries: Sequence[Entry] = ()) -> None:
-        """Create the state of a session that has not started.
+        """Create the shared state of a session that has not started.
 
         Args:
             session_id: Id of the session, for error messages.
@@ -105,11 +105,14 @@ class SessionControl:
         self.state: SessionState = "new"
         self.failure = ""
         self.should_continue = self.should_resume = not entries
-        """`should_continue`: take the next queued message. `should_resume`: continue an unfinished turn as well."""
+        """`should_continue`: whether to take the next queued message.
+
+        `should_resume`: whether to continue an unfinished turn as well.
+        """
         self.has_unfinished_turn = history.has_unfinished_turn(entries) if entries else True
         self.last_stop: Stop | None = history.find_last_stop(entries)
         self.end_request = Cancellation(self.flush)
-        """Request to close the session."""
+        """Request of a caller to close the session."""
         self.is_coming_up = False
         """Whether the sandbox and the models are still starting. A stopped session is idle meanwhile, but the start continues."""
         self.jobs: deque[Callable[[], None]] = deque()
@@ -129,11 +132,14 @@ class SessionControl:
 
     @property
     def _current_step(self) -> int:
-        """Number of the step that is running, from 1."""
+        """Number of the step that the session is running, from 1."""
         return self.inner.conversation.view.steps + 1 if self.inner else 1
 
     def update_state(self, state: SessionState | None = None) -> None:
-        """Set the state (None keeps the current one), and emit a `StateChanged` signal if the state or the queue has changed."""
+        """Set the state of the session (None keeps the current one).
+
+        Emit a `StateChanged` signal if the state or the queue has changed.
+        """
         with self.condition:
             self.state = state or self.state
             state_event = StateChanged(state=self.state, queued=self.log.queued_messages)
@@ -143,7 +149,7 @@ class SessionControl:
             self.condition.notify_all()
 
     def is_turn_due(self) -> bool:
-        """Return whether a turn has to begin or to continue."""
+        """Return whether the session has to begin a turn or continue one."""
         resumes = self.should_resume and self.has_unfinished_turn and self.log.has_begun
         return self.should_continue and (resumes or bool(self.log.queued_messages))
 
@@ -168,7 +174,7 @@ class SessionControl:
             self.update_state("starting")
 
     def request_work(self, *, resume_turn: bool = False) -> None:
-        """Request the next queued message to be taken; with `resume_turn`, an unfinished turn is continued first."""
+        """Request that the session takes its next queued message; with `resume_turn`, an unfinished turn is continued first."""
         self.should_continue, self.should_resume = True, self.should_resume or resume_turn
         self.update_state("starting" if self.is_coming_up else None)
 
@@ -180,7 +186,7 @@ class SessionControl:
         self.update_state(next_states.get(self.state))
 
     def notify(self, item: Entry | Signal) -> None:
-        """Deliver a log entry or a signal to the listener.
+        """Deliver a log entry or a signal to the session's listener.
 
         Log entries are already in the outbox, because `QueuedLog` puts them there.
 
@@ -199,7 +205,10 @@ class SessionControl:
         self.flush()
 
     def flush(self) -> None:
-        """Deliver all pending events to the listener. Does nothing in other threads and while the listener is running."""
+        """Deliver all pending events to the session's listener.
+
+        Does nothing in other threads and while the listener is running.
+        """
         if threading.get_ident() != self.thread_number or self._is_flushing:
             return
         self._is_flushing = True
@@ -214,7 +223,7 @@ class SessionControl:
             self._is_flushing = False
 
     def _switch_state(self, old: SessionState, new: SessionState) -> None:
-        """Change the state from `old` to `new`; does nothing in any other state."""
+        """Change the state of the session from `old` to `new`; does nothing if the session is in any other state."""
         with self.condition:
             if self.state == old:
                 self.update_state(new)
@@ -239,7 +248,10 @@ class SessionControl:
         return self.decision
 
     def wait_for_job(self, run_turn: Callable[[], None]) -> Callable[[], None] | None:
-        """Wait for work and return it: a job, or `run_turn` if a turn is due. Returns None when the session is asked to close."""
+        """Wait until the session has work and return it: a job of a caller, or `run_turn` if a turn is due.
+
+        Returns None when the session is asked to close.
+        """
         while True:
             self.flush()
             with self.condition:
@@ -270,7 +282,10 @@ class SessionControl:
                 self._rest()
 
     def _rest(self) -> None:
-        """Wait for the next request if the session is idle and all events are delivered; else set the state to idle first."""
+        """Wait for a caller's next request if the session is idle and all events are delivered.
+
+        Otherwise set the state to idle first.
+        """
         if self.state == "idle" and not self.outbox:
             self.condition.wait()
         else:
@@ -278,10 +293,13 @@ class SessionControl:
 
 
 class QueuedLog:
-    """Log of a live session together with its queue of user messages: a `harness.protocols.Log` for the agent. Thread-safe."""
+    """Log of a live session together with its queue of user messages.
+
+    Implements `harness.protocols.Log` for the agent. Thread-safe.
+    """
 
     def __init__(self, on_entry: Callable[[Entry], None], entries: Sequence[Entry] = ()) -> None:
-        """Create a log that is not open yet.
+        """Create a queued log that does not write anywhere yet.
 
         Args:
             on_entry: Listener for new entries, called in order while the lock is held; must return immediately.
@@ -297,7 +315,7 @@ class QueuedLog:
         self._lock = threading.RLock()
 
     def open(self, log: Log, save_draft: Callable[[Draft], None]) -> None:
-        """Write to a log from now on. In a reopened session, messages that were queued before are logged now.
+        """Begin to write to the underlying log. In a reopened session, messages that were queued before are logged now.
 
         Args:
             log: Log that stores the events.
@@ -309,7 +327,7 @@ class QueuedLog:
                 self.log_early_messages()
 
     def save_draft(self, draft: Draft) -> None:
-        """Save an unfinished answer, if the log is open.
+        """Save an answer that the model has not finished, if the log is open.
 
         Raises:
             StoreError: the answer cannot be saved.
@@ -334,26 +352,26 @@ class QueuedLog:
         return new_entries
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return all log entries so far, in order."""
+        """Return all entries of the session's log so far, in order."""
         with self._lock:
             return tuple(self._entries)
 
     def close(self) -> None:
-        """Do nothing: the code that opened the underlying log closes it."""
+        """Do nothing, because the code that opened the underlying log closes it."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether the log has at least one entry."""
+        """Whether the session has begun, which means that its log has at least one entry."""
         return bool(self._entries)
 
     @property
     def queued_messages(self) -> tuple[str, ...]:
-        """Queued messages, the next one first."""
+        """User messages that wait in the queue, the next one first."""
         with self._lock:
             return (*self._queued_by_seq.values(), *self._early)
 
     def enqueue(self, text: str) -> int:
-        """Queue a message and return its position, where 1 is the next message.
+        """Add a user message to the queue and return its position, where 1 is the next message.
 
         The message is logged at once if the session has begun.
 
@@ -368,18 +386,21 @@ class QueuedLog:
             return len(self._queued_by_seq) + len(self._early)
 
     def log_early_messages(self) -> None:
-        """Log the messages that were queued before the session had begun."""
+        """Log the user messages that were queued before the session had begun."""
         with self._lock:
             self.append(tuple(MessageQueued(text=text) for text in self._early))
             self._early.clear()
 
     def take_first(self) -> str | None:
-        """Remove the first message that was queued before the session had begun, and return it; None if the queue is empty."""
+        """Remove the first user message that was queued before the session had begun, and return it.
+
+        None if the queue is empty.
+        """
         with self._lock:
             return self._early.pop(0) if self._early else None
 
     def take_next(self, step: int) -> tuple[Event, ...]:
-        """Return the events to log when the next queued message begins a turn at a step; empty if no message is queued."""
+        """Return the events to log when the next queued user message begins a turn; empty if no message is queued."""
         with self._lock:
             if not self._queued_by_seq:
                 return ()
@@ -388,7 +409,7 @@ class QueuedLog:
         return unqueued_event, MessageAdded(message=sanitize_message(user(text)), step=step)
 
     def withdraw(self, position: int) -> str:
-        """Remove a message from the queue and return its text.
+        """Remove a user message from the queue and return its text.
 
         Raises:
             UsageError: no message is queued at that position, or its turn has just begun.
@@ -404,6 +425,6 @@ class QueuedLog:
 
     @property
     def start_event(self) -> SessionStarted | None:
-        """First event of the log; None before the session has begun."""
+        """First event of the session's log; None before the session has begun."""
         first = self._entries[0].event if self._entries else None
         return first if isinstance(first, SessionStarted) else None

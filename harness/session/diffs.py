@@ -18,33 +18,33 @@ from harness.sandboxes.snapshots import MAX_DIFFED_LINES, format_path
 from harness.text import escape_control_characters
 
 CONTEXT_LINES = 3
-"""Number of unchanged lines shown around each change."""
+"""Number of unchanged lines shown before and after each change in a diff."""
 MAX_LINE_CHARACTERS = 500
-"""Maximum number of characters shown of a line."""
+"""Maximum number of characters shown of one line in a diff."""
 MAX_FILE_LINES = 400
-"""Maximum number of lines shown of a file's diff."""
+"""Maximum number of lines shown of the diff of one file."""
 MAX_TOTAL_CHARACTERS = 200_000
 """Maximum number of characters shown of all diffs together."""
 MAX_FILES = 100
-"""Maximum number of files shown."""
+"""Maximum number of files whose diffs are shown."""
 MAX_FILE_BYTES = 2**20
-"""Size in bytes above which a file is reported as changed without its lines."""
+"""File size in bytes above which a diff only reports that the file has changed, without its lines."""
 _HUNK_HEADER = re.compile(r"@@ -(\d+)(.*) \+(\d+)(.*) @@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePatch:
-    """Change of one file."""
+    """Change of one file between two workspaces, as a readable diff."""
 
     path: str
-    """Path of the file on one line, without control characters."""
+    """Path of the changed file on one line, without control characters."""
     kind: Literal["added", "modified", "deleted"]
     text: str
-    """Unified diff of the file; for a file that is too large or binary, its header and a sentence about the change."""
+    """Unified diff of the file. For a file that is too large or binary, header of the diff and a sentence about the change."""
 
 
 def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:
-    """Return the diff of each file that differs between two snapshots, sorted by path; at most `MAX_FILES` diffs.
+    """Return the diff of each file that differs between two workspace snapshots, sorted by path; at most `MAX_FILES` diffs.
 
     Raises:
         SandboxError: the content of a file is missing.
@@ -104,7 +104,7 @@ def _split_lines(content: bytes) -> list[str]:
 
 
 def _compute_hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
-    """Return the changed lines with their context; None if too many lines differ to be compared."""
+    """Return the changed lines of a file with the unchanged lines around them. None if too many lines differ to be compared."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     end = next((at for at in range(shorter - start) if old[-1 - at] != new[-1 - at]), shorter - start)

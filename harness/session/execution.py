@@ -26,20 +26,20 @@ from harness.session.spec import SessionSpec, encode_setup
 
 
 class CopiedFiles(NamedTuple):
-    """Result of copying the files of a workspace."""
+    """Result of copying the files of a workspace into a folder."""
 
     files: int = 0
-    """Number of copied files."""
+    """Number of files that were copied from the workspace."""
     skipped: tuple[tuple[str, str], ...] = ()
-    """Path and reason of each file that was not copied, without directories. Both texts may be hostile."""
+    """Path of each file that was not copied, with the reason; directories are left out. Both texts may be hostile."""
 
 
 class SessionResult(NamedTuple):
-    """Result of a session that is over."""
+    """Outcome, check verdicts and copied files of a session that is over."""
 
     outcome: Outcome
     checks: tuple[GradedCheck, ...]
-    """Verdicts on the checks of the task; empty for a session without a task."""
+    """Verdict on each check of the task; empty for a session without a task."""
     copied_files: CopiedFiles
 
 
@@ -51,13 +51,13 @@ def execute_session(
     cancellation: Cancellation | None = None,
     clock: Clock = time.time,
 ) -> SessionResult:
-    """Run a session to its end.
+    """Run a session from start to end without a user, copy its files and run the checks of its task.
 
     Args:
         spec: Configuration of the session.
         session_id: Name of the session in the journal, and of its container.
         on_event: Listener for every log entry and every signal, called in the thread where the event happens.
-        cancellation: Request to end the session early.
+        cancellation: Request that other code can make to end the session early.
         clock: Source of the time of each event, in seconds since the epoch.
 
     Raises:
@@ -78,12 +78,12 @@ def execute_session(
 
 
 class OpenSession(NamedTuple):
-    """Agent with a sandbox that has started."""
+    """Session whose sandbox has started and whose agent is ready to run."""
 
     agent: Agent
     sandbox: ServedSandbox
     start_event: SessionStarted
-    """First event of the log, with the setup that is needed to reopen the session."""
+    """First event of the session's log, with the setup that is needed to reopen the session."""
 
 
 @contextmanager
@@ -118,7 +118,10 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
 
 
 def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> SessionResult:
-    """Copy the files of the workspace, and run the checks of the task unless the session was cancelled."""
+    """Copy the files of the workspace into the folder that the configuration names.
+
+    Run the checks of the task unless the session was cancelled.
+    """
     sandbox_lost = outcome.reason == "sandbox_error"
     copied_files = CopiedFiles() if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)
     checks = grade_workspace(spec.task, sandbox) if spec.task and not sandbox_lost and outcome.reason != "cancelled" else ()

@@ -18,13 +18,13 @@ from harness.sandboxes.client import ServedSandbox
 from harness.task import Check, Grader, Task
 
 MAX_DETAIL_CHARACTERS = 500
-"""Maximum length of the explanation of a verdict, in characters."""
+"""Maximum number of characters in the explanation of a verdict."""
 NONCE_PATH = ".nonce"
-"""Path of the file with the nonce in the workspace."""
+"""Path in the workspace of the file with the nonce, a random text that marks genuine verdicts."""
 
 
 class Verdict(NamedTuple):
-    """Verdict of the grader on one check."""
+    """Verdict of the grader on one check of a task."""
 
     passed: bool
     detail: str
@@ -32,12 +32,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedCheck:
-    """Check together with its verdict."""
+    """Check of a task together with the grader's verdict."""
 
     check: Check
     passed: bool
     detail: str
-    """Explanation of a failure; may be hostile text."""
+    """Explanation of why the check failed; may be hostile text."""
 
 
 def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
@@ -61,12 +61,12 @@ def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
 
 
 def list_grader_files(grader: Grader, nonce: str) -> tuple[tuple[str, str], ...]:
-    """Return the paths and contents of the files that a grader needs."""
+    """Return the paths and contents of the files that the grader of a task needs."""
     return (*grader.files, (NONCE_PATH, nonce))
 
 
 def format_grader_command(grader: Grader) -> str:
-    """Return the shell command that runs a grader."""
+    """Return the shell command that runs the grader of a task."""
     return f"{grader.command} {NONCE_PATH}"
 
 
@@ -78,14 +78,14 @@ def _run_grader(grader: Grader, sandbox: Sandbox) -> ExecResult:
 
 
 def fail_all_checks(task: Task, reason: str) -> tuple[GradedCheck, ...]:
-    """Return every check of a task as failed for one reason, for a grader that could not run."""
+    """Return every check of a task as failed for the same reason, for a grader that could not run."""
     return apply_verdicts(task.checks, {}, reason)
 
 
 def apply_verdicts(
     checks: tuple[Check, ...], verdicts_by_check: Mapping[str, Verdict], missing_reason: str
 ) -> tuple[GradedCheck, ...]:
-    """Return each check with its verdict. A check without a verdict has failed for `missing_reason`."""
+    """Return each check of a task with its verdict. A check without a verdict has failed for `missing_reason`."""
     verdict_pairs = ((check, verdicts_by_check.get(check.name, Verdict(False, missing_reason))) for check in checks)
     return tuple(GradedCheck(check=check, passed=verdict.passed, detail=verdict.detail) for check, verdict in verdict_pairs)
 

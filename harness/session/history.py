@@ -1,7 +1,7 @@
-"""Facts about a session that follow from its log, as pure functions.
+"""Pure functions that compute facts about a session from its log.
 
-They find where turns and steps end, which messages are queued, what is unfinished, and which facts of a task a compaction
-removed.
+The functions find where turns and steps end, which messages are queued, what is unfinished, and which facts of a task a
+compaction removed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, str]:
-    """Return the queued messages, the next one first, by the number of the event that queued them.
+    """Return the queued user messages of a session, the next one first, by the number of the event that queued each message.
 
     A rollback does not change the queue.
     """
@@ -52,7 +52,7 @@ def find_queued_messages(entries: Iterable[Entry]) -> dict[int, str]:
 
 
 def find_turn_number(entries: Iterable[Entry]) -> int:
-    """Return the number of the newest turn, from 1."""
+    """Return the number of the session's newest turn (a user message and the agent's work on it), from 1."""
     return 1 + sum(_is_turn_start(event) for _, event in drop_rolled_back(entries))
 
 
@@ -72,19 +72,19 @@ def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:
-    """Return why the newest turn ended; None if the turn is unfinished or no turn has ended."""
+    """Return the stop reason of the newest turn. None if this turn is unfinished or no turn has ended."""
     live_entries = drop_rolled_back(entries)
     ends = [event for _, event in live_entries if isinstance(event, TurnEnded | SessionEnded)]
     return Stop(ends[-1].reason, ends[-1].detail) if ends and not has_unfinished_turn(live_entries) else None
 
 
 def find_last_step(entries: Iterable[Entry]) -> int:
-    """Return the number of the newest finished step; 0 if no step has finished."""
+    """Return the number of the newest finished step of a session; 0 if no step has finished."""
     return next((event.step for _, event in reversed(drop_rolled_back(entries)) if isinstance(event, StepFinished)), 0)
 
 
 def find_step_end(entries: Sequence[Entry], step: int) -> int:
-    """Return the number of the last event that belongs to a step.
+    """Return the number of the last event in the log that belongs to a step.
 
     Args:
         entries: Log of the session.
@@ -101,7 +101,7 @@ def find_step_end(entries: Sequence[Entry], step: int) -> int:
 
 
 def find_tree(entries: Iterable[Entry], to_event: int | None = None) -> str | None:
-    """Return the id of the newest workspace snapshot, or None.
+    """Return the id of the session's newest workspace snapshot; None if there is no snapshot.
 
     With `to_event`, snapshots after the event of that number are ignored.
     """
@@ -110,7 +110,7 @@ def find_tree(entries: Iterable[Entry], to_event: int | None = None) -> str | No
 
 
 def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return the ids of all workspace snapshots that were not rolled back, oldest first."""
+    """Return the ids of all workspace snapshots of a session that were not rolled back, oldest first."""
     return tuple(event.tree_id for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved))
 
 
@@ -154,9 +154,9 @@ def find_step_trees(entries: Iterable[Entry], step: int) -> tuple[str, str] | No
 
 
 def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, setup: str = "") -> tuple[Event, ...]:
-    """Return the events of a new session that continues a copy of the first events of another session.
+    """Return the log events of a fork: a new session that continues a copy of another session's first events.
 
-    The copy starts with an empty queue.
+    The new session starts with an empty queue of user messages.
 
     Args:
         entries: Log of the original session.
@@ -178,9 +178,9 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
 
 
 def build_interrupted_entries(entries: Sequence[Entry], draft: Draft) -> tuple[Entry, ...]:
-    """Return the entries that complete a log whose process was killed during a step.
+    """Return the log entries that complete the log of a session whose process was killed during a step.
 
-    These are the saved part of the answer and the end of the turn.
+    The entries contain the saved part of the answer and the end of the turn.
     """
     answer = assistant(draft.text, *draft.calls, reasoning=draft.reasoning)
     messages = (answer, *(tool(make_interrupted_result(call)) for call in draft.calls))
@@ -202,7 +202,7 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
 
 
 def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the texts that compactions moved into the store of tool outputs, oldest first.
+    """Return the texts that compactions moved from the view into the store of tool outputs, oldest first.
 
     Texts of compactions that were rolled back are included.
     """
@@ -214,7 +214,7 @@ def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _list_event_messages(event: Event) -> Iterable[Message]:
-    """Return the messages that an event added to the view, including edited messages of a compaction."""
+    """Return the messages that a log event added to the view, including messages that a compaction edited."""
     if isinstance(event, MessageAdded):
         return (event.message,)
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
@@ -224,21 +224,21 @@ REMINDER_HEADING = "Do not forget:"
 
 
 class DroppedFacts(NamedTuple):
-    """Facts of a task that a compaction removed from the view."""
+    """Facts of a task that a compaction removed from the view (the messages that the model sees next)."""
 
     fact_names: tuple[str, ...]
-    """Names of the facts, in the order of the task."""
+    """Names of the facts that the compaction removed, in the order of the task."""
     lines: tuple[str, ...]
-    """Lines that stated the newest values of these facts, in the order of the view before the compaction."""
+    """Lines of messages that stated the newest values of the removed facts, in the order of the view before the compaction."""
 
     @property
     def reminder(self) -> str:
-        """User message that repeats the lines."""
+        """User message that repeats the lines with the facts that a compaction removed."""
         return "\n".join((REMINDER_HEADING, *self.lines))
 
 
 def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
-    """Return the number of the event of an applied compaction.
+    """Return the number of the log event that records an applied compaction.
 
     Args:
         entries: Log of the session.
@@ -278,7 +278,7 @@ def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int
 
 
 def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str]) -> tuple[str, ...]:
-    """Return the newest line that states each fact, in the order of the view."""
+    """Return the newest line of a message that states each fact, in the order of the view."""
     patterns, newest = compile_fact_patterns(task.facts), dict[str, tuple[int, str]]()
     lines = [line for item in view.items for line in extract_searchable_text(item.message).splitlines()]
     for at, line in enumerate(lines):

@@ -42,22 +42,22 @@ from harness.view import View, fold_all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSummary:
-    """Difference between the first and the last workspace of a session."""
+    """Changes of the workspace from the first to the last snapshot of a session."""
 
     files: int
-    """Number of files added, modified or deleted."""
+    """Number of files that the session added, modified or deleted."""
     additions: int
-    """Number of lines added."""
+    """Number of lines that the session added to files."""
     deletions: int
-    """Number of lines removed."""
+    """Number of lines that the session removed from files."""
     changes: tuple[FileChange, ...]
-    """Changed files, sorted by path."""
+    """Files that the session changed, sorted by path."""
 
 
 ResultT = TypeVar("ResultT")
 
 NO_COMPACTION_MESSAGE = "nothing was compacted: the compaction was stopped, or the policy has no rule that can compact"
-"""Explanation for a user when `LiveSession.compact` returns None."""
+"""Message to the user that explains why `LiveSession.compact` returned None."""
 
 
 class LiveSession:
@@ -135,7 +135,7 @@ class LiveSession:
 
     @property
     def failure(self) -> str:
-        """Error message of a failed session, with advice; empty if the session has not failed."""
+        """Error message of a failed session, with advice. Empty if the session has not failed."""
         return self._control.failure
 
     @property
@@ -146,12 +146,12 @@ class LiveSession:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All log entries so far."""
+        """Entries of the session's log so far, in order."""
         return self._control.log.entries()
 
     @property
     def queued_messages(self) -> tuple[str, ...]:
-        """Queued user messages, the next one first."""
+        """User messages that wait in the queue, the next one first."""
         return self._control.log.queued_messages
 
     @property
@@ -162,7 +162,7 @@ class LiveSession:
 
     @property
     def budget(self) -> Budget | None:
-        """Division of the context window into reserves and threshold; None before the session has started."""
+        """Division of the context window into reserves and compaction threshold. None before the session has started."""
         loop_session = self._control.inner
         return loop_session.agent.compactor.budget if loop_session else None
 
@@ -194,7 +194,7 @@ class LiveSession:
         return self
 
     def send(self, text: str) -> int:
-        """Queue a user message; its turn begins when the running turn has ended.
+        """Add a user message to the queue; the agent begins with the message when the running turn has ended.
 
         The message is in the journal when this method returns, so that it survives the process. Exceptions: in a new session
         before its sandbox has started, and in a reopened session before `start`, the message is only kept in memory.
@@ -218,7 +218,7 @@ class LiveSession:
         return position
 
     def withdraw(self, position: int) -> str:
-        """Remove a queued message and return its text.
+        """Remove a user message from the queue and return its text.
 
         Args:
             position: Position in the queue; 1 is the next message.
@@ -257,7 +257,7 @@ class LiveSession:
             self._control.request_work(resume_turn=True)
 
     def decide_repeated_call(self, decision: LoopDecision) -> None:
-        """Answer a session in state `asking`: run a repeated tool call, or stop.
+        """Decide about a repeated tool call for a session in state `asking`: run the call, or stop the turn.
 
         Args:
             decision: What to do with the call.
@@ -272,13 +272,13 @@ class LiveSession:
             self._control.update_state("working")
 
     def wait(self, timeout_seconds: float | None = None) -> SessionState:
-        """Wait until the session is idle with an empty queue, or `asking`, `failed`, `closed` or never started.
+        """Wait until the session is idle with an empty queue, or has the state `asking`, `failed`, `closed` or never started.
 
         Args:
             timeout_seconds: Maximum time to wait in seconds. None waits without a limit.
 
         Returns:
-            State at the end of the wait.
+            State of the session at the end of the wait.
         """
         at_a_time = MAIN_THREAD_WAIT_SECONDS if timeout_seconds is None else timeout_seconds
         with self._control.condition:
@@ -306,7 +306,7 @@ class LiveSession:
         return SessionResult(Outcome("cancelled", detail, self.view.steps), (), CopiedFiles())
 
     def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
-        """Return the files that a turn changed in the workspace, sorted by path; empty if no snapshots are kept.
+        """Return the files that a turn changed in the workspace, sorted by path. Empty if the session keeps no snapshots.
 
         Args:
             turn: Number of the turn, from 1. None is the newest turn.
@@ -318,7 +318,9 @@ class LiveSession:
         return self._diff_trees(*trees) if trees else ()
 
     def list_patches(self, turn: int | None = None, *, whole_session: bool = False) -> tuple[FilePatch, ...]:
-        """Return the changes of a turn in the workspace as one readable diff for each file; empty if no snapshots are kept.
+        """Return the changes of a turn in the workspace as one readable diff for each file.
+
+        Empty if the session keeps no snapshots.
 
         Args:
             turn: Number of the turn, from 1. None is the newest turn.
@@ -335,7 +337,7 @@ class LiveSession:
             return build_patches(workspaces, *map(workspaces.load, trees))
 
     def summarize_changes(self) -> ChangeSummary:
-        """Return the number of files and lines that the whole session changed in its workspace."""
+        """Return the numbers of files and lines that the whole session changed in its workspace."""
         trees = history.find_session_trees(self.entries)
         changes = self._diff_trees(*trees) if trees else ()
         additions, deletions = sum(one.added_lines for one in changes), sum(one.removed_lines for one in changes)
@@ -437,7 +439,7 @@ class LiveSession:
         overrides: tuple[Path | None, SessionSpec | None],
         on_event: EventListener,
     ) -> "LiveSession":
-        """Create a session from the first events of this log, followed by other events, with copies of its workspaces."""
+        """Create a session from this session's first events and further events, with copies of its workspace snapshots."""
         path = overrides[0] or self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = secrets.token_hex(6)
@@ -466,7 +468,7 @@ class LiveSession:
                 yield workspaces
 
     def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:
-        """Run an operation in the session's thread and return its result. Raises `UsageError` unless the session is idle."""
+        """Run an operation in the session's own thread and return the result. Raises `UsageError` unless the session is idle."""
         future: Future[ResultT] = Future()
         worker = self._worker
 

@@ -13,7 +13,9 @@ from harness.tokens import count_characters
 
 
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> Policy:
-    """Give a policy its oracle, if it has a method `with_oracle`; other policies are returned unchanged.
+    """Give the oracle (a prediction of what the agent will need) to a policy with a method `with_oracle`.
+
+    Other policies are returned unchanged.
 
     Args:
         policy: Policy of the session.
@@ -37,23 +39,23 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
 
 
 def build_scripted_oracle(task: Task | None) -> Oracle | None:
-    """Return the oracle of a task; None for a session without a task or with a task without a script."""
+    """Return the oracle, a prediction of what the agent will need, for the script of a task. None without a task or script."""
     return ScriptedOracle(task.facts, task.script) if task and task.script.steps else None
 
 
 class ScriptedOracle:
-    """Oracle that reads the script of a task. Not thread-safe.
+    """Oracle that predicts from the script of a task which messages the agent will need. Not thread-safe.
 
     A fact is needed by the next open step that uses it. Evidence that a step is done is needed by every later step. Only the
     newest message with a fact is needed for its value; of several messages that show a step as done, the shortest is needed.
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Create an oracle for the facts and the script of a task."""
+        """Create an oracle for the facts (values the agent must know) and the script of a task."""
         self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script)
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """Return for each message when it is needed, or None. Implements `harness.protocols.Oracle`."""
+        """Return for each message when the agent will need the message next; None for a message that is not needed again."""
         sight, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
         needs: list[list[Need]] = [[] for _ in messages]
         next_use = self._compute_next_uses(sight)
@@ -66,7 +68,7 @@ class ScriptedOracle:
         return [_merge_needs(each) for each in needs]
 
     def _compute_next_uses(self, sight: VisibleState) -> dict[str, int]:
-        """Return the number of steps until each fact is needed next, by name of the fact."""
+        """Return the number of steps until the agent next needs each fact, by name of the fact."""
         uses: dict[str, int] = {}
         for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done_steps):
             step = self._steps[index]
@@ -99,12 +101,12 @@ class ScriptedOracle:
 
 
 def _is_lost_for_good(fact: Fact) -> bool:
-    """Return whether no tool call returns the newest value of a fact."""
+    """Return whether no tool call can show the newest value of a fact again."""
     return fact.recover is None or (fact.is_superseded and fact.said_in != "file")
 
 
 def _merge_needs(needs: Sequence[Need]) -> Need | None:
-    """Combine the needs of one message into one; None if the message is not needed."""
+    """Combine the predicted needs of one message into one need; None if the message is not needed."""
     if not needs:
         return None
     irrecoverable_needs = [need for need in needs if need.lost_for_good]
@@ -113,7 +115,7 @@ def _merge_needs(needs: Sequence[Need]) -> Need | None:
 
 
 def _measure_blocks(messages: Sequence[Message]) -> list[int]:
-    """Return for each message the number of characters of its block.
+    """Return for each message the number of characters in its block of messages.
 
     A block is a group of messages that have to stay together, such as a call and its results.
     """

@@ -25,7 +25,7 @@ from harness.tools.outputs import make_output_tools
 
 
 def check_spec(spec: SessionSpec) -> None:
-    """Refuse a session that could not run, before anything is started.
+    """Refuse the configuration of a session that could not run, before anything is started.
 
     Raises:
         WindowTooSmall: the first request cannot fit the window.
@@ -40,7 +40,7 @@ def check_spec(spec: SessionSpec) -> None:
 
 
 def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
-    """Assemble a session without a sandbox, in order to find unknown names and unsuitable policies.
+    """Assemble a session without a sandbox to find unknown names and policies that cannot work in the window.
 
     Args:
         spec: Configuration of the session.
@@ -58,7 +58,7 @@ def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
 
 
 def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator[str]:
-    """Yield warnings about a policy that will not act as its configuration suggests.
+    """Yield warnings about a compaction policy that will not act as its configuration suggests.
 
     Args:
         spec: Configuration of the session; its policy is not scaled yet.
@@ -88,14 +88,17 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
 def check_first_request(name: str, first_tokens: int, window_tokens: int) -> None:
     """Raise `WindowTooSmall` if the first request of the task `name` is longer than the window.
 
-    A window of 0 tokens is unknown.
+    A window of 0 tokens means that its size is unknown, and is not checked.
     """
     if window_tokens and first_tokens > window_tokens:
         raise WindowTooSmall(name, first_tokens, window_tokens)
 
 
 def count_first_request_tokens(request: str, runtime: Runtime) -> int:
-    """Return the tokens of system prompt, request and tool schemas. A real model's own tokenizer may differ by some percent."""
+    """Return the number of tokens in system prompt, request and tool schemas.
+
+    A real model's own tokenizer may differ by some percent.
+    """
     messages = (system(build_system_prompt(runtime)), user(request))
     return sum(count_message_tokens(message) for message in messages) + _count_standard_tool_tokens()
 
@@ -108,6 +111,6 @@ def _count_standard_tool_tokens() -> int:
 
 @cache
 def count_output_tool_tokens() -> int:
-    """Return the tokens of the schemas of the tools that read saved outputs."""
+    """Return the number of tokens in the schemas of the tools with which the agent reads saved tool outputs."""
     unopened = cast("OutputStore", None)
     return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))

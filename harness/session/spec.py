@@ -51,7 +51,7 @@ class SessionSpec(codec.StrictFields):
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
         nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
             of the actual window to this window. None keeps the constants unchanged. Default: `None`.
-        limits: Maximum number of steps, and whether tool calls run in parallel. Default: `Limits()`.
+        limits: Maximum number of steps of the agent, and whether its tool calls run in parallel. Default: `Limits()`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
         runtime: Runtime of the sandbox for a session without a task; a task has a runtime of its own. Default: `'python'`.
         sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
@@ -104,7 +104,7 @@ class SessionSpec(codec.StrictFields):
     repeated: Literal["ask", "continue", "stop"] = "ask"
 
     def __post_init__(self) -> None:
-        """Resolve the policy's name, and refuse values of the wrong type."""
+        """Replace the name of a policy by the policy object, and refuse values of the wrong type."""
         object.__setattr__(self, "policy", resolve_policy(self.policy))
         for name in ("journal", "keep"):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
@@ -112,17 +112,17 @@ class SessionSpec(codec.StrictFields):
 
     @property
     def name(self) -> str:
-        """Name of the task; in a session without a task, the shortened request."""
+        """Name of the session's task. In a session without a task, the shortened request."""
         return self.task.name if self.task else textwrap.shorten(self.request, 60)
 
     @property
     def needed_runtime(self) -> Runtime:
-        """Runtime that the sandbox must provide."""
+        """Runtime, e.g. `python`, that the sandbox of the session must provide."""
         return self.task.runtime if self.task else self.runtime
 
     @property
     def system_prompt(self) -> str:
-        """System prompt without the instructions of the session."""
+        """System prompt of the agent without the extra instructions of the session."""
         return build_system_prompt(self.needed_runtime)
 
     @property
@@ -133,16 +133,19 @@ class SessionSpec(codec.StrictFields):
 
     @property
     def wiring(self) -> Wiring:
-        """Settings for calls to real models, without the servers of local models."""
+        """Settings for calls to real models, such as cassette and time limits, without the servers of local models."""
         return Wiring(tool_calls=self.tool_calls, cassette=self.cassette, take=self.take, stall_seconds=self.stall_seconds)
 
 
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
-"""Fields of `SessionSpec` that are not stored in the setup. The request is stored in the log itself."""
+"""Fields of `SessionSpec` that are not stored in the setup, the configuration in the log.
+
+The request is stored in the log itself.
+"""
 STORED_FIELDS: Mapping[str, Any] = {
     name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
 }
-"""Types of the fields that are stored in the setup, except the policy, whose type depends on the policy itself."""
+"""Types of the `SessionSpec` fields that are stored in the setup, except the policy, whose type depends on the policy itself."""
 NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0}
 """Fields that are new since version 0.1, with their defaults. A field with its default value is not stored, so that equal setups
 have equal texts."""
@@ -163,11 +166,11 @@ TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
         "count": "minimum_count",
     },
 }
-"""Current names of the task fields that version 0.1 stored under other names, by the position of the field in the task."""
+"""Current names of the task fields that version 0.1 stored under other names, by the position of each field in the task."""
 
 
 def encode_setup(spec: SessionSpec) -> str:
-    """Return the setup of a session as canonical JSON."""
+    """Return the setup (the stored configuration) of a session as canonical JSON."""
     values = {name: getattr(spec, name) for name in STORED_FIELDS}
     changed = {name: value for name, value in values.items() if name not in NEW_FIELDS or value != NEW_FIELDS[name]}
     plain = {name: codec.to_plain(value, STORED_FIELDS[name]) for name, value in changed.items()}
@@ -175,13 +178,16 @@ def encode_setup(spec: SessionSpec) -> str:
 
 
 def find_setup(entries: Iterable[Entry]) -> str:
-    """Return the newest setup in a log; empty for a trial and for a session of another program, which have no setup."""
+    """Return the newest setup (stored configuration) in a log.
+
+    Empty for a trial and for a session of another program, which have no setup.
+    """
     starts = [event for _, event in entries if isinstance(event, SessionStarted | SessionForked | SessionResumed)]
     return next((event.setup_json for event in reversed(starts) if event.setup_json), "")
 
 
 def decode_setup(text: str) -> dict[str, Any]:
-    """Return the fields of `SessionSpec` that a setup contains.
+    """Return the fields of `SessionSpec` that a setup (the stored configuration of a session) contains.
 
     Raises:
         UsageError: the text is not a valid setup, or contains an unknown name.
@@ -200,7 +206,7 @@ def decode_setup(text: str) -> dict[str, Any]:
 
 
 def _rename_fields(plain: Any, place: str = "") -> Any:
-    """Return a stored task with the current names of its fields."""
+    """Return a stored task with its fields renamed from an older version to the current names."""
     if isinstance(plain, list):
         return [_rename_fields(one, place) for one in plain]
     if not isinstance(plain, dict):

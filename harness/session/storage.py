@@ -30,20 +30,20 @@ from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Worksp
 
 
 class SessionStorage(NamedTuple):
-    """Log, saved tool outputs and workspace snapshots of one session."""
+    """Log, saved tool outputs and workspace snapshots of one session, in a journal file or in memory."""
 
     log: Log
     outputs: OutputStore
     workspaces: Workspaces
     save_draft: Callable[[Draft], None]
-    """Function that saves an unfinished answer."""
+    """Function that saves an answer that the model has not finished yet."""
 
 
 @contextmanager
 def open_storage(
     journal: Path | None, session_id: str, entries: Sequence[Entry], memory_workspaces: MemoryWorkspaces, clock: Clock
 ) -> Iterator[SessionStorage]:
-    """Open the storage of a session, and close it at the end of the context.
+    """Open the log, saved tool outputs and snapshots of a session, and close them at the end of the context.
 
     Args:
         journal: Journal file; None stores everything in memory.
@@ -78,7 +78,7 @@ def open_storage(
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
-    """Add the texts that compactions moved out of the view to the store of tool outputs, and return the store.
+    """Save the texts that compactions moved out of the view to the store of tool outputs, and return the store.
 
     A fork starts with an empty store, and stored texts expire.
     """
@@ -88,9 +88,9 @@ def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputSto
 
 
 def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
-    """Return the log of a session.
+    """Return the log of a session from its journal file.
 
-    If its process was killed in the middle of an answer, the saved part of the answer is included.
+    If the session's process was killed in the middle of an answer, the saved part of the answer is included.
 
     Raises:
         StoreError: the journal does not exist or does not contain the session.
@@ -144,7 +144,7 @@ def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id
 
 
 def load_patches(location: SessionLocation, step: int | None = None) -> tuple[FilePatch, ...]:
-    """Return what a stored session changed in its workspace, as one diff for each file.
+    """Return the changes that a stored session made to its workspace, as one diff for each file.
 
     Args:
         location: Journal and name of the session.

@@ -27,57 +27,56 @@ from harness.tokens import Measured, Usage
 class SessionTotals:
     """Totals of one session, updated by calling the object with every log entry and signal in order.
 
-    A cost is None once the price of one call is unknown. After a rollback, `steps` and `compactions` count only what is left;
-    tokens and costs still include the removed steps, which were paid.
+    A cost is None once the price of one model call is unknown. After a rollback, `steps` and `compactions` count only what is
+    left; tokens and costs still include the removed steps, which were paid.
     """
 
     event_count: int = 0
-    """Number of log entries."""
+    """Number of entries in the log of the session."""
     start_event: SessionStarted | None = None
     """First `SessionStarted` event of the log; None before the session has begun."""
     end_event: SessionEnded | None = None
-    """Last event of the log, if it ends the session; None while the session can continue."""
+    """Event that ended the session, if it is the last in the log; None while the session can continue."""
     steps: int = 0
-    """Number of the last finished step."""
+    """Number of the session's last finished step, without steps that were rolled back."""
     prompt_tokens: int = 0
-    """Prompt tokens of the agent's calls as measured by the provider, cached tokens included."""
+    """Prompt tokens of the agent's model calls as measured by the provider, including tokens read from the provider's cache."""
     output_tokens: int = 0
-    """Output tokens of the agent's calls as measured by the provider."""
+    """Output tokens of the agent's model calls, as measured by the provider."""
     cache_read_tokens: int = 0
-    """Prompt tokens that the provider read from its cache."""
+    """Prompt tokens of the agent's model calls that the provider read from its prompt cache."""
     peak_context_tokens: int = 0
-    """Length in tokens of the longest prompt, as measured by the provider."""
+    """Length in tokens of the session's longest prompt, as measured by the provider."""
     view_tokens: int = 0
-    """Estimated tokens of all requests, by the policy's counter."""
+    """Estimated number of tokens in all requests of the agent together, by the policy's token counter."""
     kept_prefix_tokens: int = 0
-    """Estimated tokens of those parts of the requests that repeat the beginning of the previous request, so that a provider can
-    cache them."""
+    """Estimated number of tokens in the beginnings of requests that repeat the previous request and that a provider can cache."""
     cost_usd: float | None = 0.0
-    """Cost of the agent's calls in US dollars."""
+    """Cost of the agent's model calls in US dollars, without summaries and sub-agents."""
     compactions: int = 0
-    """Number of applied compactions."""
+    """Number of compactions that were applied in the session, without those that were rolled back."""
     no_ops: int = 0
     """Number of compactions that were not applied because they would have saved nothing."""
     failed_compactions: int = 0
-    """Number of compactions that failed."""
+    """Number of compactions in the session that failed."""
     fallbacks: int = 0
-    """Number of compactions that were applied without the planned summary."""
+    """Number of compactions that were applied without the summary that their plan called for."""
     summarizer_calls: int = 0
     """Number of attempted compactions that called the summarizer, successful or not."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
-    """Finished sub-agents, in order."""
+    """Records of the sub-agents of this session that have finished, in order."""
     retries: int = 0
-    """Number of repeated calls of real models."""
+    """Number of times that a call of a real model was repeated after a failure."""
     waited_seconds: float = 0.0
-    """Time in seconds spent waiting before repeated calls."""
+    """Time in seconds spent waiting before failed model calls were repeated."""
     _rounds: list[tuple[int, int]] = field(default_factory=list)
-    """Number of the event and number of the round of each applied compaction."""
+    """Event number and round number of each compaction that was applied in the session."""
 
     def __call__(self, item: Entry | Signal) -> None:
-        """Add a log entry or a signal."""
+        """Update the totals with a log entry or a signal of the session."""
         if isinstance(item, Waiting) and item.seconds is not None:  # None: waiting for a summary
             self.retries += 1
             self.waited_seconds += item.seconds
@@ -101,17 +100,17 @@ class SessionTotals:
 
     @property
     def all_prompt_tokens(self) -> int:
-        """Prompt tokens of the agent and its sub-agents, without those of the summarizer."""
+        """Prompt tokens of the agent and its sub-agents together, without those of the summarizer."""
         return self.prompt_tokens + sum(one.prompt_tokens for one in self.sub_agents)
 
     @property
     def all_output_tokens(self) -> int:
-        """Output tokens of the agent and its sub-agents, without those of the summarizer."""
+        """Output tokens of the agent and its sub-agents together, without those of the summarizer."""
         return self.output_tokens + sum(one.output_tokens for one in self.sub_agents)
 
     @property
     def agents_cost_usd(self) -> float | None:
-        """Cost of the agent and its sub-agents in US dollars."""
+        """Cost in US dollars of the model calls of the agent and its sub-agents, without the summarizer."""
         return reduce(add_costs, (one.cost_usd for one in self.sub_agents), self.cost_usd)
 
     @property
@@ -121,18 +120,21 @@ class SessionTotals:
 
     @property
     def fruitless_attempts(self) -> int:
-        """Number of compactions that failed or would have saved nothing."""
+        """Number of compactions that failed or were not applied because they would have saved nothing."""
         return self.no_ops + self.failed_compactions
 
     @property
     def treatment(self) -> Treatment:
-        """Extent to which due compactions were carried out as planned. A session in which none was due counts as `as planned`."""
+        """Extent to which the compactions that were due were carried out as planned.
+
+        A session in which none was due counts as `as planned`.
+        """
         if self.fruitless_attempts and not self.compactions:
             return "not at all"
         return "partly" if self.failed_compactions + self.fallbacks else "as planned"
 
     def classify_activity(self, abilities: Abilities) -> Activity:
-        """Return what a policy with these abilities did in the session."""
+        """Return the kind of activity that a compaction policy with these abilities showed in the session."""
         if self.compactions:
             return "summarizer never asked" if abilities.can_summarize and not self.summarizer_calls else "active"
         if self.fruitless_attempts:
@@ -140,7 +142,7 @@ class SessionTotals:
         return "never fired" if abilities.can_act else "control"
 
     def describe(self, cost_note: str = "") -> str:
-        """Return steps, compactions, tokens and total cost in one line, with a note behind a known cost."""
+        """Return steps, compactions, tokens and total cost in one line of text, with a note after a cost that is known."""
         steps, compactions = format_count(self.steps, "step"), format_count(self.compactions, "compaction")
         tokens = f"{self.all_prompt_tokens:,} tokens in, {self.all_output_tokens:,} out"
         note = "" if self.total_cost_usd is None else cost_note
@@ -179,16 +181,16 @@ class SessionTotals:
 
 @dataclass(slots=True)
 class TrialTotals(SessionTotals):
-    """Totals of a trial: those of its session, savings by prompt caching, and the use of the action cache."""
+    """Totals of a trial (one task run under one configuration): session totals, prompt-cache savings and action-cache use."""
 
     cache_saved_usd: float | None = 0.0
-    """US dollars saved by the cache hits that the provider reports."""
+    """US dollars saved by the prompt-cache hits that the provider reports."""
     cache_could_save_usd: float | None = 0.0
-    """US dollars that an ideal prompt cache would save, which holds the whole previous request."""
+    """US dollars that an ideal prompt cache, which holds the whole previous request, would save."""
     cache_counts: CacheCounts | None = None
-    """Running counts of the sandbox's action cache; None without an action cache."""
+    """Running counts of hits and misses in the sandbox's action cache; None for a trial without an action cache."""
     step_actions: list[StepActions] = field(default_factory=list)
-    """Hits and misses of the action cache in each step; empty without an action cache."""
+    """Hits and misses of the sandbox's action cache in each step; empty for a trial without an action cache."""
     _previous_counts: CacheCounts = field(default_factory=CacheCounts)
 
     def _add_step(self, step: StepFinished) -> None:
@@ -206,7 +208,7 @@ class TrialTotals(SessionTotals):
 
 
 def add_costs(total_usd: float | None, cost_usd: float | None) -> float | None:
-    """Return the sum of two costs; None if one of them is unknown."""
+    """Return the sum of two costs in US dollars; None if at least one of the costs is unknown."""
     return None if total_usd is None or cost_usd is None else total_usd + cost_usd
 
 
@@ -224,7 +226,7 @@ def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:
-    """Return the usage that a step would have with an ideal prompt cache.
+    """Return the token usage that a step would have with an ideal prompt cache.
 
     An ideal cache reads everything that the previous request contained, and stores the rest.
     """

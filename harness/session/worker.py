@@ -1,4 +1,4 @@
-"""Work of a live session's thread: start the session, run its turns, save its workspace, roll back, and finish."""
+"""Work of a live session's thread: starts the session, runs its turns, saves its workspace, rolls back, and finishes."""
 
 import threading
 from collections.abc import Sequence
@@ -26,15 +26,15 @@ ends with an assistant message."""
 
 
 class SessionWorker:
-    """Worker of a live session, run in one thread; `SessionControl` brings it the requests of other threads."""
+    """Worker that runs a live session in one thread; a `SessionControl` brings the requests of other threads."""
 
     def __init__(
         self, control: SessionControl, spec: SessionSpec, memory_workspaces: MemoryWorkspaces, clock: Clock, exit_stack: ExitStack
     ) -> None:
-        """Prepare the worker; nothing is started.
+        """Prepare the worker of a live session; nothing is started.
 
         Args:
-            control: State that is shared with the callers of the session.
+            control: State of the session that is shared with the callers of the session.
             spec: Configuration of the session.
             memory_workspaces: Store of workspace snapshots for a session without a journal.
             clock: Source of the time of each event.
@@ -70,7 +70,7 @@ class SessionWorker:
         control.flush()
 
     def roll_back(self, step: int) -> None:
-        """Roll the session back to a step, as described in `LiveSession.roll_back`."""
+        """Restore the view and the workspace of the session as they were after a step; see `LiveSession.roll_back`."""
         control, entries = self._control, self._control.log.entries()
         to_event = history.find_step_end(entries, step)
         tree_id = history.find_tree(entries, to_event)
@@ -88,7 +88,7 @@ class SessionWorker:
             control.should_continue = control.should_resume = False
 
     def compact(self) -> Compaction | None:
-        """Compact the view now, as described in `LiveSession.compact`."""
+        """Run the policy's compaction now, whether or not it is due; see `LiveSession.compact`."""
         control, loop_session = self._control, self._loop_session
         with control.condition:
             control.cancellation = self._opened.agent.cancellation = Cancellation(control.flush)
@@ -125,9 +125,9 @@ class SessionWorker:
         self._finish_session()
 
     def _enter_context(self, context: AbstractContextManager[OpenSession], stack: ExitStack) -> OpenSession | None:
-        """Open a session in a thread of its own, because its sandbox may have to download an image.
+        """Open a session in a separate thread, because its sandbox may have to download an image.
 
-        Returns None if the session is closed meanwhile.
+        Returns None if the session is closed while it is being opened.
         """
         opened = run_interruptibly(
             context.__enter__, self._control.end_request, undo=lambda _: context.__exit__(None, None, None)
@@ -143,7 +143,7 @@ class SessionWorker:
         return loop_session
 
     def _reopen_session(self) -> Session:
-        """Continue at the end of the log, in the workspace that was saved last."""
+        """Continue a reopened session at the end of its log, in the workspace that was saved last."""
         entries = self._control.log.entries()
         self._tree_id = history.find_tree(entries)
         if self._tree_id is not None:
