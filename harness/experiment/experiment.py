@@ -98,7 +98,7 @@ class Experiment:
 
     @property
     def output(self) -> Path:
-        """Folder for the results if `run` is called without `output`."""
+        """Folder into which `run` writes the results if it is called without `output`."""
         return (self.folder or Path("experiments") / self.name) / "output"
 
     def with_sandbox(self, backend: BackendName) -> "Experiment":
@@ -106,7 +106,9 @@ class Experiment:
         return replace(self, backend=backend)
 
     def with_cache(self, use: Literal["auto", "on", "off"], folder: str | os.PathLike[str] | None = None) -> "Experiment":
-        """Return the experiment with another use of the action cache. The trials keep their ids.
+        """Return the experiment with another use of the action cache, which stores results of sandbox commands.
+
+        The trials keep their ids.
 
         Args:
             use: `on` for all trials, `auto` for trials with a scripted agent, or `off`.
@@ -116,7 +118,7 @@ class Experiment:
         return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=cache_folder))
 
     def with_cassette(self, path: str | os.PathLike[str], mode: Literal["record", "replay"]) -> "Experiment":
-        """Return the experiment with a recording of its real models' answers, to be written or replayed.
+        """Return the experiment with a recording (cassette) of its real models' answers, to be written or replayed.
 
         The trials keep their ids.
         """
@@ -150,7 +152,7 @@ class Experiment:
             workers: Number of trials that run at the same time; None uses the number of processors.
             progress: Progress display: `auto`, `rich`, `plain`, `notebook`, `off`, or an object with the methods of `Display`.
             stop: Event that another thread can set to end the run after the trials that have finished; the others run next time.
-            retry_failed: Also repeat trials that failed for external reasons (provider, sandbox, disk).
+            retry_failed: Also repeat trials of earlier runs that failed for external reasons (provider, sandbox, disk).
             unsafe_local: Permission to run trials in the sandbox `local`, which does not isolate commands.
 
         Raises:
@@ -176,7 +178,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class _ExperimentRun:
-    """State of one call of `Experiment.run`."""
+    """Experiment that is being run, with the number of workers, the progress display and the stop event."""
 
     experiment: Experiment
     workers: int

@@ -1,4 +1,4 @@
-"""Grid of an experiment: the base trial with every combination of the axes' values, and extra arms, as a sequence of cells.
+"""Grid of an experiment: a sequence of cells, made from the base trial, every combination of the axes' values, and extra arms.
 
 Cells are ordered in blocks of one task, seed and world, so that trials that are compared run close together. Cells with equal
 configurations are merged into one. Every block contains each extra arm once.
@@ -22,11 +22,14 @@ from harness.sandboxes.backends import BackendName
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")
-"""First parts of the paths of axes over which arms are paired. These axes vary slowest."""
+"""First parts of axis paths that vary the problem, such as task or seed.
+
+Arms are compared on equal values of these axes, which vary slowest.
+"""
 
 
 def is_block(path: str) -> bool:
-    """Return whether an axis varies the problem on which arms are paired, rather than the arm."""
+    """Return whether an axis varies the problem on which arms (compared configurations) are paired, rather than the arm."""
     return path.partition(".")[0] in BLOCK_AXES
 
 
@@ -50,25 +53,27 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Trial at its position in a grid."""
+    """Trial together with its position in the grid of an experiment."""
 
     trial: Trial
     arm: str
-    """Name of the arm: equal for all seeds and tasks."""
+    """Name of the arm (the compared configuration) of the trial, equal for all seeds and tasks."""
     axes: Mapping[str, object]
-    """Value of the trial on each axis, by dotted path. A quantile is shown as in the plan; None stands for a field that the trial
-    does not have."""
+    """Value of the trial on each axis, by dotted path.
+
+    A quantile is shown as in the plan. None stands for a field that the trial does not have.
+    """
     quantiles: Mapping[str, Quantile] = field(default_factory=dict)
-    """Numbers of tokens that the plan gives as quantiles, by dotted path."""
+    """Numbers of tokens in the trial that the plan gives as quantiles, such as `q0.9`, by dotted path."""
 
     @property
     def trial_table(self) -> dict[str, object]:
-        """Trial as nested tables, with quantiles as in the plan."""
+        """Configuration of the trial as nested tables, with quantiles written as in the plan."""
         return with_values(to_plain(self.trial), {path: one.text for path, one in self.quantiles.items()}, "trial")
 
 
 class Grid(Sequence[Cell]):
-    """All cells of an experiment, as a sequence in a fixed order."""
+    """All cells (trials) of an experiment, as a sequence in a fixed order."""
 
     def __init__(
         self,
@@ -79,14 +84,14 @@ class Grid(Sequence[Cell]):
         backend: BackendName | None = None,
         uncompressed: UncompressedRun | None = None,
     ) -> None:
-        """Expand the grid.
+        """Build all cells from the base trial, the axes and the extra arms.
 
         Args:
             base: Trial whose values apply unless an axis or an arm changes them.
             axes: Lists of values by dotted path into the trial.
             arms: Extra arms.
             backend: Sandbox backend for all trials; None keeps the backends of base, axes and arms.
-            uncompressed: Run in which quantiles are looked up; None if there are no quantiles.
+            uncompressed: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 
         Raises:
             UnknownName: an axis or an arm names a path that trials do not have.
@@ -104,7 +109,7 @@ class Grid(Sequence[Cell]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Cell]: ...
     def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
-        """Return the cell at an index, or the cells of a slice."""
+        """Return the cell at an index of the grid, or the cells of a slice."""
         return self._cells[index]
 
     def __len__(self) -> int:
@@ -167,12 +172,12 @@ def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
 
 
 def _format_quantiles(cell: Cell) -> str:
-    """Return the quantiles of a cell as text; empty for a cell without quantiles."""
+    """Return the quantiles that a cell uses as text; empty for a cell without quantiles."""
     return " and ".join(f"{path}={quantile.text} ({quantile})" for path, quantile in cell.quantiles.items())
 
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Return the cells with names for their arms, which are derived from the axes that differ."""
+    """Return the cells with names for their arms, which are derived from the axes on which they differ."""
     namer = _ArmNamer([cell.axes for cell in cells if not cell.arm])
     return tuple(
         cell if cell.arm else replace(cell, arm=namer.format_name(cell.axes) or cell.trial.policy_kind) for cell in cells
@@ -180,12 +185,12 @@ def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 
 
 class _ArmNamer:
-    """Formatter of arm names from the values of the axes."""
+    """Formatter of arm names, such as `threshold=0.5`, from the values of the axes."""
 
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
         all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
         self._differ: dict[tuple[str, object], list[str]] = {}
-        """Fields in which the policies of one kind differ, by path and kind."""
+        """Policy fields in which the policies of one kind differ, by path and kind."""
         for axes in points:
             for path, value in axes.items():
                 if isinstance(value, Mapping) and "kind" in value:
@@ -197,7 +202,7 @@ class _ArmNamer:
             self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
 
     def format_name(self, axes: Mapping[str, object]) -> str:
-        """Return the name of an arm from its values, without task, seed and world; empty if there are no other axes."""
+        """Return the name of an arm from the cell's values, without task, seed and world; empty if there are no other axes."""
         arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
         short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
         has_clash = len(set(short_names.values())) < len(short_names)
@@ -205,7 +210,7 @@ class _ArmNamer:
         return " ".join(f"{path if has_clash else short_names[path]}={value_texts[path]}" for path in arm_axes)
 
     def _format_value(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
-        """Return a value as text.
+        """Return the value of an axis as text for the name of an arm.
 
         A policy is shown by its kind and by those fields that differ within the kind and are not axes themselves.
         """
@@ -218,7 +223,7 @@ class _ArmNamer:
 
 
 def _format_short(value: object) -> str:
-    """Return a value as text; a float is shortened if the short form is exact."""
+    """Return an axis value as text; a float is shortened if the short form is exact."""
     if isinstance(value, float):
         return text if float(text := f"{value:g}") == value else repr(value)
     return str(value)

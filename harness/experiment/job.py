@@ -1,4 +1,4 @@
-"""Job for a worker, provenance of its results, and the record of the finished trial."""
+"""Job that a worker runs (one trial with its settings), provenance of the results, and the record of the finished trial."""
 
 import json
 import platform
@@ -31,7 +31,7 @@ Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
 `L2-fork` replay of a recorded session, `L3` real agent."""
 
 RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
-"""Packages whose version can change a result."""
+"""Names of the packages whose version can change a result and is therefore recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Provenance:
     packages: tuple[tuple[str, str], ...]
     price_table: str
     configuration_version: str = VERSION_TAG
-    """Version of the meaning of configurations, which is part of every trial id."""
+    """Version of the meaning of trial configurations, which is part of every trial id."""
 
 
 def collect_provenance(price_table: str) -> Provenance:
@@ -60,7 +60,7 @@ def collect_provenance(price_table: str) -> Provenance:
 
 
 def classify_level(trial: Trial) -> Level:
-    """Return the fidelity level of a trial."""
+    """Return the fidelity level of a trial, such as `L0` for a scripted model and summarizer or `L3` for a real agent."""
     if not is_scripted(trial.model):
         return "L3"
     return "L0" if trial.summarizer is None or is_scripted(trial.summarizer) else "L1"
@@ -92,9 +92,9 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """Location and size of the action cache.
+    """Location and maximum size of the action cache, which stores results of sandbox commands.
 
-    Not part of a trial's configuration, because results are the same without the cache.
+    The settings are not part of a trial's configuration, because results are the same without the cache.
     """
 
     folder: Path
@@ -110,28 +110,28 @@ class Job:
     experiment: str
     arm: str
     axes: Mapping[str, object]
-    """Value of the trial on each axis, by dotted path."""
+    """Value of the trial on each axis of the experiment, by dotted path."""
     backend: str
-    """Sandbox backend that was tested in the parent process; never `auto`."""
+    """Sandbox backend of the trial, as tested in the parent process; never `auto`."""
     provenance: Provenance
     journal: Path
-    """Journal file of this trial alone, created by the worker."""
+    """Path of the journal file that the worker creates for this trial alone."""
     unsafe_local: bool = False
     cache_settings: CacheSettings | None = None
-    """Action cache; None runs every command."""
+    """Settings of the action cache; None means that every command is executed."""
     wiring: Wiring = DEFAULT_WIRING
-    """Settings of the run for calls to real models; the trial's own settings take precedence."""
+    """Settings of the run for calls to real models. The trial's own settings take precedence."""
 
 
 class FinishedTrial(NamedTuple):
-    """Records that are stored for a trial."""
+    """Records of a finished trial that are stored in the journal of the experiment."""
 
     record: TrialRecord
     checks: tuple[CheckRecord, ...]
 
 
 def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING) -> SessionSpec:
-    """Return the session configuration of a trial.
+    """Return the configuration of the session that a trial runs.
 
     Args:
         trial: Configuration of the trial.
@@ -162,7 +162,7 @@ MAX_ERROR_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a trial ended."""
+    """Status and reason with which a trial ended."""
 
     status: Literal["completed", "failed", "crashed"]
     reason: str
@@ -175,19 +175,19 @@ class TrialRun:
     """Everything that is known about a running trial. After an error, the record of the trial contains what is known so far."""
 
     started_at: float
-    """Start of the trial in seconds since the epoch."""
+    """Start time of the trial in seconds since the epoch."""
     session_id: str = ""
     totals: TrialTotals = field(default_factory=TrialTotals)
     fitted_policy: FittedPolicy | None = None
-    """Policy with its constants scaled to the window; None if the trial ended before its session was assembled."""
+    """Policy of the trial with its constants scaled to the window; None if the trial ended before its session was assembled."""
     sandbox: SandboxInfo | None = None
     container: str | None = None
-    """Name of the sandbox's container; None if the backend uses no containers."""
+    """Name of the trial's sandbox container; None if the backend uses no containers."""
     graded_checks: tuple[GradedCheck, ...] = ()
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="the trial never began"))
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
-        """Return the records of the trial in its present state."""
+        """Return the records of the trial as far as they are known now."""
         record = _build_trial_record(job, self, ended_at - self.started_at)
         return FinishedTrial(record, tuple(_build_check_record(job.trial_id, judged) for judged in self.graded_checks))
 

@@ -32,15 +32,14 @@ from harness.store.sessions.locks import acquire_lock
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 
 RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan"})
-"""Reasons of failures that may not happen again in another run: external faults, and errors of a policy that may have been fixed
-since."""
+"""Reasons for failed trials that may not occur in another run: external faults, and policy errors that may have been fixed."""
 
 
 _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
-    """Name of a trial in the current plan. Not part of the trial's id."""
+    """Name of a trial (its experiment, arm and axes) in the current plan. Not part of the trial's id."""
 
     experiment: str
     arm: str
@@ -54,11 +53,11 @@ class OutputFolder:
         self.folder, self.journal = folder, journal
 
     def locate_trial_journal(self, trial_id: str) -> Path:
-        """Return the path of the journal that a trial writes while it runs."""
+        """Return the path of the journal file that a trial writes while it runs."""
         return self.folder / JOURNALS_FOLDER / f"{trial_id}.sqlite"
 
     def list_finished(self, *, retry_failed: bool) -> set[str]:
-        """Return the ids of the trials that need not run again.
+        """Return the ids of the trials that are finished and need not run again.
 
         Args:
             retry_failed: Also repeat trials that failed for external reasons.
@@ -67,7 +66,7 @@ class OutputFolder:
         return {record.trial_id for record in records if not _should_rerun(record, retry_failed)}
 
     def relabel_trials(self, labels: Mapping[str, Label]) -> None:
-        """Give stored trials the experiment, arm and axes that they have in the current plan.
+        """Give stored trials the experiment, arm (compared configuration) and axes that they have in the current plan.
 
         Trials that the current plan does not contain become separate arms, so that they are not mixed with its arms.
         """
@@ -78,7 +77,7 @@ class OutputFolder:
                 self.journal.record_trial(relabelled, self.journal.list_checks(record.trial_id))
 
     def import_trial(self, finished_trial: FinishedTrial) -> None:
-        """Import a finished trial from its own journal, and delete that journal."""
+        """Copy a finished trial from its own journal into the journal of the experiment, and delete the trial's own journal."""
         source = self.locate_trial_journal(finished_trial.record.trial_id)
         if source.exists():
             merge(source, self.journal)
@@ -86,7 +85,7 @@ class OutputFolder:
         remove_journal(source)
 
     def recover_journals(self) -> None:
-        """Import the complete trials that an interrupted run left behind, and delete incomplete ones."""
+        """Import the complete trials that an interrupted run left behind, and delete the journals of incomplete trials."""
         for source in list_trial_journals(self.folder):
             if read_finished_trial(source):
                 merge(source, self.journal)
@@ -128,7 +127,7 @@ def remove_journal(path: Path) -> None:
 
 
 def _make_earlier_label(record: TrialRecord) -> Label:
-    """Return the label of a trial that the current plan does not contain: one arm for each configuration, without axes."""
+    """Return a label for a stored trial that the current plan does not contain: one arm for each configuration, without axes."""
     configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
     configuration_digest = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
     arm = _EARLIER_PLAN_SUFFIX.sub("", record.arm)

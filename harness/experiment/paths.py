@@ -1,4 +1,4 @@
-"""Dotted paths into nested tables, by which axes, arms and error messages name a value of a trial."""
+"""Dotted paths, such as `policy.threshold`, that name a value inside the nested tables of a trial."""
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -8,7 +8,7 @@ from harness.errors import UnknownName, UsageError
 
 
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return every leaf of a nested table by its dotted path. An empty table is a leaf."""
+    """Return every leaf of a nested table, by the dotted path of the leaf. An empty table is a leaf."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -27,14 +27,14 @@ def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, obj
 
 
 def refuse_unknown_paths(paths: Iterable[str], known: Collection[str], location: str) -> None:
-    """Raise `UnknownName`, with the nearest known paths, for the first path that is unknown."""
+    """Raise `UnknownName` for the first dotted path that is unknown; the message suggests the nearest known paths."""
     for path in paths:
         if path not in known:
             raise UnknownName(f"path in {location}:", path, known)
 
 
 def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Yield every path of a nested table: the paths of the leaves and of the tables that contain them."""
+    """Yield the dotted path of every leaf in a nested table and of every table that contains a leaf."""
     for key, value in table.items():
         path = f"{prefix}{key}"
         yield path
@@ -43,7 +43,7 @@ def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
 
 
 def look_up_value(table: Mapping[str, object], path: str) -> object:
-    """Return the value at a path; None if the path does not exist."""
+    """Return the value at a dotted path in a nested table; None if the path does not exist."""
     value: object = table
     for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -51,7 +51,7 @@ def look_up_value(table: Mapping[str, object], path: str) -> object:
 
 
 def with_values(table: Mapping[str, object], values: Mapping[str, object], location: str) -> dict[str, object]:
-    """Return a copy of a nested table with other values at some paths. A whole table is set before the fields inside it.
+    """Return a copy of a nested table with other values at some dotted paths. A whole table is set before the fields inside it.
 
     Args:
         table: Nested table.
@@ -78,7 +78,7 @@ def _copy(table: Mapping[str, object]) -> dict[str, object]:
 
 
 def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> None:
-    """Refuse values that the parser converted to another type, e.g. text to a number, and numbers that are not finite.
+    """Refuse plan values that the parser converted to another type, e.g. text to a number, and numbers that are not finite.
 
     Args:
         raw_value: Value in the plan.

@@ -68,13 +68,13 @@ class Settings:
     action_cache_max_bytes: int = MAX_BYTES
 
     def __post_init__(self) -> None:
-        """Refuse values of the wrong type."""
+        """Refuse settings with values of the wrong type."""
         refuse_mistyped_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """Content of a plan file."""
+    """Content of a plan file, with the folder that contains the file."""
 
     folder: Path
     settings: Settings
@@ -84,10 +84,10 @@ class PlanFile:
 
 
 def read_plan(path: Path) -> PlanFile:
-    """Read a plan file.
+    """Read a plan file and check its shape.
 
     Args:
-        path: Path of the file, or of a folder that contains a `plan.toml`.
+        path: Path of the plan file, or of a folder that contains a `plan.toml`.
 
     Raises:
         UsageError: the file does not exist, is not valid TOML, or contains a table of the wrong shape.

@@ -21,7 +21,7 @@ from harness.tools.session_tools import choose_truncation
 
 
 def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> None:
-    """Refuse trials that could not run.
+    """Refuse trials that could not run because of an unknown name, a missing key or a window that is too small.
 
     Args:
         trials: Trials whose names, keys and windows are checked.
@@ -68,13 +68,13 @@ def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 
 def _find_window(trial: Trial) -> Window:
-    """Return the window of a trial's agent model without opening the model."""
+    """Return the context window of a trial's agent model without opening the model."""
     scripted_tokens = trial.window_tokens or SCRIPTED_WINDOW_TOKENS
     return look_up_window(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:
-    """Return the sandbox backend of each trial by trial id, after testing each backend with each image and runtime once.
+    """Return the sandbox backend of each trial, by trial id. Each backend is tested with each image and runtime once.
 
     Raises:
         SandboxUnavailable: a requested backend does not work here or lacks the runtime, or no backend works.

@@ -24,15 +24,15 @@ MAX_NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """Progress of a run."""
+    """Progress of a run: numbers of trials, running trials and the last result."""
 
     experiment: str
     total_trials: int
-    """Number of trials in the grid."""
+    """Number of trials in the grid of the experiment."""
     previously_finished: int = 0
     """Number of trials that an earlier run finished."""
     finished: int = 0
-    """Number of trials that this run has finished."""
+    """Number of trials that this run has finished so far."""
     succeeded: int = 0
     """Number of trials of this run that passed all checks."""
     crashed: int = 0
@@ -40,12 +40,12 @@ class RunProgress:
     running_trials: tuple[str, ...] = ()
     """Names of the running trials."""
     last_result: str = ""
-    """Result of the last finished trial, in one line."""
+    """Result of the trial that finished last, as one line of text."""
     last_record: TrialRecord | None = None
-    """Record of the last finished trial. Each record is shown at least once."""
+    """Record of the trial that finished last. A display is shown each record at least once."""
 
     def with_record(self, record: TrialRecord) -> "RunProgress":
-        """Return the progress after one more finished trial."""
+        """Return the progress after one more trial has finished."""
         return replace(
             self,
             finished=self.finished + 1,
@@ -57,7 +57,7 @@ class RunProgress:
 
     @property
     def summary(self) -> str:
-        """Numbers of finished, successful and crashed trials, in one line."""
+        """Numbers of finished, successful and crashed trials, as one line of text."""
         finished = self.previously_finished + self.finished
         phrases = [f"{finished}/{self.total_trials} trials", f"{self.succeeded}/{self.finished} succeeded"]
         phrases += [f"{self.previously_finished} kept from before"] if self.previously_finished else []
@@ -66,7 +66,7 @@ class RunProgress:
 
 
 def format_record(record: TrialRecord) -> str:
-    """Return the result of a finished trial in one line."""
+    """Return the result of a finished trial as one line of text."""
     verdict = "success" if record.success else f"score {record.score:.2f}"
     ending = "" if record.status == "completed" else f", {record.status}: {record.reason}"
     counts = f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}"
@@ -74,14 +74,14 @@ def format_record(record: TrialRecord) -> str:
 
 
 class Display(Protocol):
-    """Progress display. `show` is called often, from one thread, and must return quickly."""
+    """Interface of a progress display. `show` is called often, from one thread, and must return quickly."""
 
     def show(self, progress: RunProgress) -> None:
-        """Show the progress, now or soon."""
+        """Show the progress of the run, now or soon."""
         ...
 
     def close(self) -> None:
-        """Show the final progress permanently. May be called more than once."""
+        """Show the final progress of the run permanently. May be called more than once."""
         ...
 
 
@@ -89,22 +89,22 @@ class NoDisplay:
     """Progress display that shows nothing."""
 
     def show(self, progress: RunProgress) -> None:
-        """Ignore the progress."""
+        """Ignore the progress of the run."""
 
     def close(self) -> None:
-        """Do nothing, because nothing was shown."""
+        """Do nothing, because this display has shown nothing."""
 
 
 class PlainDisplay:
     """Progress display for logs and pipes that prints one line for each finished trial."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """Create a display that writes to a stream; None is standard error, so that standard output only contains results."""
+        """Create a display that writes to a stream. None is standard error, so that standard output contains results only."""
         self._stream = sys.stderr if stream is None else stream
         self._shown_count = -1
 
     def show(self, progress: RunProgress) -> None:
-        """Print a line if another trial has finished."""
+        """Print a line of progress if another trial has finished."""
         if progress.finished == self._shown_count:
             return
         self._shown_count = progress.finished
@@ -113,21 +113,21 @@ class PlainDisplay:
         print(_clean_line(line), file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Do nothing: every line was printed when its trial finished."""
+        """Do nothing, because every line was printed when its trial finished."""
 
 
 class RichDisplay:
     """Progress display for terminals: a bar with counts, elapsed time and the last result."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Create a display on a console; None is the terminal's standard error."""
+        """Create a progress display on a rich console; None is the terminal's standard error."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         last = TextColumn("{task.fields[last]}", style="dim")
         self._bar = Progress(*columns, last, console=console or Console(stderr=True), refresh_per_second=8)
         self._task: TaskID | None = None
 
     def show(self, progress: RunProgress) -> None:
-        """Update the bar."""
+        """Update the progress bar in the terminal."""
         name, last = (escape(_clean_line(text)) for text in (progress.experiment, progress.last_result))
         if self._task is None:
             self._task = self._bar.add_task(name, total=progress.total_trials, last="")
@@ -135,7 +135,7 @@ class RichDisplay:
         self._bar.update(self._task, completed=progress.previously_finished + progress.finished, last=last)
 
     def close(self) -> None:
-        """Stop updating the bar and leave it on the screen."""
+        """Stop updating the progress bar and leave it on the screen."""
         self._bar.stop()
 
 
@@ -143,7 +143,7 @@ class NotebookDisplay:
     """Progress display for notebooks: one output that is updated a few times a second, as HTML and as plain text."""
 
     def __init__(self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a display.
+        """Create a progress display for a notebook.
 
         Args:
             display: IPython's function `display`, which is called with `display_id`.
@@ -155,13 +155,13 @@ class NotebookDisplay:
         self._pending: RunProgress | None = None
 
     def show(self, progress: RunProgress) -> None:
-        """Update the output, unless it was updated less than a quarter of a second ago."""
+        """Update the notebook output, unless it was updated less than a quarter of a second ago."""
         self._pending = progress
         if self._handle is None or self._clock() - self._shown_at >= 0.25:
             self._flush()
 
     def close(self) -> None:
-        """Show the final progress."""
+        """Show the final progress of the run in the notebook output."""
         self._flush()
 
     def _flush(self) -> None:
@@ -180,7 +180,7 @@ def _clean_line(text: str) -> str:
 
 
 def render_html(progress: RunProgress) -> str:
-    """Return a progress bar with counts as HTML."""
+    """Return a progress bar with the numbers of trials as HTML."""
     finished = progress.previously_finished + progress.finished
     bar = f"<progress value='{finished}' max='{max(1, progress.total_trials)}'></progress>"
     rows = [f"<b>{html.escape(progress.experiment)}</b> {bar}", html.escape(progress.summary)]
@@ -190,7 +190,7 @@ def render_html(progress: RunProgress) -> str:
 
 
 def choose_display(kind: str = "auto") -> Display:
-    """Return the progress display of a kind; `auto` selects the display that suits this process.
+    """Return the progress display of the requested kind; `auto` selects the display that suits this process.
 
     Raises:
         UnknownName: there is no display of that kind.
@@ -207,7 +207,7 @@ def choose_display(kind: str = "auto") -> Display:
 
 
 def _find_notebook_display() -> Callable[..., Any] | None:
-    """Return IPython's function `display` inside of a notebook kernel; None elsewhere."""
+    """Return IPython's function `display` inside a notebook kernel; None elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if type(shell).__name__ != "ZMQInteractiveShell":

@@ -1,4 +1,4 @@
-"""Numbers of tokens that a plan gives as quantiles of the context lengths without compaction.
+"""Numbers of tokens that a plan gives as quantiles, such as `q0.9`, of the context lengths without compaction.
 
 `"q0.9"` on an axis or in an arm is the number of tokens that nine of ten requests of an uncompacted run did not exceed. The
 number is looked up in the journal of a finished run when the grid is created; a trial contains the plain number.
@@ -31,9 +31,9 @@ from harness.tokens import Counter, QuarterOfCharacters
 from harness.view import drop_rolled_back
 
 QUANTILE_FIELD_SUFFIX = "_tokens"
-"""End of the names of those policy fields that may be given as quantiles."""
+"""Suffix in the names of those policy fields that a plan may give as quantiles."""
 CUT_SHORT_REASONS = frozenset({"overflow", "max_steps"})
-"""Stop reasons of sessions that would have continued."""
+"""Stop reasons of sessions that were cut short, so that their later requests are missing."""
 DEFAULT_COUNTER = QuarterOfCharacters()
 _QUANTILE_PATTERN = re.compile(r"q(0\.[0-9]+)")
 
@@ -42,14 +42,14 @@ class Quantile(NamedTuple):
     """Number of tokens that the plan gives as a quantile, and the data from which the number was computed."""
 
     text: str
-    """Quantile as in the plan, e.g. `q0.9`."""
+    """Quantile as written in the plan, e.g. `q0.9`."""
     tokens: int
     requests: int
-    """Number of requests in the data."""
+    """Number of requests from whose lengths the quantile was computed."""
     sessions: int
-    """Number of sessions to which the requests belong."""
+    """Number of sessions whose requests were used to compute the quantile."""
     cut_short: int
-    """Number of those sessions that ended by overflow or at the step limit, so that their later requests are missing."""
+    """Number of sessions behind the quantile that ended by overflow or at the step limit, so that later requests are missing."""
 
     def __str__(self) -> str:
         cut = f", {self.cut_short} of them cut short by overflow or max_steps" if self.cut_short else ""
@@ -58,15 +58,15 @@ class Quantile(NamedTuple):
 
 
 class RequestPool(NamedTuple):
-    """Lengths of the requests of several sessions."""
+    """Lengths in tokens of the requests of several sessions, from which quantiles are computed."""
 
     tokens: tuple[int, ...]
-    """Length of each request in tokens, in ascending order; at least one."""
+    """Length of each request in tokens, in ascending order; at least one length."""
     sessions: int
     cut_short: int
 
     def find_quantile(self, text: str, location: str) -> Quantile:
-        """Return the quantile that a text such as `q0.9` specifies.
+        """Return the number of tokens that a text such as `q0.9` specifies.
 
         Args:
             text: Text of the quantile.
@@ -84,18 +84,18 @@ class RequestPool(NamedTuple):
 
 
 class ResolvedTrial(NamedTuple):
-    """Trial, and those of its numbers that were given as quantiles."""
+    """Trial whose quantiles were replaced by numbers of tokens, with the quantiles."""
 
     trial: Trial
     quantiles: Mapping[str, Quantile]
-    """Quantiles by dotted path."""
+    """Quantiles that the trial's plan gives instead of numbers, by dotted path."""
 
 
 class UncompressedRun:
-    """Uncompacted sessions of a finished run."""
+    """Sessions without compaction of a finished run, in which quantiles of context lengths are looked up."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the list of trials of a run.
+        """Read the list of trials of a finished run.
 
         Args:
             folder: Folder of an experiment, or its output folder.
@@ -115,7 +115,7 @@ class UncompressedRun:
         self._pools: dict[tuple[str, Counter], RequestPool] = {}
 
     def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
-        """Return the lengths of the requests of all sessions with the task and the model of a trial.
+        """Return the lengths of the requests of all sessions with the same task, world and model as a trial.
 
         Args:
             plain: Trial as nested tables, with every default written out.
@@ -142,7 +142,7 @@ class UncompressedRun:
 
 
 def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
-    """Yield the estimated tokens of each answered request of an uncompacted session, in order."""
+    """Yield the estimated length in tokens of each answered request of a session without compaction, in order."""
     tokens = 0
     for entry in drop_rolled_back(entries):
         if isinstance(entry.event, MessageAdded):
@@ -189,7 +189,7 @@ def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool:
 
 
 def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
-    """Return the quantiles among the fields of a trial's policy, by dotted path."""
+    """Return the quantiles, such as `q0.9`, among the fields of a trial's policy, by dotted path."""
     policy = plain.get("policy")
     fields = flatten(policy, "policy.") if isinstance(policy, Mapping) else {}
     return {
@@ -200,7 +200,7 @@ def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
 
 
 def _describe_problem(plain: Mapping[str, object]) -> str:
-    """Return the task with its world, and the model, as text."""
+    """Return the task of a trial with its world, and the model, as text."""
     world = codec.from_plain(World, plain.get("world", {}), "world")
     return f"{format_problem(str(plain['task']), world)} with {plain['model']}"
 

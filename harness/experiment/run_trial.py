@@ -27,11 +27,11 @@ from harness.tasks import make_task
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> FinishedTrial:
-    """Run a trial, and record it in a journal file of its own.
+    """Run a trial (one task under one configuration with one seed), and record it in a journal file of its own.
 
     Args:
-        job: Trial, with the settings of the run.
-        cancellation: Request to end the session early; None for a trial that cannot be stopped.
+        job: Trial to run, with the settings of the whole run.
+        cancellation: Request that other code can make to end the session early; None for a trial that cannot be stopped.
         clock: Source of the times in the records, in seconds since the epoch.
 
     Raises:
@@ -49,7 +49,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TrialSession:
-    """Session of a running trial."""
+    """Session of a running trial, with the trial's job and records."""
 
     job: Job
     trial_run: TrialRun
@@ -57,7 +57,7 @@ class _TrialSession:
     clock: Clock
 
     def run(self, journal: Journal) -> None:
-        """Run the session; an exception becomes the ending of the trial."""
+        """Run the session of the trial; an exception is recorded as the ending of the trial instead of being raised."""
         run, trial = self.trial_run, self.job.trial
         try:
             counter = trial.policy.counter
@@ -78,7 +78,7 @@ class _TrialSession:
             run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
 
     def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore) -> None:
-        """Start the sandbox, run the session in it, and grade the workspace."""
+        """Start the sandbox, run the trial's session in it, and grade the workspace."""
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
@@ -92,7 +92,7 @@ class _TrialSession:
                 run.graded_checks = grade_workspace(task, sandbox)
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
-        """Create the sandbox, with an action cache if one is configured."""
+        """Create the sandbox of the trial, with an action cache if the job configures one."""
         job, cache_settings = self.job, self.job.cache_settings
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run this trial at once
         name_container = BACKENDS[job.backend].format_container_name
@@ -108,7 +108,7 @@ class _TrialSession:
         return sandbox
 
     def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
-        """Run the agent, and return how the session ended."""
+        """Run the agent of the trial, and return how the session ended."""
         run, wiring = self.trial_run, self.job.wiring
         spec = build_session_spec(self.job.trial, task, wiring)
         resources = SessionResources(

@@ -29,10 +29,12 @@ from harness.tasks import make_task
 
 POLL_SECONDS = 0.2
 SIGTERM_EXIT_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
-"""Exit codes of a worker that SIGTERM ended, either at once or after closing its sandbox."""
+"""Exit codes of a worker process that SIGTERM ended, either at once or after closing its sandbox."""
 MAX_STARTS = 3
-"""Maximum number of starts of a trial whose workers die before the trial begins. If no trial of the run has ever begun by then,
-the run ends with an error."""
+"""Maximum number of times that a trial is started if its workers die before the trial begins.
+
+If no trial of the run has ever begun by then, the run ends with an error.
+"""
 CANNOT_START_MESSAGE = (
     "worker processes cannot start or die at once; a script must call run() under `if __name__ == '__main__':`; "
     "if memory is short, use fewer workers"
@@ -41,7 +43,7 @@ CANNOT_START_MESSAGE = (
 
 @dataclass(slots=True, kw_only=True)
 class Runner:
-    """Execution of several jobs, with their results in one output folder."""
+    """Execution of the jobs of one run, with their results in one output folder."""
 
     output: OutputFolder
     open_workers: Callable[[], Workers]
@@ -50,12 +52,12 @@ class Runner:
     stop_event: threading.Event = field(default_factory=threading.Event)
     clock: Callable[[], float] = time.time
     _start_times: "dict[Future[FinishedTrial], float]" = field(default_factory=dict)
-    """Time at which each unfinished job was first seen running."""
+    """Time at which each unfinished job was first seen running, for the time limit."""
     _has_started_any: bool = False
     _death_counts: dict[str, int] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> RunProgress:
-        """Run all jobs, or, after the stop event, those that had finished by then.
+        """Run all jobs and store their results. After the stop event, only results of jobs that have finished are stored.
 
         Raises:
             HarnessError: worker processes cannot be started here.
@@ -85,14 +87,14 @@ class Runner:
             self._retry_job(job, waiting)
 
     def _collect_ended(self, running: "dict[Future[FinishedTrial], Job]") -> None:
-        """Store the trials whose own journal is complete although their worker has not reported them."""
+        """Store the trials whose own journal is complete although their worker has not reported the result."""
         for future, job in list(running.items()):
             if finished := read_finished_trial(job.journal):
                 self._record_trial(finished)
                 del running[future]
 
     def _collect_finished(self, running: "dict[Future[FinishedTrial], Job]", waiting: deque[Job]) -> None:
-        """Store the results of finished trials, then wait shortly for more."""
+        """Store the results of finished trials, then wait a short time for more."""
         for future in running:
             if future.running() or (future.done() and not _has_died_unstarted(future)):
                 self._start_times.setdefault(future, self.clock())
@@ -110,7 +112,7 @@ class Runner:
         wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
 
     def _retry_job(self, job: Job, waiting: deque[Job]) -> None:
-        """Queue a job again whose worker died before the trial began.
+        """Queue a job again after its worker died before the trial began.
 
         Other jobs run first, because the trial may not be the cause.
         """
@@ -140,7 +142,7 @@ class Runner:
         self.display.show(self.progress)
 
     def _resolve_result(self, future: "Future[FinishedTrial]", job: Job) -> FinishedTrial:
-        """Return the result of a worker, or the records in the trial's journal, or else the records of a crashed trial."""
+        """Return the result that a worker reported, the records in the trial's journal, or the records of a crashed trial."""
         error, started_at = future.exception(), self._start_times.pop(future, self.clock())
         if error is None:
             return future.result()
@@ -164,7 +166,7 @@ class Runner:
         return trial_run.build_finished_trial(job, self.clock())
 
     def _load_from_journal(self, trial_run: TrialRun, journal: Journal) -> None:
-        """Add the data in a trial's journal to its run, and log the end of its session if that is missing."""
+        """Add the data in a killed trial's journal to its records, and log the end of its session if that is missing."""
         for trial_run.session_id in journal.list_session_ids():
             for entry in journal.read_entries(trial_run.session_id):
                 trial_run.totals(entry)
@@ -175,7 +177,7 @@ class Runner:
 
 
 def _has_died_unstarted(future: "Future[FinishedTrial]") -> bool:
-    """Return whether a worker died before its trial began."""
+    """Return whether the worker of a job died before the trial began."""
     return future.done() and isinstance(future.exception(), BrokenProcessPool)
 
 

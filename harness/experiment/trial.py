@@ -25,7 +25,7 @@ from harness.tools.session_tools import find_tool_revisions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(codec.StrictFields):
-    """Configuration of one trial: one arm on one task with one seed.
+    """Configuration of one trial: one arm (a policy with its settings) on one task with one seed.
 
     Attributes:
         task: Name of the task, e.g. `'flashcards'`, or `FILE.py:FUNCTION` for a task of your own. Required.
@@ -73,7 +73,7 @@ class Trial(codec.StrictFields):
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
 
     def __post_init__(self) -> None:
-        """Resolve the policy's name, and refuse values with which no session could run."""
+        """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
         if (name := getattr(self.task, "name", None)) or callable(self.task):
             raise UsageError(f"task: must be the name of a task, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
         object.__setattr__(self, "policy", resolve_policy(self.policy))
@@ -89,7 +89,7 @@ class Trial(codec.StrictFields):
 
     @property
     def trial_id(self) -> str:
-        """Id of the configuration: twenty hexadecimal digits.
+        """Id of the trial's configuration, as twenty hexadecimal digits.
 
         The id of a trial with a task of your own covers the content of the task's file, but not what the file imports. Code of
         policies, tasks and tools enters the id through a revision number that is increased when their behaviour changes.
@@ -100,7 +100,7 @@ class Trial(codec.StrictFields):
 
     @property
     def _revisions(self) -> dict[str, object]:
-        """Revision numbers of the policy, the task and the tools, where they are above 0."""
+        """Revision numbers of the trial's policy, task and tools; only numbers above 0."""
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
@@ -110,20 +110,23 @@ class Trial(codec.StrictFields):
 
     @property
     def problem(self) -> str:
-        """Name of the task with the values of the world that are set, e.g. `long-march(steps=400)`.
+        """Name of the task with the world's values that are set, e.g. `long-march(steps=400)`.
 
-        Arms are paired on equal problems.
+        Arms (compared configurations) are paired on equal problems.
         """
         return format_problem(self.task, self.world)
 
     @property
     def policy_kind(self) -> str:
-        """Kind of the policy, e.g. `keep-last`."""
+        """Kind of the trial's compaction policy, e.g. `keep-last`."""
         return name_policy(self.policy)
 
     @property
     def summarizer(self) -> str | None:
-        """Name of the model that writes the summaries, with `same` resolved; None if the policy calls no summarizer."""
+        """Name of the model that writes the summaries; None if the policy calls no summarizer.
+
+        The name `same` is replaced by the name of the model.
+        """
         summarizer_choice = find_summarizer(self.policy)
         return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
 
@@ -145,19 +148,19 @@ def format_problem(task: str, world: World) -> str:
 
 
 _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
-"""Fields that are nested tables in a plan, with their defaults."""
+"""Fields of a trial that are nested tables in a plan, with their defaults."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
 _FIELD_NAMES = tuple(one.name for one in fields(Trial))
 
 
 def to_plain(trial: Trial) -> dict[str, object]:
-    """Return a trial as nested tables with every default written out."""
+    """Return the configuration of a trial as nested tables with every default written out."""
     types = {**_FIELD_TYPES, "policy": type(trial.policy)}
     return {name: codec.to_plain(getattr(trial, name), types[name]) for name in _FIELD_NAMES}
 
 
 def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
-    """Return the trial that nested tables describe; missing fields get their defaults.
+    """Return the trial that nested tables of a plan describe; missing fields get their defaults.
 
     Args:
         plain: Nested tables, as in the plan file.

@@ -25,22 +25,22 @@ from harness.sandboxes.action_cache import SANDBOX_POOL
 from harness.signals import install_signal_handler
 
 TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
-"""Function that runs one job; a function of a module, so that a worker process can import it."""
+"""Function that runs one job. It must be defined at the top level of a module, so that a worker process can import it."""
 
 JOBS_PER_WORKER = 100
 """Number of jobs after which a worker process is replaced, which limits its memory use."""
 
 
 class Workers(Protocol):
-    """Pool of workers, owned by one thread. The code that opens a pool closes or stops it."""
+    """Pool of workers that run jobs, used by one thread only. The code that opens a pool closes or stops it."""
 
     @property
     def count(self) -> int:
-        """Number of jobs that run at the same time."""
+        """Maximum number of jobs that run at the same time."""
         ...
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job. The caller never has more than `count` jobs running.
+        """Start a job in a free worker. The caller never has more than `count` jobs running.
 
         The future fails with `BrokenProcessPool` if a worker died before the job had begun, so that the job can be submitted
         again.
@@ -51,7 +51,7 @@ class Workers(Protocol):
         ...
 
     def close(self) -> None:
-        """Wait until all submitted jobs have finished."""
+        """Wait until all submitted jobs have finished, then end the workers."""
         ...
 
     def stop(self) -> None:
@@ -78,14 +78,14 @@ class _WorkerSlot:
 
     pool: Any = field(default_factory=_make_pool)
     last_job: "Future[FinishedTrial] | None" = None
-    """Newest job of this slot."""
+    """Newest job that was started in this slot."""
 
     @property
     def is_free(self) -> bool:
         return self.last_job is None or self.last_job.done()
 
     def schedule(self, pickled_job: bytes, timeout_seconds: float) -> "Future[FinishedTrial]":
-        """Schedule a pickled job, in a new process if the previous one died."""
+        """Schedule a pickled job in the process of this slot, or in a new process if the previous one died."""
         has_died = self.last_job is not None and isinstance(self.last_job.exception(), ProcessExpired)
         if has_died or not self.pool.active:
             self.end(at_once=True)
@@ -99,10 +99,13 @@ class _WorkerSlot:
 
 
 class ProcessWorkers:
-    """Pool of processes. A process that dies costs its job and is replaced; one that exceeds the time limit is killed."""
+    """Pool of processes that run jobs.
+
+    A process that dies loses its job and is replaced; one that exceeds the time limit is killed.
+    """
 
     def __init__(self, count: int, run_job: TrialRunner, timeout_seconds: float) -> None:
-        """Prepare a pool; each process starts with its first job.
+        """Prepare a pool of processes; each process starts with its first job.
 
         Args:
             count: Number of processes.
@@ -113,7 +116,7 @@ class ProcessWorkers:
         self._slots = [_WorkerSlot() for _ in range(count)]
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job in a free process, as described in `Workers.submit`."""
+        """Start a job in a free process and return its future; see `Workers.submit`."""
         pickled_job = pickle.dumps((self._run_job, job))
         slot = next(place for place in self._slots if place.is_free)
         try:
@@ -135,10 +138,10 @@ class ProcessWorkers:
 
 
 class ThreadWorkers:
-    """Pool of threads in this process. A job that exceeds the time limit is asked to stop, but cannot be killed."""
+    """Pool of threads that run jobs in this process. A job that exceeds the time limit is asked to stop, but cannot be killed."""
 
     def __init__(self, count: int, run_job: TrialRunner, timeout_seconds: float) -> None:
-        """Open a pool.
+        """Open a pool of threads that run jobs.
 
         Args:
             count: Number of threads.
@@ -151,7 +154,7 @@ class ThreadWorkers:
         self._stop_event = threading.Event()
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job in a thread, as described in `Workers.submit`."""
+        """Start a job in a thread and return its future; see `Workers.submit`."""
         return self._pool.submit(self._run, job)
 
     def close(self) -> None:
@@ -160,7 +163,7 @@ class ThreadWorkers:
         SANDBOX_POOL.close()
 
     def stop(self) -> None:
-        """Ask all running sessions to stop, and return when they have stopped."""
+        """Ask the sessions of all running jobs to stop, and return when they have stopped."""
         self._stop_event.set()
         for cancellation in tuple(self._running):
             cancellation.request()
@@ -187,11 +190,11 @@ class ThreadWorkers:
 
 
 class _WorkerTerminated(BaseException):
-    """Request of the parent process to end this worker."""
+    """Exception that the parent process causes in a worker with SIGTERM, to end the worker."""
 
 
 def _run_pickled_job(pickled_job: bytes) -> FinishedTrial:
-    """Run a job in a worker process. SIGTERM ends the job, which closes its sandbox, and then the process.
+    """Run a pickled job in a worker process. SIGTERM ends the job, which closes its sandbox, and then the process.
 
     The job is pickled by the parent itself, so that a job that cannot be unpickled fails alone instead of killing the worker.
     """
