@@ -93,23 +93,23 @@ __all__ = [
 ]
 
 ENTRY_POINT_GROUP = "harness.policies"
-"""Entry point group in which other packages register policies."""
+"""Name of the entry point group in which other installed packages register their compaction policies."""
 
 REQUIRED_ATTRIBUTES = ("budget", "clip_characters", "counter", "plan")
-"""Names of the attributes that every policy has."""
+"""Names of the attributes that a class must have to be used as a compaction policy."""
 
 _EXPORTED: list[Any] = [value for name, value in globals().items() if name in __all__ and isinstance(value, type)]
 PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"].default, preset) for preset in _EXPORTED))
-"""Policy classes of this package by their kind."""
+"""Policy classes of this package by their public names, such as `keep-last`."""
 
 
 def list_policy_names() -> tuple[str, ...]:
-    """Return the kinds of all policies, including those of installed packages, sorted; no class of another package is loaded."""
+    """Return the public names of all policies, sorted, including those of other packages, whose classes are not loaded."""
     return tuple(sorted({*PRESETS, *entry_points(group=ENTRY_POINT_GROUP).names}))
 
 
 def load_policy_classes() -> dict[str, type[Any]]:
-    """Return every policy class by its kind; a policy of this package takes precedence over one of the same kind elsewhere.
+    """Return every policy class by its public name; this package takes precedence where another one uses the same name.
 
     Raises:
         UsageError: the policy of an installed package cannot be loaded.
@@ -118,7 +118,7 @@ def load_policy_classes() -> dict[str, type[Any]]:
 
 
 def load_policy_class(name: str, where: str = "policy") -> type[Any]:
-    """Return the class of a policy; of other packages, only this class is loaded.
+    """Return the policy class with a public name; of other packages, only this class is loaded.
 
     Args:
         name: Kind of the policy, such as `keep-last`.
@@ -149,7 +149,7 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
 
 
 def _describe_defect(policy_class: object, name: str) -> str:
-    """Return why a class cannot be a policy of a plan file; empty if it can."""
+    """Return why a class cannot be used as a policy, in words for an error message; empty if it can."""
     if not isinstance(policy_class, type) or not is_dataclass(policy_class):
         return "it must be a dataclass"
     if not policy_class.__dataclass_params__.frozen:  # type: ignore[attr-defined]
@@ -161,7 +161,7 @@ def _describe_defect(policy_class: object, name: str) -> str:
 
 
 def _describe_missing(policy: object) -> str:
-    """Return which required attributes a policy or its class lacks; empty if it lacks none."""
+    """Return which required attributes a policy lacks, in words for an error message; empty if it has all of them."""
     own_fields = getattr(policy, "__dataclass_fields__", ())
     missing = [name for name in REQUIRED_ATTRIBUTES if name not in own_fields and not hasattr(policy, name)]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
@@ -202,7 +202,7 @@ def check_policy(value: object, where: str = "policy") -> None:
 
 
 def expand_shorthand(value: object) -> object:
-    """Return the table that a shorthand stands for; return any other value unchanged.
+    """Return the table that a short form of a policy in a plan file stands for; return any other value unchanged.
 
     A string such as `"none"` stands for a kind with its default fields. A whole number such as `30` stands for a `message-window`
     with that maximum number of messages.

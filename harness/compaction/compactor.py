@@ -39,9 +39,9 @@ from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, apply_patch, find_violation
 
 FRUITLESS_IN_A_ROW = 2
-"""Number of consecutive attempts without effect after which compaction pauses."""
+"""Number of consecutive compaction attempts without effect after which no further attempt is made for a while."""
 GROWTH_BEFORE_NEXT = 1.1
-"""Factor by which the view must grow before compaction resumes after a pause."""
+"""Factor by which the view (the messages that the model sees next) must grow before compaction resumes after a pause."""
 
 
 @dataclass(slots=True)
@@ -49,16 +49,16 @@ class _SummaryOutcome:
     """Record of the requests for summaries in one attempt, kept up to date even if a request fails."""
 
     replies: list[Reply] = field(default_factory=list)
-    """Answers of the summarizer, all of which are paid for."""
+    """Answers of the summarizer to all requests of one compaction attempt, including those that were of no use."""
     notes: list[str] = field(default_factory=list)
-    """Notes about material that was left out and requests that were skipped."""
+    """Notes for the event about messages that the summarizer did not read and about requests that were skipped."""
     failures: list[str] = field(default_factory=list)
-    """Reasons why a summary failed."""
+    """Error messages of the summaries that failed in one compaction attempt."""
     texts_to_save: tuple[str, ...] = ()
-    """Texts to save with the plan whose slots were filled last; see `harness.plan.Plan`."""
+    """Texts to save outside the view if the plan is applied, as given by the plan whose summaries were written last."""
 
     def note_shortening(self, times: int, error: ModelError) -> None:
-        """Add or update the note that the material was shortened."""
+        """Add the note that the prompt for the summarizer was shortened, or update its number of times."""
         too_long = isinstance(error, ContextOverflow)
         cause = "it was too long for the summarizer" if too_long else f"the summarizer failed ({error})"
         note = f"the prompt was shortened {format_count(times, 'time')}, because {cause}"
@@ -66,20 +66,20 @@ class _SummaryOutcome:
 
 
 class SummaryPrompt(NamedTuple):
-    """Prompt for a summarizer, with the material that it was built from."""
+    """Prompt for a summarizer, with the messages and settings that it was built from."""
 
     prompt: tuple[Message, ...]
-    """Messages to send to the summarizer."""
+    """Messages to send to the summarizer, including its instruction."""
     request: SummaryRequest
-    """Material from which the prompt was built."""
+    """Messages to summarize, former summary and user request from which the prompt was built."""
     stands_for: tuple[ItemId, ...]
-    """Ids of the items that the prompt covers."""
+    """Ids of the items of the view that the summary will stand for."""
     note: str = ""
-    """Note for the event about material that was left out; empty if nothing was."""
+    """Note for the compaction event about messages that were left out of the prompt; empty if none were left out."""
 
 
 class SessionCompactor:
-    """Compactor that applies one policy to one session.
+    """Compactor that applies one compaction policy to the view (the messages that the model sees next) of one session.
 
     The compactor keeps no state of its own: earlier attempts are recorded in the view.
 
@@ -136,7 +136,7 @@ class SessionCompactor:
         return replace(event, wall_seconds=perf_counter() - start_seconds)
 
     def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, signal: Callable[[Signal], None]) -> Compaction:
-        """Return the event of a plan, or of its fallback if the plan saves nothing."""
+        """Return the event of a plan, or of the plan's fallback if the plan itself saves no tokens."""
         if plan.is_empty:
             return attempt
         outcome = _SummaryOutcome()
@@ -148,7 +148,7 @@ class SessionCompactor:
         return event
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
-        """Return the event of an attempt with its costs, notes and failures; a patch of None makes a failed attempt."""
+        """Return the event of an attempt with its costs, notes and failures; without a patch, the event is marked as failed."""
         reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
         attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome.replies)
         if patch is None:
@@ -158,7 +158,7 @@ class SessionCompactor:
         return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
     def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
-        """Return the patch of a plan, or of its fallback if a summary fails; None if neither can be built."""
+        """Return the changes that a plan makes, or those of its fallback if a summary fails; None if neither works."""
         try:
             return self._fill_slots(plan, view, outcome, signal)
         except (ModelError, SummaryFailed) as error:
@@ -167,13 +167,13 @@ class SessionCompactor:
             return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
 
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Save texts and return their names."""
+        """Save texts that leave the view in the store for outputs, and return the names under which they can be read."""
         if self._outputs is None:
             raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
-        """Return the patch of a plan with its summaries, and record the requests in `outcome`."""
+        """Request the summaries of a plan and return the complete patch; the requests are recorded in `outcome`."""
         inserts: list[Insert] = []
         items = apply_patch(view.items, Patch(replace=plan.replace), 0, self.policy.counter)
         edited_view = replace(view, items=items, tally_cache=TallyCache())
@@ -194,7 +194,7 @@ class SessionCompactor:
         return _assemble_patch(plan, tuple(inserts))
 
     def _request_summary(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """Return the text of the summarizer, or the text that the policy provides in its place."""
+        """Return the summary that the summarizer writes, or the text that the policy provides in its place."""
         if slot.text_if_empty and not summary_prompt.request.to_summarize:
             outcome.notes.append("the excerpt holds no message, so the summarizer was not asked")
             return slot.text_if_empty
@@ -212,7 +212,7 @@ class SessionCompactor:
             return procedure.stand_in.write_summary(summary_prompt.request)
 
     def _ask_summarizer(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """Return the text of the summarizer, with shorter material after a failure and a review of the draft where configured."""
+        """Return the summarizer's answer, with retries of a shorter prompt and a review of the draft if the policy has them."""
         prompt, draft = summary_prompt.prompt, None
         for attempt in count(1):
             try:
@@ -236,7 +236,7 @@ class SessionCompactor:
         return text
 
     def _review_draft(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> list[str]:
-        """Return the answer of the review; none if the prompt of the review exceeds the summarizer's input limit."""
+        """Return the answer to the review of a draft; empty if the prompt of the review is too long for the summarizer."""
         limit = slot.max_input_tokens
         if limit is not None and (tokens := self._count_tokens(prompt)) > limit:
             sizes = f"the prompt has {tokens} tokens, and the summarizer reads at most {limit}"
@@ -245,7 +245,7 @@ class SessionCompactor:
         return [self._call_summarizer(prompt, slot, outcome).text]
 
     def _limit_slot(self, slot: Slot) -> Slot:
-        """Return the slot with the input limit of the summarizer, if that is the smaller one."""
+        """Return a summary slot with the smaller of two input limits, that of the policy and that of the summarizer."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
         limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
@@ -258,7 +258,7 @@ class SessionCompactor:
         return reply.message
 
     def _count_tokens(self, prompt: tuple[Message, ...], more: str = "") -> int:
-        """Return the tokens of a prompt and of a text behind it, by the summarizer's tokenizer or the policy's estimate."""
+        """Return the number of tokens of a prompt with an added text, by the summarizer's tokenizer or by estimate."""
         prompt = (*prompt, user(more)) if more else prompt
         summarizer: object = self._summarizer
         if isinstance(summarizer, PromptTokenCounter):
@@ -266,7 +266,7 @@ class SessionCompactor:
         return sum(map(self.policy.counter.count, prompt))
 
     def _add_costs(self, event: Compaction, replies: list[Reply]) -> Compaction:
-        """Return the event with the costs of its summaries."""
+        """Return the event with the token usage, price and duration of the requests for summaries."""
         if not replies or self._summarizer is None:
             return event
         costs = [reply.cost_usd for reply in replies]
@@ -279,7 +279,7 @@ class SessionCompactor:
         )
 
     def _check_patch(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
-        """Return the event of a complete patch: applied if the patch is legal and saves tokens."""
+        """Return the event of a complete patch, marked as applied if the patch is legal and saves tokens."""
         known_ids = {item.item_id for item in view.items}
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
         if strangers := [item for item in named_ids if item not in known_ids]:
@@ -304,7 +304,7 @@ class SessionCompactor:
 
 
 def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelError, attempt: int) -> tuple[Message, ...]:
-    """Return the material for the next request after a failure; empty if there is no next request."""
+    """Return fewer messages to summarize after a failed request; empty if the policy has no further attempt."""
     procedure = slot.procedure
     if procedure.shorter is None or not (procedure.shorter_for == "failed" or isinstance(error, ContextOverflow)):
         return ()
@@ -312,7 +312,7 @@ def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelErr
 
 
 def _should_hold_back(view: View) -> bool:
-    """Return whether compaction pauses, because attempts had no effect and the view has not grown enough since."""
+    """Return whether compaction pauses because recent attempts had no effect and the view has hardly grown since."""
     if view.fruitless_attempts < FRUITLESS_IN_A_ROW:
         return False
     # of no tokens there is no tenth, so that it must have grown at all is asked apart
@@ -320,14 +320,14 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    """Return the patch of a plan; an item that is evicted is not replaced as well."""
+    """Return the patch of a plan, without replacements of messages that the plan also evicts."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert))
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
-    """Return the event of an attempt without effect, from which other events are derived."""
+    """Return the event of an attempt that changes nothing, from which the events of other outcomes are derived."""
     return Compaction(
         round=view.rounds,
         step=step,
@@ -348,7 +348,7 @@ def _sum_usages(usages: list[Usage]) -> Usage:
 
 
 def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
-    """Return the prompt of a slot within its input limit.
+    """Return the prompt that asks for the summary of a slot, within the slot's limit of input tokens.
 
     If the whole material is too long, as few of the oldest messages as possible are left out, calls together with their results.
     A line in the prompt says so. Former summaries are never left out.
@@ -376,7 +376,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
 
 
 def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
-    """Return the prompt without the items before an index of the slot."""
+    """Return the prompt for a summary without the oldest messages, and with a line that gives their number."""
     former = set(view.summaries)
     kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
     gone = len(slot.stands_for) - len(kept_ids)

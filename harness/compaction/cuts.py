@@ -14,26 +14,26 @@ from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
 
 CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assistant"]
-"""Messages that may be the first retained one: any message but a tool result, or one of certain roles.
+"""Kinds of messages that a cut may leave as the first retained one: any message but a tool result, or one of certain roles.
 
 A tool result must not be the first retained message, because its call would be evicted.
 """
 
 
 class Tail(Protocol):
-    """Retained end of a view. Pure."""
+    """Rule that selects the messages retained at the end of a view; a pure function of its arguments."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained item, before that index is moved to a legal cut."""
         ...
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the tail retains, or None if no number can be given."""
+        """Return the smallest amount of tokens or messages that the tail retains, or None if no number can be given."""
         ...
 
 
 def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
-    """Return the number of leading messages that contain a number of events."""
+    """Return the number of leading messages that together contain at least a given number of events."""
     index = events = 0
     while index < len(items) and events < event_count:
         events += count_events(items[index].message)
@@ -42,7 +42,7 @@ def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
 
 
 def find_fitting_start(sizes: Sequence[int], room: int) -> int:
-    """Return the smallest index from which on all sizes together fit the room; the number of sizes if none fits."""
+    """Return the smallest index from which on all sizes together fit into the room; the length of the list if none fits."""
     index = len(sizes)
     while index and sizes[index - 1] <= room:
         index -= 1
@@ -52,10 +52,10 @@ def find_fitting_start(sizes: Sequence[int], room: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessages:
-    """Tail of a fixed number of messages."""
+    """Tail that retains a fixed number of messages at the end of the view."""
 
     count: int
-    """Number of retained messages."""
+    """Number of messages retained at the end of the view."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first of the last `count` messages; 0 if there are fewer messages."""
@@ -68,14 +68,14 @@ class LastMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTokens:
-    """Tail of messages with a number of estimated tokens."""
+    """Tail that retains as many messages at the end of the view as hold a number of estimated tokens."""
 
     tokens: int
-    """Number of estimated tokens."""
+    """Number of estimated tokens to retain at the end of the view."""
     reaching: bool = True
     """Whether the tail is the shortest one with at least `tokens`; otherwise it is the longest one with at most `tokens`."""
     least_messages: int = 0
-    """Minimum number of retained messages, whatever their length."""
+    """Minimum number of messages retained at the end of the view, however long they are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index from which on the messages hold at least (`reaching`) or at most the configured number of tokens."""
@@ -96,14 +96,14 @@ class LastTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastShare:
-    """Tail of a share of the messages, or of the characters of their JSON."""
+    """Tail that retains a share of the messages in view, or of the characters of their JSON."""
 
     share: float
-    """Share to retain, above 0 and at most 1."""
+    """Share of the view to retain, above 0 and at most 1."""
     unit: Literal["messages", "characters"] = "messages"
-    """Unit of which the share is taken."""
+    """Unit in which the retained share is measured: messages, or characters of their JSON."""
     excluded_messages: int = 0
-    """Number of leading messages that the share of the messages does not count."""
+    """Number of messages at the beginning of the view that are not counted when the share of messages is computed."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index behind which the configured share of the messages or of their characters lies."""
@@ -125,12 +125,12 @@ class LastShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snap:
-    """Move of a cut to the nearest legal place in one direction."""
+    """Rule that moves a cut (the boundary between evicted and retained messages) to the nearest legal place."""
 
     direction: Literal["back", "forward"] = "back"
-    """Direction in which the cut moves."""
+    """Direction in which the cut moves: back to earlier messages, or forward to later ones."""
     legal: CutBoundary = "no-result"
-    """Messages that may be the first retained one."""
+    """Kinds of messages that may be the first retained one behind the cut."""
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
         """Return the nearest legal index; 0 if there is none before the cut, the number of items if there is none behind it."""
@@ -146,7 +146,7 @@ class Snap:
 
 
 SNAP_BACK = Snap()
-"""Move to the nearest earlier message that is not a tool result."""
+"""Rule that moves a cut back to the nearest message that is not a tool result."""
 
 _BOUNDARY_CHECKS: dict[CutBoundary, Callable[[Message], bool]] = {
     "no-result": lambda message: message.role != "tool",

@@ -16,17 +16,17 @@ from harness.plan import SummaryFormat
 from harness.protocols import TruncatingPolicy
 
 NON_CONFIG_FIELDS = frozenset({"kind"})
-"""Fields that identify a policy and configure nothing."""
+"""Names of policy fields that identify the policy and do not change its behaviour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """Possible effects of a policy."""
+    """Kinds of effects that a configured policy can have on a session."""
 
     can_act: bool
-    """Whether the policy has a rule that could change a view; a policy without one is a control."""
+    """Whether the policy has a rule that could change the view; a policy without such a rule serves as a control."""
     can_summarize: bool
-    """Whether the policy could request a summary."""
+    """Whether the policy could request a summary from a model."""
 
 
 def name_policy(policy: object) -> str:
@@ -41,7 +41,7 @@ def find_summarizer(policy: object) -> str | None:
 
 
 def inspect_abilities(policy: object) -> Abilities:
-    """Return the possible effects of a configured policy."""
+    """Return whether a configured policy can change the view at all and whether it can request summaries."""
     pipeline = getattr(policy, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
@@ -50,14 +50,14 @@ def inspect_abilities(policy: object) -> Abilities:
 
 
 def walk_parts(value: object) -> Iterator[object]:
-    """Yield a value and, recursively, all values in its fields or elements."""
+    """Yield a value and, recursively, the fields of dataclasses and the elements of tuples inside it."""
     yield value
     for part in list_parts(value):
         yield from walk_parts(part)
 
 
 def list_parts(value: object) -> tuple[object, ...]:
-    """Return the elements of a tuple or the fields of a dataclass; none of any other value."""
+    """Return the elements of a tuple or the field values of a dataclass; an empty tuple for any other value."""
     if isinstance(value, tuple):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -66,7 +66,7 @@ def list_parts(value: object) -> tuple[object, ...]:
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:
-    """Return one line for the treatment of tool outputs and one for each rule: hook, trigger and reducer.
+    """Return the stages of a policy as text: a line for tool outputs, and one for each rule with hook, trigger and reducer.
 
     Fields at their default are left out.
     """
@@ -81,7 +81,7 @@ def describe_stages(policy: object) -> tuple[str, ...]:
 
 
 def format_stage(value: object) -> str:
-    """Return a stage as its class name and the fields that differ from their defaults; a summary format as its class name."""
+    """Return a stage of a policy as text: its class name and the fields that differ from their defaults."""
     if isinstance(value, SummaryFormat):
         return type(value).__name__
     if isinstance(value, Message):
@@ -100,7 +100,7 @@ def _format_argument(field: "Field[Any]", value: object) -> str:
 
 
 def resolve_default(field: "Field[Any]") -> object:
-    """Return the default of a field, or `MISSING` if the field is required."""
+    """Return the default value of a dataclass field, or `MISSING` if the field is required."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -113,12 +113,12 @@ def list_config_fields(policy_class: type[Any]) -> "list[Field[Any]]":
 
 
 def list_defaults(policy_class: type[Any]) -> dict[str, object]:
-    """Return the default of each field that configures a policy."""
+    """Return the default values of a policy's configurable fields, by field name."""
     return {field.name: resolve_default(field) for field in list_config_fields(policy_class)}
 
 
 def extract_description(policy_class: type[Any]) -> str:
-    """Return the first paragraph of a policy's docstring without its source; empty if there is no docstring."""
+    """Return the first paragraph of a policy's docstring, without its `Source:`; empty if there is no docstring."""
     first = (inspect.getdoc(policy_class) or "").split("\n\n", 1)[0]
     return " ".join(first.partition("Source:")[0].split())
 

@@ -23,19 +23,19 @@ from harness.protocols import Policy
 from harness.tokens import Budget, Window
 
 UNBOUNDED_WINDOW = Window(tokens=2**31, source="configuration")
-"""Window that is larger than any threshold."""
+"""Context window that is larger than any threshold, to find out whether a policy has a threshold at all."""
 
 SHARE_FIELDS = frozenset({"keep_share", "preserve"})
-"""Fields that hold the retained amount as a share."""
+"""Names of policy fields that give the amount to retain as a share of the view or window."""
 
 
 class _Conflict(NamedTuple):
-    """Amounts of a rule that finds nothing to do when it is due."""
+    """Retained amount and triggering amount of a rule that would find nothing to do when it is due."""
 
     kept_amount: Amount
-    """Amount of the view that the rule retains."""
+    """Smallest amount of the view that the rule retains."""
     due_amount: Amount
-    """Amount of the view that makes the rule due."""
+    """Amount of the view at which the rule is triggered."""
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
@@ -68,7 +68,7 @@ def has_unknown_threshold(policy: Policy, window: Window) -> bool:
 
 
 def explain_never_due(policy: object, budget: Budget) -> str:
-    """Return why nothing triggers a policy in a window before an overflow; empty if something may, or if the window is unknown.
+    """Return why a policy can never act before the window overflows; empty if it may act, or if the window is unknown.
 
     A policy with constants for a larger window may be used in a small one on purpose, so this is a warning and not an error.
     """
@@ -88,7 +88,7 @@ def _list_rules(policy: object) -> tuple[Rule, ...]:
 
 
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
-    """Return the amounts of a rule that finds nothing to do when it is due, or None if it may find something.
+    """Return what a rule retains and what triggers it if it would find nothing to do, or None if it may find something.
 
     No view holds more tokens than the threshold when the rule becomes due, whatever else triggers the rule. A quiet rule waits
     until it finds something, in tokens at most up to the window.
@@ -106,7 +106,7 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
 
 
 def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
-    """Return the smallest amount that a rule retains, by unit; `all` stands for a rule that retains everything."""
+    """Return the smallest amount that a rule retains in each unit; the key `all` stands for a rule that retains everything."""
     smallest_by_unit: dict[Unit, Amount] = {}
     for amount in _list_kept_amounts(rule.reducer, budget):
         if amount.size < smallest_by_unit.get(amount.unit, ALL_KEPT).size:
@@ -119,7 +119,7 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
 
 
 def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
-    """Yield the amount that each stage of a reducer states to retain."""
+    """Yield the amounts of the view that the stages inside a reducer retain."""
     if isinstance(part, Retaining):
         amount = part.state_kept(budget)
         if amount is not None:

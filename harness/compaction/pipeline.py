@@ -21,35 +21,35 @@ from harness.truncation import Truncation
 from harness.view import View
 
 AUTOMATIC_HOOKS: tuple[Hook, ...] = ("step", "turn", "overflow")
-"""Hooks at which rules run without a request of the user."""
+"""Points in a session at which a policy's rules run on their own: before a step, before a turn, and after an overflow."""
 MANUAL_REASON = "asked for"
-"""Reason of a compaction that the user requested."""
+"""Reason recorded for a compaction that the user requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Trigger with the reducer that runs when the trigger is due."""
+    """Part of a policy that runs a reducer, which proposes a change of the view, whenever a trigger is due."""
 
     trigger: Trigger
-    """Condition under which the rule runs."""
+    """Condition under which the rule acts, such as a threshold in tokens."""
     reducer: Reducer
-    """Change of the view that the rule proposes."""
+    """Reducer that proposes how to shorten the view, for example by a summary."""
     moment: Hook = "step"
-    """Hook at which the rule runs."""
+    """Point in the session at which the trigger is checked: before a step, before a turn, or after an overflow."""
     quiet: bool = False
-    """Whether an empty proposal counts as if the trigger had not been due, so that no attempt is recorded."""
+    """Whether no attempt is recorded if the trigger is due but the reducer finds nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Behaviour of a policy: division of the window, rules and token counter."""
+    """Complete behaviour of a policy: how it divides the context window, its rules, and its token counter."""
 
     division: Division
-    """Division of the window into a budget."""
+    """Division of the context window, which sets the threshold and the reserves of the budget."""
     rules: tuple[Rule, ...] = ()
-    """Rules in the order in which they run."""
+    """Rules of the policy, in the order in which they run."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter of the policy."""
+    """Token counter that the policy uses to estimate the size of messages."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
         """Return the joint proposal of all rules of a hook, or None if no rule is due.
@@ -79,7 +79,7 @@ class Pipeline:
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Return two plans as one; the second plan was made for the view that the first plan leaves.
+    """Return one plan that makes the changes of two plans; the second was made for the view that the first leaves.
 
     An item that the first plan replaces stays replaced if the second plan evicts it, so the summarizer reads the replacement.
     """
@@ -100,10 +100,10 @@ def join_plans(first: Plan, second: Plan) -> Plan:
 
 
 class Range(NamedTuple):
-    """Values that a field may hold; None is allowed wherever the type of the field allows it."""
+    """Values that a policy field may hold; None is always in range where the field's type allows it."""
 
     contains: Callable[[float], bool]
-    """Function that returns whether a value is in the range."""
+    """Function that returns whether a number is in the range."""
     requirement: str
     """End of the error message for a value outside the range, such as `must be at least 1`."""
 
@@ -114,7 +114,7 @@ Share: TypeAlias = Annotated[float, Range(lambda value: 0 < value <= 1, "must be
 
 
 def check_ranges(policy: Any) -> None:
-    """Raise UsageError for a policy with a field outside its range.
+    """Raise UsageError if a field of the policy holds a value outside the range of the field.
 
     Raises:
         UsageError: names the field, its value and its range.
@@ -128,7 +128,7 @@ def check_ranges(policy: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
-    """Return every field that has a range, by name, including fields that may be None."""
+    """Return the name and range of every policy field that has a range, including fields that may be None."""
     hints = get_type_hints(policy_class, include_extras=True)
     return tuple(
         (name, extra)
@@ -150,18 +150,18 @@ class Preset(StrictFields, ABC):
     __slots__ = ()
 
     revision: ClassVar[int] = 0
-    """Number of changes of this policy's behaviour since version 0.1; part of the ids of its trials from 1 on."""
+    """Number of times that the behaviour of this policy has changed since version 0.1; part of trial ids from 1 on."""
     clip_characters: Positive = 10_000
     """Maximum length of a tool output, in characters; a longer output is cut before it is logged."""
 
     def __new__(cls, *_: object, **values: object) -> Self:
-        """Raise UsageError for values whose type differs from the type of their field, before the preset compares them."""
+        """Create the preset, or raise UsageError if a value does not have the type of its field."""
         preset = super().__new__(cls, **values)
         refuse_mistyped(cls, values)
         return preset
 
     def __post_init__(self) -> None:
-        """Raise UsageError for values that no session could run with."""
+        """Raise UsageError for field values that are out of range or contradict each other."""
         check_ranges(self)
         self.check_combination()
 
@@ -175,7 +175,7 @@ class Preset(StrictFields, ABC):
     @property
     @abstractmethod
     def pipeline(self) -> Pipeline:
-        """Pipeline of the policy, as a function of its fields."""
+        """Pipeline of rules that defines what the policy does, built from the policy's fields."""
 
     @property
     def truncation(self) -> Truncation:
@@ -207,7 +207,7 @@ class Preset(StrictFields, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizingPreset(Preset):
-    """Base of presets that request summaries."""
+    """Base of policies that request summaries, with the fields for the summarizer and the length of a summary."""
 
     __slots__ = ()
 
@@ -219,26 +219,26 @@ class SummarizingPreset(Preset):
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdPreset(Preset):
-    """Base of presets that act at a share of the window less three reserves, or at a number of tokens."""
+    """Base of policies that act at a share of the window less three reserves, or at a number of tokens."""
 
     __slots__ = ()
 
     threshold: Share = 0.8
     """Share of the window less its reserves that triggers compaction, above 0 and at most 1."""
     system_reserve_tokens: NonNegative = 2_000
-    """Tokens of the window reserved for the system prompt."""
+    """Number of tokens of the window kept free for the system prompt."""
     output_reserve_tokens: NonNegative = 4_000
-    """Tokens of the window reserved for the answer of the model."""
+    """Number of tokens of the window kept free for the model's answer."""
     safety_reserve_tokens: NonNegative = 5_000
-    """Tokens of the window reserved for errors of the token estimate."""
+    """Number of tokens of the window kept free because token counts are estimates."""
     trigger_tokens: Positive | None = None
     """Number of tokens that triggers compaction instead of `threshold`, but at most the window less its reserves; None uses
     `threshold`."""
     context_window: Positive | None = None
-    """Window of the policy in tokens, at most the window of the model; None uses the window of the model."""
+    """Context window in tokens that the policy assumes, at most the window of the model; None uses the window of the model."""
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
-        """Return the pipeline that runs a reducer when the threshold is reached."""
+        """Return a pipeline whose only rule runs a reducer when the view reaches the threshold."""
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,

@@ -15,33 +15,33 @@ from harness.protocols import Policy
 from harness.tokens import Window
 
 SCALED_SUFFIXES = ("_tokens", "_characters", "_lines", "_bytes")
-"""Endings of the names of fields that are scaled if they hold a whole number."""
+"""Endings of the names of policy fields that are scaled to the window if they hold a whole number."""
 WINDOW_FIELDS = frozenset({"context_window", "summarizer_input_tokens"})
-"""Fields that are windows themselves and are not scaled."""
+"""Names of policy fields that hold the size of a context window and are therefore not scaled."""
 
 P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedPolicy:
-    """Policy with its constants scaled to a window."""
+    """Compaction policy whose constants, such as reserves in tokens, were scaled to a context window."""
 
     policy: Policy
-    """Policy with its scaled constants."""
+    """Compaction policy with scaled constants."""
     scale: float = 1.0
-    """Factor by which the constants were multiplied; 1 leaves them as configured."""
+    """Factor by which the policy's constants were multiplied; 1 leaves them as configured."""
     nominal_window_tokens: int | None = None
-    """Window for which the constants were made, in tokens; None means that they were not scaled."""
+    """Context window in tokens for which the policy's constants were chosen; None means that they were not scaled."""
 
     def describe_rule(self, rule: str) -> str:
-        """Return the rule of a budget with a note about the scaled constants."""
+        """Return the text that explains a budget, with a note if the policy's constants were scaled."""
         if self.nominal_window_tokens is None:
             return rule
         return f"{rule}; constants scaled by {self.scale:g}, from a nominal window of {self.nominal_window_tokens}"
 
 
 def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None) -> FittedPolicy:
-    """Return a policy with its constants scaled to a window.
+    """Return a policy with its constants, such as reserves in tokens, scaled to a context window.
 
     Args:
         policy: Policy as configured.

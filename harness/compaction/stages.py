@@ -33,56 +33,56 @@ _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED, _WRIT
 
 
 class Reducer(Protocol):
-    """Change of a view that a triggered policy proposes. Pure."""
+    """Stage of a policy that proposes how to shorten the view (the messages that the model sees next); a pure function."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the proposed plan; a plan without changes gives the reason why there is nothing to do."""
+        """Return a plan that shortens the view; a plan without changes gives the reason why there is nothing to do."""
         ...
 
 
 class Span(Protocol):
-    """Selection of the items of a view to evict. Pure."""
+    """Stage of a policy that selects the items of a view to evict or summarize; a pure function."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items to evict in view order.
+        """Return the items of the view to evict or summarize, in view order.
 
         The items form one contiguous stretch behind the system message, with calls and their results together.
         """
         ...
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the span retains, or None if no number can be given."""
+        """Return the smallest amount of the view that the span leaves in place, or None if no number can be given."""
         ...
 
 
 @runtime_checkable
 class Retaining(Protocol):
-    """Stage that states how much of a view it retains: every tail, every span, and reducers that have neither."""
+    """Stage of a policy that states how much of a view it retains."""
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount that the stage retains, or None if no number can be given."""
+        """Return the smallest amount of the view that the stage retains, or None if no number can be given."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Middle:
-    """Span between a retained head and a retained tail."""
+    """Span of the messages between a retained beginning and a retained end of the view."""
 
     tail: Tail
-    """Retained end of the view."""
+    """Rule that selects the messages retained at the end of the view."""
     head_messages: int = 1
-    """Number of messages retained at the beginning, including the system message."""
+    """Number of messages retained at the beginning of the view, including the system message."""
     head_events: int = 0
     """Number of events retained at the beginning, in addition to `head_messages`; a message is retained whole. See
     `harness.view.count_events`."""
     snap: Snap = SNAP_BACK
-    """Move of the end of the span to a legal cut."""
+    """Rule that moves the end of the span to a place where no call loses its result."""
 
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items between head and tail; a head that would end in a call is extended by the results of that call."""
+        """Return the items between head and tail; a head that ends in a tool call also retains the results of the call."""
         start = Snap(direction="forward").find_legal_index(view.items, self._count_head_messages(view))
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
@@ -93,17 +93,17 @@ class Middle:
 
 
 EVERYTHING = Middle(tail=LastMessages(count=0))
-"""Span of all messages but the system message."""
+"""Span that covers the whole view except the system message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """Reducer that evicts a span."""
+    """Reducer that evicts a span of messages from the view."""
 
     middle: Span
-    """Span to evict."""
+    """Span of messages to evict."""
     keep_summaries: bool = False
-    """Whether summaries in the span are retained."""
+    """Whether summaries within the span stay in view."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts the messages of the span; an empty plan if the span is empty."""
@@ -114,39 +114,39 @@ class Forget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarize:
-    """Reducer that replaces a span by a summary."""
+    """Reducer that replaces a span of messages by a summary."""
 
     middle: Span
-    """Span to summarize."""
+    """Span of messages that the summary replaces."""
     format: SummaryFormat
-    """Format of the prompt and of the summary."""
+    """Format of the prompt for the summarizer and of the summary inserted into the view."""
     max_tokens: int
-    """Maximum number of output tokens of the summarizer."""
+    """Maximum number of tokens that the summarizer may write."""
     max_input_tokens: int | None = None
     """Maximum length of the summarizer's prompt in tokens; None applies only the limit of the summarizer itself."""
     role: Literal["system", "user", "assistant"] = "user"
-    """Role of the summary message."""
+    """Role of the message that holds the summary."""
     former: Literal["apart", "among", "stays", "dropped"] = "apart"
     """Treatment of former summaries. `apart` passes them to the summarizer separately, `among` as messages like all others;
     `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
     when_failed: Literal["skip", "forget"] = "skip"
-    """Result of a failed summary: `skip` leaves the view unchanged; `forget` evicts the span but retains former summaries."""
+    """Behaviour if the summary fails: `skip` leaves the view unchanged; `forget` evicts the span but retains former summaries."""
     least_share: float = 0.0
     """Minimum share of the messages in view that a summary must stand for; a smaller span is left unchanged."""
     in_events: bool = False
     """Whether `least_share` is a share of the events in view; see `harness.view.count_events`."""
     only_if_text: bool = False
-    """Whether a span that holds only tool results and calls without text is evicted without a summary."""
+    """Whether a span without any text by user or model (only tool calls and results) is evicted without a summary."""
     before: tuple[Message, ...] = ()
     """Messages inserted directly before the summary; a compaction marker among them receives the number of the round."""
     behind: tuple[Message, ...] = ()
     """Messages inserted directly behind the summary."""
     excerpt: Excerpt | None = None
-    """Selection of the messages that the summarizer reads; None passes all of them."""
+    """Selection of the messages in the span that the summarizer reads; None passes all of them."""
     text_if_empty: str = ""
-    """Summary to insert, without asking the summarizer, where `excerpt` selects no message."""
+    """Text inserted in place of a summary, without asking the summarizer, if `excerpt` selects no message."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
-    """Retries, review and replacement text for the summary."""
+    """Retries, review and replacement text for a summary that fails or is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces the span by a summary; an empty plan if the span is empty or too short for a summary."""
@@ -194,7 +194,7 @@ def _number_markers(message: Message, round_number: int) -> Message:
 
 
 def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
-    """Return the id of the item behind which a summary is inserted.
+    """Return the id of the item in view behind which the summary is inserted.
 
     The anchor is the item before the first summarized one, or the last retained summary if that stands later.
     """
@@ -212,35 +212,36 @@ class Mask:
     """
 
     stub: str = "[Old tool result content cleared]"
-    """Text that replaces a masked result."""
+    """Text that replaces an old tool result in view."""
     keep_results: int = 0
-    """Number of newest results that are protected."""
+    """Number of newest tool results that are never masked; 0 protects none by number."""
     keep_tokens: int = 0
-    """Estimated tokens of the newest tool output that are protected; masking begins with the result that exceeds this number."""
+    """Number of estimated tokens of the newest tool output that are never masked; masking begins with the result that exceeds
+    it."""
     keep_turns: int = 0
-    """Number of newest turns whose results are protected."""
+    """Number of newest turns whose tool results are never masked."""
     least_saved_tokens: int = 0
-    """Savings that masking must exceed, in tokens; 0 masks whatever the savings are."""
+    """Number of tokens that masking must save more than, or else nothing is masked; 0 masks whatever the savings are."""
     enough_tokens: int = 0
-    """Savings after which no further result is masked, in tokens, including those of earlier maskings; 0 masks all old results.
-    """
+    """Savings in tokens, including those of earlier maskings, after which no further result is masked; 0 masks all old
+    results."""
     exempt_tools: tuple[str, ...] = ()
     """Shell patterns of the calls whose results are never masked. A pattern with a space is matched against the tool name and the
     key argument (`execute_command git *`), any other pattern against the tool name."""
     exempt_failures: bool = False
-    """Whether results that are errors, or that report an exit code other than 0, are never masked."""
+    """Whether tool results that are errors, or that report an exit code other than 0, are never masked."""
     least_characters: int = 0
-    """Minimum length of a masked result in characters; shorter results are treated like exempt ones."""
+    """Minimum length in characters of a tool result that may be masked; shorter results stay as they are."""
     completed_only: bool = False
-    """Whether only results with the status `completed` are masked."""
+    """Whether only tool results with the status `completed` are masked."""
     exempt_count: bool = False
-    """Whether results of exempt tools count among the newest results that are protected."""
+    """Whether results of exempt tools count towards the number of newest results that are protected."""
     clear_arguments: bool = False
-    """Whether the arguments of the masked calls are removed as well."""
+    """Whether the arguments of calls whose results are masked are removed as well."""
     stop_at_summary: bool = False
-    """Whether results before the newest summary are left unchanged."""
+    """Whether tool results before the newest summary in view are left unchanged."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter used to compute the savings."""
+    """Token counter with which the savings of masking are computed."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces unprotected old tool results by the stub; an empty plan if that saves too little."""
@@ -254,7 +255,7 @@ class Mask:
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
     def is_worthwhile(self, view: View) -> bool:
-        """Return whether masking all old results would save enough.
+        """Return whether masking all unprotected old tool results would save the required number of tokens.
 
         The cost depends only on the items added since the last call.
         """
@@ -265,7 +266,7 @@ class Mask:
         return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
-        """Return the tokens of all old results, or None if `clear_arguments` is set, because arguments are not counted."""
+        """Return the tokens of all unprotected old tool results, or None if arguments, which are not counted, are removed too."""
         return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
 
     def _is_enough(self, tokens: int) -> bool:
@@ -275,11 +276,11 @@ class Mask:
         return with_output(result, self.stub)
 
     def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
-        """Return what a function reads from the tally of old results; every mask has a tally of its own."""
+        """Return what a function reads from the running tally of old tool results; every mask has a tally of its own."""
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
-        """Return whether all results of an item are exempt.
+        """Return whether all tool results of an item are exempt from masking.
 
         Args:
             item: Tool message of the view.
@@ -291,7 +292,7 @@ class Mask:
         return True
 
     def can_mask(self, result: ToolResult) -> bool:
-        """Return whether a result is long enough and not masked yet."""
+        """Return whether a tool result is long enough to be masked and not masked yet."""
         return len(result.output) >= self.least_characters and result.output != self.stub
 
     def _must_stay(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
@@ -305,7 +306,7 @@ class Mask:
         return False
 
     def _select_enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
-        """Return the oldest results that together save enough, and their tokens; no results if all of them save too little."""
+        """Return the oldest tool results that together save enough, and their tokens; none if all of them save too little."""
         if not self._is_enough(old.tokens):
             return (), old.tokens
         if self.enough_tokens == 0:
@@ -320,12 +321,12 @@ class Mask:
 
 @lru_cache(maxsize=1_000)
 def compile_patterns(patterns: tuple[str, ...]) -> tuple[Callable[[str], object], ...]:
-    """Return a matcher for each shell pattern."""
+    """Return a matching function for each shell pattern, such as `git *`."""
     return tuple(re.compile(translate(pattern)).match for pattern in patterns)
 
 
 class _OldResults:
-    """Tally of the tool messages that a mask does not protect, oldest first; see `harness.tally_cache`."""
+    """Running tally of the tool results in view that a mask does not protect, oldest first."""
 
     __slots__ = ("_calls", "_held_tokens", "_mask", "_protected", "_summaries", "_tells", "_turns", "chosen", "tokens")
 
@@ -367,7 +368,7 @@ class _OldResults:
                 self._add_results(self._turns.popleft())
 
     def _add_results(self, results: Iterable[tuple[Item, bool]]) -> None:
-        """Add the results of a finished turn, and choose the results that are no longer protected."""
+        """Add the tool results of a finished turn, and move results that are no longer protected to those that can be masked."""
         mask, protected = self._mask, self._protected
         for item, exempt in results:
             if exempt and not mask.exempt_count:
@@ -383,7 +384,7 @@ class _OldResults:
 
 
 def with_output(result: ToolResult, output: str) -> ToolResult:
-    """Return a tool result with another text.
+    """Return a copy of a tool result with another text.
 
     The copy is written slot by slot: the constructor takes three times as long, and a view may have thousands of results.
     """
@@ -398,13 +399,13 @@ def with_output(result: ToolResult, output: str) -> ToolResult:
 
 
 def replace_results(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
-    """Return the replacement of a tool message with every result changed by a function."""
+    """Return the replacement of a tool message in which a function has changed every result."""
     parts = tuple([change(part) if isinstance(part, ToolResult) else part for part in item.message.parts])
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
 def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
-    """Return the replacement of a message with the arguments of some calls removed."""
+    """Return the replacement of a message in which the arguments of the given calls are removed."""
     parts = tuple(
         replace(part, arguments_json="{}") if isinstance(part, ToolCall) and part.call_id in call_ids else part
         for part in item.message.parts
@@ -413,7 +414,7 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
 
 
 def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
-    """Return the view that a plan without summaries leaves, as the next stage sees it."""
+    """Return the view as it would be after a plan without summaries, for the next stage of the policy."""
     items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
     tokens = Estimated(sum([item.tokens for item in items]))
@@ -422,10 +423,10 @@ def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunable:
-    """Trigger that is due when a mask would save enough; otherwise no attempt is recorded."""
+    """Trigger that is due when masking old tool results would save enough; otherwise no attempt is recorded."""
 
     mask: Mask = field(repr=False)
-    """Mask that decides whether there is enough to do."""
+    """Mask whose possible savings decide whether the trigger is due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason to act if the mask would save enough tokens in this view, or None."""
@@ -440,20 +441,20 @@ class Prunable:
 
 
 def is_from_user(view: View, index: int) -> bool:
-    """Return whether a message in view was written by the user and is not a summary in the role of the user."""
+    """Return whether the user wrote the message at an index of the view; a summary in the user's role does not count."""
     item = view.items[index]
     return item.message.role == "user" and item.item_id not in view.summaries
 
 
 def find_last_user_text(view: View) -> str:
-    """Return the newest message of the user in view as text, or the first request of the session if there is none."""
+    """Return the text of the newest user message in view, or the session's first request if there is none."""
     indexes = range(len(view.items) - 1, 0, -1)
     texts = (view.items[index].message.text for index in indexes if is_from_user(view, index))
     return next(texts, view.task.text if view.task else "")
 
 
 def find_answered_end(view: View) -> int:
-    """Return the index behind the last answer or tool result; later messages of the user are still unanswered."""
+    """Return the index behind the last answer or tool result; user messages from there on are still unanswered."""
     end = len(view.items)
     while end > 1 and is_from_user(view, end - 1):
         end -= 1
@@ -463,7 +464,7 @@ def find_answered_end(view: View) -> int:
 def make_split_slots(
     view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
 ) -> tuple[Slot, ...]:
-    """Return the slots for a history and for the beginning of a turn that a cut splits.
+    """Return the summary slots for the messages before a turn and for the beginning of that turn, which a cut splits.
 
     Args:
         view: View that the items belong to.
@@ -483,7 +484,10 @@ def make_split_slots(
 
 
 def group_results(items: Sequence[Item]) -> list[list[Item]]:
-    """Return the items in groups: neighbouring tool messages form one group, as other systems send them in one message."""
+    """Return the items in groups, in which neighbouring tool messages form one group.
+
+    Other systems send such messages as one.
+    """
     groups: list[list[Item]] = []
     for item in items:
         if item.message.role == "tool" and groups and groups[-1][-1].message.role == "tool":
@@ -494,18 +498,18 @@ def group_results(items: Sequence[Item]) -> list[list[Item]]:
 
 
 class Block(NamedTuple):
-    """Items that must stay together."""
+    """Items of a view that must stay together: a message and the results of its tool calls."""
 
     items: tuple[Item, ...]
-    """Items of the block, in view order."""
+    """Items that belong to the block, in view order."""
 
     @property
     def tokens(self) -> int:
-        """Sum of the estimated tokens of all items."""
+        """Sum of the estimated tokens of all items in the block."""
         return sum([item.tokens for item in self.items])
 
 
 def group_blocks(items: Sequence[Item]) -> list[Block]:
-    """Return the items in blocks, in order; a tool message belongs to the block of the message before it."""
+    """Return the items in blocks of a message and its tool results, in view order."""
     starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
     return [Block(tuple(items[start:end])) for start, end in pairwise((*starts, len(items)))]

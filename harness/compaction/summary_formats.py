@@ -19,7 +19,10 @@ WRITE_TOOLS = frozenset({"write_file"})
 
 
 def append_file_lists(text: str, request: SummaryRequest) -> str:
-    """Return a summary with the lists of read and modified files, from the former summary and from the calls since then."""
+    """Return a summary followed by lists of the files that were read and modified so far.
+
+    The lists are merged from the former summary and from the calls since then.
+    """
     body = re.sub(rf"<({READ_TAG}|{MODIFIED_TAG})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
     calls = [call for message in request.to_summarize for call in message.calls]
     modified_paths = {*extract_paths(MODIFIED_TAG, request.previous_summary), *_list_paths(calls, WRITE_TOOLS)}
@@ -29,7 +32,10 @@ def append_file_lists(text: str, request: SummaryRequest) -> str:
 
 
 def extract_paths(tag: str, text: str) -> list[str]:
-    """Return the paths in all lists of one kind in a summary; a summary of two parts may contain two such lists."""
+    """Return the file paths in all lists with a given tag in a summary.
+
+    A summary of two parts may contain two such lists.
+    """
     found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
     return [path for lines in found for path in lines.splitlines()]
 
@@ -42,41 +48,41 @@ def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[st
 
 
 def format_material(request: SummaryRequest) -> str:
-    """Return the former summary, if there is one, and the transcript of the messages to summarize, each under a heading."""
+    """Return the text to summarize: the former summary, if there is one, and the transcript of the messages."""
     former = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
     return f"{former}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Format with one instruction that is the same in every round, except for a sentence about a former summary."""
+    """Summary format with one instruction for every round, extended by a sentence if there is a former summary."""
 
     instruction: str
-    """Instruction to the summarizer; it begins with `Create a summary`."""
+    """Instruction to the summarizer, which begins with `Create a summary`."""
     merge: str = ""
-    """Sentence added to the instruction if a former summary is passed separately."""
+    """Sentence added to the instruction if a former summary is to be merged with new messages."""
     heading: str = ""
-    """Line above the summary in the view."""
+    """Line inserted above the summary in the view; empty adds none."""
     closing: str = ""
-    """Line below the summary in the view."""
+    """Line inserted below the summary in the view; empty adds none."""
     system: str = ""
-    """System message of the prompt; if empty, the prompt has none, or in the layout `session` the session's own."""
+    """System message of the prompt for the summarizer; if empty, only the layout `session` has one, that of the session."""
     layout: Literal["transcript", "session", "system"] = "transcript"
-    """Layout of the prompt.
+    """Arrangement of the prompt for the summarizer.
 
     * `transcript`: material and instruction in one user message.
     * `session`: the messages of the session, then the instruction, so that the prompt begins like the request before it.
     * `system`: material and instruction in the system message, followed by a user message that asks for the summary.
     """
     files: bool = False
-    """Whether lists of the read and modified files are carried on below the summary."""
+    """Whether lists of the files that were read and modified so far are added below the summary."""
     most_characters: int | None = None
     """Maximum length of the summary in characters; None sets no limit."""
     drops: str = ""
-    """Name of a tag whose content is removed from the answer, such as a scratchpad."""
+    """Name of a tag whose content is removed from the summarizer's answer, such as `scratchpad`; empty removes nothing."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return the prompt in the configured layout."""
+        """Return the messages that ask the summarizer for a summary, in the configured layout."""
         instruction = f"{self.instruction}\n{self.merge}" if self.merge and request.previous_summary else self.instruction
         if self.layout == "session":
             own = (system(self.system),) if self.system else (request.system,) if request.system else ()
@@ -88,7 +94,7 @@ class Brief:
         return (*((system(self.system),) if self.system else ()), user(prompt_text))
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the answer between heading and closing line."""
+        """Return the summarizer's answer as it is inserted into the view, between heading and closing line."""
         body = remove_tag(self.drops, text) if self.drops else text.strip()
         body = truncate_text(body, self.most_characters) if self.most_characters is not None else body
         body = append_file_lists(body, request) if self.files else body
@@ -96,7 +102,7 @@ class Brief:
 
 
 def remove_tag(tag: str, text: str) -> str:
-    """Return a text without the content between `<tag>` and `</tag>`; return it unchanged if nothing else would be left."""
+    """Return a text without the first `<tag>...</tag>` in it; return it unchanged if nothing else would be left."""
     before, opening, rest = text.partition(f"<{tag}>")
     _, ending, after = rest.partition(f"</{tag}>")
     left = f"{before}{after}".strip() if opening and ending else ""
@@ -105,14 +111,14 @@ def remove_tag(tag: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapTexts:
-    """Excerpt that shows the summarizer only the beginning of long texts."""
+    """Excerpt for the summarizer that shows only the beginning of long tool results and texts."""
 
     result_characters: int
-    """Maximum length of a tool result in characters."""
+    """Maximum length in characters of a tool result that the summarizer reads."""
     text_characters: int | None = None
-    """Maximum length of any other text in characters; None sets no limit."""
+    """Maximum length in characters of any other text that the summarizer reads; None sets no limit."""
     without: str = ""
-    """Text of a user message that is left out, such as the question that a former summary answered."""
+    """Text of a user message that the summarizer does not read, such as the question that a former summary answered."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages with long tool results and texts cut to their beginnings, and without the excluded user message."""
@@ -135,13 +141,13 @@ def truncate_text(text: str, limit_characters: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantText:
-    """Fixed text that replaces a failed summary; see `harness.plan.StandIn`."""
+    """Fixed text that is inserted in place of a failed or empty summary."""
 
     words: str
-    """Fixed text."""
+    """Text inserted in place of the summary."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return the fixed text."""
+        """Return the fixed text that stands in for the summary."""
         return self.words
 
 
@@ -151,38 +157,38 @@ ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """Format with an instruction above the transcript, and a heading above the summary."""
+    """Summary format with the instruction above the transcript, and a heading above the summary."""
 
     instruction: str
-    """Instruction to the summarizer."""
+    """Instruction to the summarizer, placed above the messages to summarize."""
     heading: str
-    """Heading of the summary in the view."""
+    """Line inserted above the summary in the view."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message with the instruction, the material and the task."""
+        """Return one user message with the instruction, the messages to summarize and the user's request."""
         asked = f"\n\nORIGINAL USER TASK:\n{request.task}" if request.task else ""
         return (user(f"{self.instruction}\n\n{format_material(request)}{asked}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the answer under the heading."""
+        """Return the summarizer's answer under the heading, as it is inserted into the view."""
         return f"{self.heading}\n{text.strip()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sections:
-    """Format that asks for named sections, and an opening line above the summary."""
+    """Summary format that asks for named sections and puts an opening line above the summary."""
 
     titles: tuple[str, ...]
-    """Titles of the sections, in order."""
+    """Titles of the sections that the summary must have, in order."""
     opening: str
-    """Line above the summary that introduces it to the agent."""
+    """Line above the summary that tells the agent what the message is."""
     closing: str = ""
     """Line below the summary; empty adds none."""
     with_task: bool = False
-    """Whether the prompt contains the user's request from the log, even if that request is among the messages."""
+    """Whether the prompt for the summarizer repeats the user's request, even if the messages contain it."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message with the sections, a former summary that is passed separately, and the transcript."""
+        """Return one user message that lists the sections and holds the former summary and the messages to summarize."""
         titles = "\n".join(f"## {title}" for title in self.titles)
         heading = "PREVIOUS SUMMARY, to be brought up to date"
         former = f"\n\n{heading}:\n{request.previous_summary}" if request.previous_summary else ""
@@ -195,7 +201,7 @@ class Sections:
         return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the answer between opening and closing line."""
+        """Return the summarizer's answer between opening and closing line, as it is inserted into the view."""
         return "\n\n".join(part for part in (self.opening, text.strip(), self.closing) if part)
 
 
@@ -231,13 +237,13 @@ CONSTRAINTS:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SixSections:
-    """Format of this project's default design: six sections under the heading "Session Summary (Compaction Round N)"."""
+    """Summary format with six sections under the heading "Session Summary (Compaction Round N)"."""
 
     max_tokens: int = 800
-    """Maximum number of tokens that the prompt asks for."""
+    """Maximum length of the summary in tokens that the prompt asks for."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message with the former summary, the transcript and the original task."""
+        """Return one user message with the former summary, the messages to summarize and the user's request."""
         filled = _SIX_SECTIONS_PROMPT.format(
             previous=request.previous_summary or "None - this is the first compaction",
             messages=transcript.render(request.to_summarize),
@@ -247,7 +253,7 @@ class SixSections:
         return (user(filled),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the answer under the heading with the round number; a heading that the summarizer wrote is removed."""
+        """Return the summary under a heading with the round number; a heading by the summarizer is removed."""
         body = text.strip()
         if body.startswith("## Session Summary"):
             body = body.partition("\n")[2].strip()

@@ -24,53 +24,54 @@ Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-sin
 * `unedited`: the estimate of the view as if no item had been edited.
 """
 MAX_RESCALE_FACTOR = 1.25
-"""Upper limit of the factor that `rescaled` applies to the estimate."""
+"""Upper limit of the factor by which the measure `rescaled` corrects a token estimate."""
 
 
 Unit: TypeAlias = Literal["tokens", "messages", "requests and answers", "all"]
 
 
 class Amount(NamedTuple):
-    """Number of tokens or messages in a view."""
+    """Size of a view or of a part of it, in tokens or messages."""
 
     size: float
-    """Number of units; infinity stands for everything in the view."""
+    """Number of tokens or messages; infinity stands for the whole view."""
     unit: Unit
-    """Unit that `size` counts."""
+    """Unit in which `size` is counted, such as tokens or messages."""
 
     def __str__(self) -> str:
         return "everything" if self.unit == "all" else f"{int(self.size)} {self.unit}"
 
 
 ALL_KEPT = Amount(math.inf, "all")
-"""Amount of a stage that retains the whole view."""
+"""Amount that a stage of a policy states if it retains the whole view."""
 
 
 class DueAmounts(NamedTuple):
-    """Amounts of a view that make a trigger due."""
+    """Sizes of a view (the messages that the model sees next) at which a trigger becomes due."""
 
     amounts: tuple[Amount, ...] = ()
-    """Amounts of which each one alone makes the trigger due; empty if the trigger depends on something else or is never due."""
+    """Sizes of the view, each of which alone makes the trigger due; empty if the trigger depends on something else or is never
+    due."""
     smallest_view: Amount | None = None
     """Smallest view in which the trigger can be due; infinite if there is no such view, None if the smallest view is unknown."""
 
     @property
     def is_never(self) -> bool:
-        """Whether no view can make the trigger due."""
+        """Whether the trigger can never be due, whatever the view holds."""
         return self.smallest_view is not None and math.isinf(self.smallest_view.size)
 
 
 DUE_IN_ANY_VIEW = DueAmounts()
-"""Amounts of a trigger that does not depend on the size of the view."""
+"""Value that a trigger states if it can be due whatever the size of the view."""
 
 
 class Division(Protocol):
-    """Division of a window into reserves and the part that a policy may fill. Pure, and a value."""
+    """Rule that divides a context window into reserves and the part that a policy may fill; a pure, hashable value."""
 
     def __hash__(self) -> int: ...
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window.
+        """Return the budget of a window: its reserves, and the threshold in tokens.
 
         A window of 0 tokens is unknown, which disables a threshold that depends on the window.
 
@@ -81,10 +82,10 @@ class Division(Protocol):
 
 
 class Trigger(Protocol):
-    """Condition under which a policy acts. Pure, at a constant cost."""
+    """Condition under which a policy acts; a pure function whose cost does not grow with the view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason in words and numbers if the trigger is due, or None."""
+        """Return the reason in words and numbers if the policy is to act now, or None."""
         ...
 
     def state_due(self, budget: Budget) -> DueAmounts:
@@ -108,18 +109,18 @@ def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserves:
-    """Tokens of the window that messages must not fill."""
+    """Numbers of tokens of the context window that messages must not fill."""
 
     system_tokens: int = 2_000
-    """Tokens reserved for the system prompt."""
+    """Number of tokens of the window kept free for the system prompt."""
     output_tokens: int = 4_000
-    """Tokens reserved for the answer of the model."""
+    """Number of tokens of the window kept free for the model's answer."""
     safety_tokens: int = 5_000
-    """Tokens reserved for errors of the token estimate."""
+    """Number of tokens of the window kept free because token counts are estimates."""
 
     @property
     def total_tokens(self) -> int:
-        """Sum of the three reserves."""
+        """Sum of the tokens reserved for system prompt, answer and estimation errors."""
         return self.system_tokens + self.output_tokens + self.safety_tokens
 
 
@@ -128,15 +129,15 @@ NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfAvailable:
-    """Division with a threshold at a share of the window less its reserves.
+    """Division that sets the threshold at a share of the window less its reserves.
 
     With the default reserves of 11,000 tokens, a share of 0.8 gives a threshold of 93,600 tokens in a window of 128,000.
     """
 
     share: float
-    """Share of the window less its reserves."""
+    """Share of the window less its reserves at which the threshold lies."""
     reserves: Reserves = NO_RESERVES
-    """Tokens that are not available to messages."""
+    """Numbers of tokens that are subtracted from the window before the share is taken."""
     at_most_tokens: int | None = None
     """Upper limit of the threshold in tokens, which is also the threshold in an unknown window; None sets no limit."""
 
@@ -156,10 +157,10 @@ class ShareOfAvailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowMinusReserve:
-    """Division with a threshold at the window less one reserve."""
+    """Division that sets the threshold at the window less a fixed number of tokens."""
 
     reserve_tokens: int
-    """Tokens reserved at the end of the window."""
+    """Number of tokens kept free at the end of the window."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with a threshold at the window less the reserve; without a threshold in an unknown window."""
@@ -172,10 +173,10 @@ class WindowMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsableInput:
-    """Division with a threshold at the number of tokens that the model accepts as input."""
+    """Division that sets the threshold at the number of tokens that the model accepts as input."""
 
     max_output_tokens: int
-    """Tokens reserved for the answer; a smaller output limit of the model takes precedence."""
+    """Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence."""
     input_limit_tokens: int | None = None
     """Input limit of the model where it differs from the window; None means that the model has no such limit."""
     input_reserve_tokens: int = 0
@@ -198,10 +199,10 @@ class UsableInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTokens:
-    """Division with a threshold at a fixed number of tokens, independent of the window."""
+    """Division that sets the threshold at a fixed number of tokens, whatever the window."""
 
     tokens: int
-    """Threshold in tokens."""
+    """Number of tokens in view at which the policy acts."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with the fixed threshold and without reserves, whatever the size of the window."""
@@ -211,10 +212,10 @@ class FixedTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoThreshold:
-    """Division without a threshold in tokens, for policies with another trigger or with none."""
+    """Division without a threshold in tokens, for policies that are triggered by something else or never."""
 
     rule: str
-    """Description of what triggers the policy instead."""
+    """Text for the budget that states what triggers the policy in place of a token threshold."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return a budget without reserves and without a threshold in tokens."""
@@ -222,14 +223,14 @@ class NoThreshold:
 
 
 def make_division(share: float | None, tokens: int | None, rule: str) -> Division:
-    """Return a division at a number of tokens, or at a share of the window; without either, one that has no threshold."""
+    """Return a division with a threshold at a number of tokens or at a share of the window; without either, no threshold."""
     if tokens is not None:
         return FixedTokens(tokens=tokens)
     return NoThreshold(rule=rule) if share is None else ShareOfAvailable(share=share)
 
 
 def check_triggers(share: float | None, tokens: int | None, messages: int | None) -> None:
-    """Raise UsageError for a policy with two triggers in tokens, or with no trigger at all.
+    """Raise UsageError if a policy sets two token thresholds, or no trigger at all.
 
     Raises:
         UsageError: names the fields.
@@ -241,11 +242,11 @@ def check_triggers(share: float | None, tokens: int | None, messages: int | None
 
 
 UNKNOWN_BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
-"""Budget of an unknown window, without a threshold."""
+"""Budget for a context window of unknown size; it has no threshold, so compaction is off."""
 
 
 def subtract_reserves(window: Window, reserved_tokens: int) -> int:
-    """Return the tokens of a window that the reserves leave.
+    """Return the number of tokens of a window that is left after the reserves are subtracted.
 
     Raises:
         UsageError: the reserves leave nothing.
@@ -261,10 +262,10 @@ def subtract_reserves(window: Window, reserved_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Full:
-    """Trigger that is due when the view reaches the threshold of the budget."""
+    """Trigger that is due when the view holds as many tokens as the threshold of the budget."""
 
     measure: Measure = "estimate"
-    """Measure of the tokens in view."""
+    """Way in which the tokens in view are measured, such as by estimate or by the provider's report."""
     above: bool = False
     """Whether the view must exceed the threshold, not only reach it."""
 
@@ -289,9 +290,9 @@ class MoreThan:
     """Trigger that is due when the view holds more than a number of messages or events."""
 
     count: int
-    """Number that must be exceeded."""
+    """Number of messages or events that the view must exceed to trigger compaction."""
     unit: Literal["messages", "events"] = "messages"
-    """Unit that is counted."""
+    """Unit that the trigger counts: messages or events."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the number of messages or events as the reason if the view holds more than `count`, or None."""
@@ -306,7 +307,7 @@ class MoreThan:
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Trigger that is due every time."""
+    """Trigger that is due at every check."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason in every case, because this trigger is always due."""
@@ -322,7 +323,7 @@ class AnyOf:
     """Trigger that is due when at least one of several triggers is due; the reason is that of the first."""
 
     triggers: tuple[Trigger, ...]
-    """Triggers of which one must be due."""
+    """Triggers of which at least one must be due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason of the first trigger that is due, or None if no trigger is due."""
@@ -344,7 +345,7 @@ class AllOf:
     """Trigger that is due when all of several triggers are due."""
 
     triggers: tuple[Trigger, ...]
-    """Triggers that must all be due."""
+    """Triggers that must all be due at the same time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reasons of all triggers, joined by "and", or None if a trigger is not due."""
@@ -357,7 +358,7 @@ class AllOf:
 
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
-    """Return the number of tokens in view by a measure; before the first usage report, return the estimate."""
+    """Return the number of tokens in view by a measure; without a usage report so far, return the estimate."""
     if measure == "unedited":
         return view.tokens + view.saved_tokens
     if measure == "estimate" or usage is None:
@@ -378,10 +379,10 @@ def _rescale_estimate(view: View, known: ContextUsage) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallestThreshold:
-    """Division with the smallest threshold among several divisions."""
+    """Division that uses the smallest threshold among those of several divisions."""
 
     divisions: tuple[Division, ...]
-    """Divisions to choose from."""
+    """Divisions whose thresholds are compared."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with the smallest threshold among those that the divisions compute for the window."""
@@ -390,6 +391,6 @@ class SmallestThreshold:
 
 
 def make_budget(window: Window, threshold_tokens: int, rule: str) -> Budget:
-    """Return the budget of a window without reserves, with the source of the window added to its rule."""
+    """Return a budget without reserves, whose explanation also names the source of the window's size."""
     full_rule = f"{rule}; window from {window.source}"
     return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=threshold_tokens, rule=full_rule)

@@ -13,19 +13,19 @@ from harness.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:
-    """Return the number of messages below which a reducer does nothing; 0 if the reducer states no number."""
+    """Return the number of messages in view below which a reducer does nothing; 0 if the reducer states no such number."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFailure:
-    """Reducer with a fallback for a failed summary."""
+    """Reducer that falls back on a second reducer if a summary of the first one fails."""
 
     first: Reducer
-    """Reducer that runs first."""
+    """Reducer whose plan is tried first."""
     then: Reducer
-    """Reducer that runs if a summary of `first` fails."""
+    """Reducer whose plan is applied if a summary of the first reducer fails."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the first reducer, with the plan of the second one as its fallback if a summary fails."""
@@ -38,14 +38,14 @@ class OnFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfSaves:
-    """Mask that runs only if it saves enough tokens."""
+    """Reducer that masks old tool results only if that saves enough tokens."""
 
     tokens: int
-    """Minimum number of tokens that masking must save."""
+    """Minimum number of tokens that masking must save to be applied."""
     reducer: Mask
-    """Mask that runs if it saves enough."""
+    """Mask that replaces old tool results if that saves enough."""
     counter: Counter
-    """Token counter of the policy."""
+    """Token counter with which the savings of masking are computed."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the mask if it saves enough tokens; otherwise an empty plan that gives the savings as its reason."""
@@ -67,11 +67,11 @@ class IfMessages:
     """Reducer that runs only if enough messages follow the last summary, or are in view without one."""
 
     count: int
-    """Minimum number of messages."""
+    """Minimum number of messages since the last summary, or in view if there is no summary."""
     reducer: Reducer
-    """Reducer that runs if there are enough messages."""
+    """Reducer that runs if there are enough messages since the last summary."""
     with_summary: bool = False
-    """Whether the summary itself counts as a message."""
+    """Whether the last summary itself counts as one of the messages since the last summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the reducer; an empty plan if too few messages follow the last summary."""
@@ -84,7 +84,7 @@ class IfMessages:
         return self.reducer.reduce(view, budget, reason)
 
     def count_required_messages(self) -> int:
-        """Return the number of messages below which the reducer does nothing."""
+        """Return the number of messages in view below which this reducer does nothing."""
         return max(self.count, count_required_messages(self.reducer))
 
 
@@ -93,11 +93,12 @@ class WithClosingMessage:
     """Reducer that adds a user message at the end of the view after a summary."""
 
     reducer: Reducer
-    """Reducer whose proposal is extended."""
+    """Reducer whose plan is extended by the closing message."""
     text: str
-    """Text of the message; `{said}` is replaced by the last message of the user, whether it is in view or not."""
+    """Text of the user message added at the end; `{said}` is replaced by the user's last message, whether it is in view or
+    not."""
     when: Literal["always", "interrupted", "overflow"] = "always"
-    """Views to which the message is added; `interrupted` restricts it to views that end with a tool result."""
+    """Views to which the closing message is added: all, or with `interrupted` only those that end with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the reducer, with a user message added at the end of the view if the plan contains a summary."""
