@@ -23,20 +23,20 @@ from harness.transcript import parse_arguments
 from harness.view import Item, View
 
 RECEIPT_CHARACTERS = 100
-"""Maximum length in characters of the first line of a result in a receipt."""
+"""Maximum length in characters of the line of output that a receipt (the short form of a tool call and its result) keeps."""
 
 
 class RankedBlock(NamedTuple):
-    """Block with its rank among the candidates to retain."""
+    """Block of messages with its rank among the blocks that could be retained."""
 
     rank: tuple[float, ...]
-    """Rank of the block; blocks with lower ranks are retained first."""
+    """Rank of the block among the candidates; blocks with lower ranks are retained first."""
     block: Block
-    """Items of the block as they would stand in the view."""
+    """Messages of the block as they would stand in the view, possibly shortened."""
 
 
 class Ranking(Protocol):
-    """Order in which blocks are retained. Pure."""
+    """Order in which blocks of messages are retained; a pure function of the view."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
         """Return a ranked block for each candidate, or None for a candidate that is not worth retaining."""
@@ -52,9 +52,9 @@ class Retain:
     """
 
     ranking: Ranking
-    """Order in which blocks are retained."""
+    """Order in which blocks of messages are retained until the budget is full."""
     share: float
-    """Share of the threshold up to which the view is filled."""
+    """Share of the threshold up to which the view is filled with retained messages."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that retains the best-ranked blocks that fit the share of the threshold and evicts all other messages."""
@@ -79,7 +79,7 @@ class RandomRanking:
     """Random order: each block has one draw for the whole session, so every block has the same chance in each compaction."""
 
     seed: int
-    """Seed of the random draws."""
+    """Seed of the random order in which blocks of messages are retained."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
         """Return the blocks with ranks drawn from the seed, the user's request and the ids.
@@ -92,7 +92,10 @@ class RandomRanking:
 
 
 def _draw_rank(salt: bytes, item: ItemId) -> int:
-    """Return a rank from a digest, because a generator seeded per block would take ten times as long."""
+    """Return the random rank of an item as the digest of a salt and the item's id.
+
+    A digest is used because a random generator seeded for each block would take ten times as long.
+    """
     return int.from_bytes(hashlib.sha256(b"%b/%d/%d" % (salt, *item)).digest()[:8])
 
 
@@ -105,12 +108,12 @@ class OracleRanking:
     """
 
     oracle: Oracle
-    """Source of the future needs of a session."""
+    """Source that predicts which messages of the session are needed again, and when."""
     counter: Counter
-    """Token counter of the policy."""
+    """Token counter with which the shortened messages are measured."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return the blocks ranked by the most pressing need among their items."""
+        """Return the blocks ranked by the most pressing need among their messages; None for blocks that are not needed."""
         needs = dict(zip((item.item_id for item in view.items), self.oracle.predict_needs(view.messages), strict=True))
         return [self._rank_block(block, [needs[item.item_id] for item in block.items]) for block in candidates]
 
@@ -128,7 +131,7 @@ class OracleRanking:
 
 
 def shorten_part(part: Part) -> Part:
-    """Return the receipt of a call or result; return any other part unchanged."""
+    """Return the short form of a tool call or result; return any other part of a message unchanged."""
     if isinstance(part, ToolResult):
         return replace(part, output=part.output.split("\n", 1)[0][:RECEIPT_CHARACTERS])
     if isinstance(part, ToolCall):
@@ -139,10 +142,10 @@ def shorten_part(part: Part) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class MissingRanking:
-    """Placeholder for a ranking that needs an oracle."""
+    """Placeholder for the ranking of messages until the policy has received an oracle."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Raise UsageError.
+        """Raise UsageError, because the policy needs an oracle to rank messages.
 
         Raises:
             UsageError: always.
@@ -180,7 +183,7 @@ class DropAll(ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: evict all but the last message and its call."""
+        """Pipeline with one rule, which evicts all messages but the system message and the newest one with its call."""
         return self.build_pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
 
 
@@ -215,7 +218,7 @@ class RandomRetention(ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: retain randomly drawn blocks."""
+        """Pipeline with one rule, which retains randomly drawn messages up to a share of the threshold."""
         return self.build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
 
 
@@ -258,15 +261,15 @@ class OracleRetention(ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline without an oracle, which can divide a window but cannot plan."""
+        """Pipeline of the policy before it has received an oracle; it can compute a budget but cannot plan."""
         return self.build_ranked_pipeline(MissingRanking())
 
     def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:
-        """Return the pipeline with a ranking."""
+        """Return the pipeline that retains messages in the order of a ranking."""
         return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share))
 
     def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
-        """Return the policy with an oracle for one session."""
+        """Return this policy combined with an oracle that predicts the needs of one session."""
         return OraclePolicy(self, oracle)
 
 

@@ -36,19 +36,19 @@ from harness.view import Item, View, apply_patch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTarget:
-    """Maximum size of a view after a compaction, as shares of the threshold and of the longest input."""
+    """Maximum size of the view after a compaction, as a share of the threshold or of the longest input."""
 
     input_share: float
-    """Longest input of the model, as a share of the window."""
+    """Length of the longest input of the model, as a share of the window."""
     trigger_share: float
-    """Target as a share of the threshold."""
+    """Maximum size of the view after a compaction, as a share of the threshold, while the view holds few answers."""
     long_share: float
-    """Target as a share of the longest input, used once the view holds `long_answers`."""
+    """Maximum size of the view after a compaction, as a share of the longest input, once the view holds many answers."""
     long_answers: int
-    """Number of answers from which on `long_share` applies."""
+    """Number of answers in view from which on `long_share` replaces `trigger_share`."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
-        """Return the target in tokens."""
+        """Return the maximum number of tokens that the view is to hold after a compaction."""
         answers = sum(item.message.role == "assistant" for item in view.items)
         if answers >= self.long_answers:
             return int(self.long_share * self.input_share * budget.window_tokens)
@@ -64,9 +64,9 @@ class BeforeNewest:
     """
 
     most_tokens: int
-    """Maximum number of newest tokens that are retained."""
+    """Number of newest tokens to retain at the end of the view, at most what the target size leaves."""
     target: SizeTarget
-    """Target size of the view."""
+    """Maximum size of the view after a compaction."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the items before the newest tokens and before the user's last message, cut at a user message or an answer."""
@@ -88,17 +88,17 @@ class BeforeNewest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTable:
-    """Division with a threshold from a table of windows.
+    """Division that looks up the threshold in a table of window sizes.
 
     In a window that is not in the table, the threshold is the larger of a share and of the window less a reserve.
     """
 
     thresholds: tuple[tuple[int, int], ...]
-    """Pairs of window and threshold, both in tokens."""
+    """Pairs of a window size and the threshold in that window, both in tokens."""
     share: float
-    """Threshold of other windows as a share of the window."""
+    """Minimum threshold of a window that is not in the table, as a share of the window."""
     reserve_tokens: int
-    """Tokens reserved at the end of other windows."""
+    """Number of tokens kept free in a window that is not in the table, unless `share` gives a larger threshold."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with the threshold from the table; for other windows, the larger of share and window less reserve."""
@@ -111,16 +111,16 @@ class WindowTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unless:
-    """Reducer that adds a second proposal if the first one saves too little of the view's characters."""
+    """Reducer that adds the plan of a second reducer if the first one saves too few characters."""
 
     first: Reducer
-    """Reducer that runs first."""
+    """Reducer whose plan is always applied."""
     then: Reducer
-    """Reducer that runs in addition if the first one saves too little."""
+    """Reducer whose plan is added if the first reducer saves too few characters."""
     enough_share: float
-    """Share of the characters that the first reducer must save to make the second unnecessary."""
+    """Share of the view's characters that the first reducer must save for the second one not to run."""
     counter: Counter
-    """Token counter of the policy, for the view that the first proposal leaves."""
+    """Token counter with which the view is measured after the first reducer's plan."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the first reducer, joined with that of the second one if the first saves too few characters."""
@@ -136,7 +136,7 @@ class Unless:
 
 
 NOTICE_HEADING = "[Older messages were left out. What was done in them:]"
-"""First line of the notice about evicted messages."""
+"""First line of the notice that stands in place of evicted messages."""
 
 
 COMMAND_TOOLS = frozenset({"execute_command"})
@@ -149,25 +149,28 @@ SAID_PREFIX = "said: "
 
 
 COMMAND_CHARACTERS = 100
-"""Maximum length in characters of a command in the notice."""
+"""Maximum length in characters of a command that the notice about evicted messages lists."""
 
 
 SAID_CHARACTERS = 500
-"""Maximum length in characters of an answer in the notice; this project's choice, since the source sets no limit."""
+"""Maximum length in characters of an answer that the notice about evicted messages repeats.
+
+This limit is the choice of this project, since the source sets none.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """Reducer that replaces old messages by a notice with their files, commands and last answers, without a model.
+    """Reducer that replaces old messages by a notice of their files, commands and last answers, without calling a model.
 
     It retains every message of the user, the last answer without calls in each turn but the last, and the newest messages that
     fit a target.
     """
 
     target: SizeTarget
-    """Target size of the view."""
+    """Maximum size of the view after a compaction."""
     texts: int
-    """Number of newest answers that the notice repeats."""
+    """Number of newest answers that the notice about evicted messages repeats."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts old messages and adds a notice about them to the user's last message."""
@@ -193,7 +196,7 @@ class Digest:
         return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
 
     def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
-        """Return the message of the user with the notice appended, or with its former notice updated."""
+        """Return the user message with the notice about evicted messages appended, or with its former notice updated."""
         body, _, former = anchor.message.text.partition(f"\n\n{NOTICE_HEADING}\n")
         lines = [*former.splitlines(), *_format_notice_lines(gone)]
         answers = [line for line in lines if line.startswith(SAID_PREFIX)]
@@ -204,7 +207,7 @@ class Digest:
 
 
 def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
-    """Yield the lines of a notice: files and commands from the calls, and the first line of each answer."""
+    """Yield the lines of a notice about evicted messages: files, commands, and the text of each answer."""
     for item in gone:
         for call in item.message.calls:
             if label := LABELS.get(call.name):
@@ -214,7 +217,7 @@ def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
 
 
 def _describe_call(call: ToolCall) -> str:
-    """Return the path of a call with its line range, or the beginning of its command."""
+    """Return the file path of a tool call with its range of lines, or the beginning of its command."""
     key, given = transcript.find_key_argument(call), transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
         return key[:COMMAND_CHARACTERS]
@@ -224,18 +227,18 @@ def _describe_call(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetHalf:
-    """Reducer that evicts a share of the messages behind the first ones, in even numbers, and inserts a notice."""
+    """Reducer that evicts a share of the messages behind the first ones, in even numbers, and inserts a notice about them."""
 
     share: float
-    """Share of the messages to evict."""
+    """Share of the messages behind the first ones that is evicted."""
     keep_first: int
-    """Number of retained messages behind the system message."""
+    """Number of messages behind the system message that are always retained."""
     excluded_messages: int
-    """Number of messages that are left out when the share is computed."""
+    """Number of messages that are not counted when the number of messages to evict is computed."""
     notice: str
-    """Text of the notice; `{count}` is replaced by the number of evicted messages."""
+    """Text of the notice about the eviction; `{count}` is replaced by the number of evicted messages."""
     place: Literal["behind", "in-answer"]
-    """Place of the notice: a user message behind the first messages, or the text of the first answer, once."""
+    """Place of the notice about the eviction: a user message behind the first messages, or the first answer's text, once."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts the configured share of the messages behind the first ones and inserts a notice."""
@@ -275,10 +278,10 @@ class ForgetHalf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRereads:
-    """Reducer that keeps only the newest reading of each file and replaces older readings by a note."""
+    """Reducer that keeps only the newest reading of each file in view and replaces older readings by a note."""
 
     note: str
-    """Text that replaces an older reading."""
+    """Text that replaces an older reading of a file."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces all readings of a file but the newest by a note; empty if no file was read twice."""
@@ -306,7 +309,7 @@ JSON_COUNTER = JsonCharacters(characters_of_token=3)
 
 
 NOTICE_TEXTS = 3
-"""Number of newest answers in the notice."""
+"""Number of newest answers that the notice about evicted messages repeats."""
 
 
 INSTRUCTION = """\
@@ -332,18 +335,18 @@ SUMMARY_HEADING = "Context summary of the earlier conversation:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClineSdk(Preset):
-    """Base of the two modes of Cline, with their threshold and their target size."""
+    """Base of the two policies of current Cline, with the fields for the threshold and for the size after a compaction."""
 
     threshold: Share = 0.9
-    """Share of the longest input that triggers compaction, above 0 and at most 1."""
+    """Share of the model's longest input that triggers compaction, above 0 and at most 1."""
     input_share: Share = 0.9
-    """Longest input of the model as a share of the window."""
+    """Length of the model's longest input, as a share of the window."""
     target_share: Share = 0.7
-    """Target size of the view after compaction, as a share of the threshold."""
+    """Maximum size of the view after a compaction, as a share of the threshold."""
     long_target_share: Share = 0.5
-    """Target size as a share of the longest input, used once the view holds `long_answers`."""
+    """Maximum size of the view after a compaction, as a share of the longest input, once the view holds `long_answers`."""
     long_answers: Positive = 5
-    """Number of answers from which on `long_target_share` applies."""
+    """Number of answers in view from which on `long_target_share` replaces `target_share`."""
 
     def _build_target(self) -> SizeTarget:
         return SizeTarget(
@@ -354,7 +357,7 @@ class _ClineSdk(Preset):
         )
 
     def _build_pipeline(self, summarize: Summarize | None = None) -> Pipeline:
-        """Return the pipeline with a digest after an overflow and, as a fallback or alone, before each step."""
+        """Return a pipeline that writes a notice without a model after an overflow, and before steps as a fallback or alone."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         reducer = OnFailure(first=summarize, then=digest) if summarize else digest
         rules = (Rule(Full(), reducer), Rule(Always(), digest, moment="overflow"))
@@ -397,7 +400,7 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with a rule before each step and a rule after an overflow."""
+        """Pipeline that summarizes before a step once the threshold is reached, and writes a notice after an overflow."""
         summarize = Summarize(
             middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=self._build_target()),
             format=Brief(instruction=INSTRUCTION, merge=MERGE, heading=SUMMARY_HEADING, files=True),
@@ -435,7 +438,7 @@ class ClineBasic(_ClineSdk):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with the same reducer before each step and after an overflow."""
+        """Pipeline that replaces old messages by a notice, before a step at the threshold and after an overflow."""
         return self._build_pipeline()
 
 
@@ -471,7 +474,7 @@ class ClineClassic(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: insert notes, and evict half of the messages if the notes save too little."""
+        """Pipeline with one rule, which replaces repeated readings by notes and, if that saves too little, evicts half."""
         half = ForgetHalf(
             share=self.half_share,
             keep_first=3,

@@ -17,10 +17,10 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutOldest:
-    """Shortening that leaves out one more message at the beginning in each attempt, and with a call its results."""
+    """Shortening of a summarizer's prompt that leaves out one more of the oldest messages, with its results, in each attempt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages without as many leading messages as the number of the attempt."""
+        """Return the messages without the oldest ones, as many as the number of the attempt; empty if none would be left."""
         starts = [index for index, message in enumerate(messages) if message.role != "tool"]
         return messages[starts[attempt] :] if attempt < len(starts) else ()
 
@@ -34,15 +34,15 @@ class HandOver:
     """
 
     most_tokens: int
-    """Maximum number of tokens in the retained messages of the user."""
+    """Maximum number of tokens in the user messages that are retained verbatim."""
     format: SummaryFormat
-    """Format of the prompt and of the summary."""
+    """Format of the prompt for the summarizer and of the summary inserted into the view."""
     max_tokens: int
-    """Maximum number of output tokens of the summarizer."""
+    """Maximum number of tokens that the summarizer may write."""
     counter: Counter
-    """Token counter of the policy, used to cut a message."""
+    """Token counter with which a user message is measured when its middle is cut."""
     procedure: SummaryProcedure
-    """Retries and replacement text for the summary."""
+    """Retries and replacement text for a summary that fails or is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that retains the user's newest messages and replaces all others, if there are any, by a summary."""
@@ -79,7 +79,7 @@ class HandOver:
         return kept_items, ()
 
     def _cut_middle(self, item: Item, room: int) -> Replace:
-        """Return the replacement of a message by one whose middle is cut so that the rest fits the room."""
+        """Return the replacement of a user message by its beginning and end, as long as the room in tokens allows."""
 
         def cut_message(half: int) -> Message:
             return replace(item.message, parts=(Text(text=remove_middle(item.message.text, half)),))
@@ -90,7 +90,7 @@ class HandOver:
 
 
 def remove_middle(text: str, half: int) -> str:
-    """Return the first and the last `half` characters of a text, with a mark that gives the number of characters left out."""
+    """Return the first and the last `half` characters of a text, with a mark that gives the number of omitted characters."""
     return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[len(text) - half :]}"
 
 
@@ -140,7 +140,7 @@ class Codex(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: replace everything but the user's newest messages by a hand-over summary."""
+        """Pipeline with one rule, which replaces everything but the user's newest messages by a hand-over summary."""
         division: Division = ShareOfAvailable(share=self.threshold)
         if self.compact_at_tokens is not None:
             division = SmallestThreshold(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))

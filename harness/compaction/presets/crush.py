@@ -14,7 +14,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredSpan:
-    """Span of all messages but the user's messages since the last answer."""
+    """Span of all messages but the system message and the user's messages since the last answer."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return all items but the system message and the messages that the user wrote after the last answer."""
@@ -27,14 +27,14 @@ class AnsweredSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingTokens:
-    """Division with a threshold at which a share of the window is left, or a fixed number of tokens of a large window."""
+    """Division that sets the threshold where a share of the window is left, or a fixed number of tokens of a large window."""
 
     share: float
-    """Share of a window that is not large."""
+    """Share of the window that is left at the threshold, for windows that are not large."""
     large_tokens: int
-    """Number of tokens left of a large window."""
+    """Number of tokens that are left at the threshold of a large window."""
     large_window_tokens: int
-    """Size above which a window is large, in tokens."""
+    """Size in tokens above which a window counts as large."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with a threshold at which the share, or in a large window the fixed number of tokens, is left."""
@@ -93,7 +93,7 @@ class Crush(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: summarize everything that has been answered."""
+        """Pipeline with one rule, which summarizes everything that has been answered."""
         summary = Summarize(
             middle=AnsweredSpan(),
             format=Brief(instruction=INSTRUCTION, system=SYSTEM, layout="session"),

@@ -17,14 +17,14 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurnsOrShare:
-    """Span before the last turns; if that is empty, all but the last share of the messages since the last summary."""
+    """Span before the last turns; if that is empty, before the last share of the messages since the last summary."""
 
     turns: int
-    """Number of retained turns."""
+    """Number of turns retained at the end of the view."""
     share: float
-    """Share of the messages since the last summary to retain, where the turns leave nothing to evict."""
+    """Share of the messages since the last summary that is retained if nothing precedes the retained turns."""
     least_messages: int
-    """Minimum number of messages that `share` retains."""
+    """Minimum number of messages retained if a share of the messages is retained."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the items before the last turns; if there are none, the items before the last share of the new messages."""
@@ -44,12 +44,12 @@ class BeforeTurnsOrShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCap:
-    """Division of a window of limited size; the limit also applies to an unknown window."""
+    """Division that treats a window above a maximum size, or of unknown size, as a window of that size."""
 
     tokens: int
-    """Maximum size of the window in tokens."""
+    """Maximum size of the window in tokens; a larger window is treated like one of this size."""
     division: Division
-    """Division of the limited window."""
+    """Division that computes the budget of the limited window."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget that the division computes for the window, or for the size limit if the window exceeds it."""
@@ -59,12 +59,12 @@ class WindowCap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsAndTools:
-    """List of the user's requests and of the tools used, in place of a failed summary; see `harness.plan.StandIn`."""
+    """List of the user's requests and of the tools used, which is inserted in place of a failed summary."""
 
     request_characters: int = 200
-    """Maximum length of a request in characters."""
+    """Maximum length in characters of a user request in the list."""
     requests: int = 5
-    """Maximum number of requests, newest ones."""
+    """Maximum number of user requests in the list; the newest ones are taken."""
 
     def write_summary(self, request: SummaryRequest) -> str:
         """Return one line for each request, and one line for the tools with their numbers of calls."""
@@ -131,7 +131,7 @@ class Dexto(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with two tiers: clear old results, then summarize."""
+        """Pipeline with two rules at the same threshold, which first clears old tool results and then summarizes."""
         stretch = BeforeTurnsOrShare(turns=self.keep_turns, share=self.keep_share, least_messages=self.keep_least_messages)
         summary = Summarize(
             middle=stretch,

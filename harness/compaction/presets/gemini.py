@@ -17,16 +17,16 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeUserMessage:
-    """Span of the first share of the characters, up to the next message of the user.
+    """Span of a first share of the characters in view, extended to the next message of the user.
 
     If no such message follows that share, the span covers everything answered where the last answer has no calls, and otherwise
     everything before the user's last message.
     """
 
     keep_share: float
-    """Share of the characters to retain."""
+    """Share of the characters to retain at the end of the view."""
     answers: bool = False
-    """Whether the span may also end before an answer of the model."""
+    """Whether the span may also end before an answer of the model instead of only before a user message."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the items behind the system message that make up the first share of the characters, up to a legal cut."""
@@ -55,21 +55,21 @@ class BeforeUserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipOldResults:
-    """Reducer that adds the clipping of long results beyond the newest tool output to the proposal of another reducer.
+    """Reducer that runs another reducer and also shortens long tool results beyond the newest tool output.
 
     If the other reducer finds nothing to do, no result is clipped either.
     """
 
     reducer: Reducer
-    """Reducer whose proposal is extended."""
+    """Reducer that runs first; if its plan is empty, no result is shortened either."""
     protect_tokens: int
-    """Tokens of the newest tool output that are never clipped."""
+    """Number of tokens of the newest tool output that are never shortened."""
     characters: int
-    """Maximum length of an older result in characters."""
+    """Maximum length in characters of a tool result outside the protected newest output."""
     head_share: float
-    """Share of these characters that is taken from the beginning of the result; the rest is taken from its end."""
+    """Share of a shortened result that is taken from its beginning; the rest is taken from its end."""
     counter: Counter
-    """Token counter of the policy."""
+    """Token counter with which shortened tool results are measured."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the reducer, with long results beyond the newest tool output shortened to both of their ends."""
@@ -104,27 +104,28 @@ class Recheck:
     """Review that asks the summarizer what its own draft of a summary leaves out."""
 
     question: str
-    """Question about the draft."""
+    """Question to the summarizer about what its draft leaves out."""
 
     def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
-        """Return the first prompt, the draft and the question."""
+        """Return the prompt for the draft, followed by the draft and the question about what it leaves out."""
         return (*prompt, assistant(draft.text), user(self.question))
 
 
 POINTER_CHARACTERS = 300
-"""Maximum length of a pointer in characters, without its preview."""
+"""Maximum length in characters of the text that points to a saved tool result, without the preview of the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload(Mask):
-    """Mask that saves the results which it selects, and replaces each one by a pointer between both ends of its text.
+    """Mask that saves old tool results outside the view and leaves a pointer between both ends of each result.
 
     A result must be longer than its pointer, or it would be offloaded again and again; so `least_characters` must be set. The
     stub is not used.
     """
 
     preview_characters: int = 0
-    """Maximum length of either end of the text that is kept, in characters; whole lines where the end contains a line break."""
+    """Maximum length in characters of the beginning and of the end of a saved result that stay in view; whole lines where
+    possible."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the mask, with the texts of the masked results to save before pointers replace them."""
@@ -143,12 +144,12 @@ class Offload(Mask):
 
 
 def compute_least_characters(preview_characters: int) -> int:
-    """Return the minimum length in characters of a text that is longer than its pointer."""
+    """Return the length in characters from which on a saved text is longer than the pointer that replaces it."""
     return 2 * preview_characters + POINTER_CHARACTERS
 
 
 def format_pointer(text: str, preview_characters: int) -> str:
-    """Return the replacement of an offloaded text: both ends, the number of characters between them, and where the whole is."""
+    """Return the replacement of a saved text: its beginning and end, the number of omitted characters, and where to read it."""
     head, tail = text[:preview_characters], text[len(text) - preview_characters :]
     head, tail = head.rpartition("\n")[0] if "\n" in head else head, tail[tail.find("\n") + 1 :]
     gone = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"
@@ -219,7 +220,7 @@ class GeminiCli(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: clip old results and summarize."""
+        """Pipeline with one rule, which summarizes the first part of the view and shortens long old tool results."""
         summarize = Summarize(
             middle=BeforeUserMessage(keep_share=self.keep_share, answers=self.adapted),
             format=Brief(instruction=INSTRUCTION, drops="scratchpad"),
@@ -275,12 +276,12 @@ class GeminiMasking(Preset):
 
     @property
     def truncation(self) -> Truncation:
-        """Limits on the length of tool outputs; longer outputs are saved."""
+        """Limits on the length of tool outputs; a longer output is saved so that tools can read it again."""
         return Truncation(max_characters=self.clip_characters, saved=True)
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: offload old results once they are large enough."""
+        """Pipeline with one rule, which saves old tool results outside the view once enough tokens can be saved."""
         counter = WeightedCharacters(other_tokens=1.5)
         offload = Offload(
             keep_tokens=self.protect_tokens,

@@ -14,13 +14,13 @@ from harness.plan import SummaryProcedure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutResults:
-    """Shortening that leaves out a growing share of the tool results, from the middle outwards."""
+    """Shortening of a summarizer's prompt that empties more of the tool results in each attempt, from the middle outwards."""
 
     shares: tuple[float, ...]
-    """Share of the results to leave out, by attempt."""
+    """Shares of the tool results to empty, one for each attempt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with a share of the results emptied; see `harness.plan.PromptShortener`."""
+        """Return the messages with the attempt's share of the tool results emptied; no messages if no attempt is left."""
         results = [index for index, message in enumerate(messages) if message.role == "tool"]
         if attempt > len(self.shares) or not results:
             return ()
@@ -80,7 +80,7 @@ class Goose(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with a rule before each turn (or each step if `adapted`) and a rule after an overflow."""
+        """Pipeline that summarizes before each turn (or each step if `adapted`) at the threshold, and after an overflow."""
         summary = Summarize(
             middle=EVERYTHING,
             format=Brief(instruction=INSTRUCTION, layout="system", files=True),

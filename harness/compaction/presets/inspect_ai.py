@@ -21,11 +21,11 @@ class Repeat:
     """
 
     reducer: Reducer
-    """Reducer to run repeatedly."""
+    """Reducer that runs until the view fits the threshold or a run saves nothing."""
     max_passes: int
-    """Maximum number of passes."""
+    """Maximum number of times that the reducer runs in one compaction."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter of the policy."""
+    """Token counter with which the view is measured between two runs."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the joint plan of repeated runs of the reducer, until the view fits the threshold or a run saves nothing."""
@@ -56,21 +56,21 @@ CLOSING = "(Go on with the task from here.)"
 
 
 MAX_PASSES = 4
-"""Maximum number of passes: the first one, and up to three more while the view exceeds the threshold."""
+"""Maximum number of evictions in one compaction: the first one, and up to three more while the view exceeds the threshold."""
 
 
 INPUT_MESSAGES = 2
-"""Number of messages that are always retained: the system message and the request."""
+"""Number of messages at the beginning that are always retained: the system message and the user's request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inspect(Preset):
-    """Base of the three policies of Inspect, with their threshold."""
+    """Base of the three policies of Inspect, with the fields for the threshold and for the context window."""
 
     threshold: Share = 0.9
     """Share of the window that triggers compaction when it is exceeded, above 0 and at most 1."""
     context_window: Positive | None = None
-    """Window of the policy in tokens, at most the window of the model; None uses the window of the model."""
+    """Context window in tokens that the policy assumes, at most the window of the model; None uses the window of the model."""
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
@@ -106,7 +106,7 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes everything behind the request."""
+        """Pipeline that summarizes everything behind the user's request, above the threshold and after an overflow."""
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=0), head_messages=INPUT_MESSAGES),
             format=Sections(titles=SECTIONS, opening=OPENING, closing=CLOSING, with_task=True),
@@ -143,7 +143,10 @@ class InspectTrim(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that evicts the oldest messages behind the request; results without a call are evicted too."""
+        """Pipeline that evicts the oldest messages behind the user's request, above the threshold and after an overflow.
+
+        Tool results whose call is evicted are evicted too.
+        """
         tail = LastShare(share=self.preserve, excluded_messages=INPUT_MESSAGES)
         middle = Middle(tail=tail, head_messages=INPUT_MESSAGES, snap=Snap(direction="forward"))
         return self._build_pipeline(Repeat(reducer=Forget(middle=middle), max_passes=MAX_PASSES))
@@ -180,5 +183,5 @@ class InspectEdit(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that masks old tool results."""
+        """Pipeline that masks all tool results but the newest, above the threshold and after an overflow."""
         return self._build_pipeline(Mask(stub=self.stub, keep_results=self.keep_results, exempt_tools=self.exempt_tools))

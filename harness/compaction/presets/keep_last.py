@@ -55,7 +55,7 @@ class KeepLast(SummarizingPreset, ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: replace all but the last messages by an assistant message with the summary."""
+        """Pipeline with one rule, which replaces all but the last messages by an assistant message with the summary."""
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=self.keep_last)),
             format=SixSections(max_tokens=self.summary_max_tokens),

@@ -35,22 +35,22 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortenArguments:
-    """Reducer that shortens long arguments of certain calls before a tail to their beginning and a mark.
+    """Reducer that shortens long arguments of old tool calls to their beginning and a mark.
 
     If no call in view is long, the cost depends only on the items added since the last call of this reducer; otherwise the cost
     of the tail is added.
     """
 
     tail: Tail
-    """Tail whose calls stay unchanged."""
+    """Rule that selects the messages at the end of the view whose calls stay unchanged."""
     tools: tuple[str, ...]
-    """Names of the tools whose calls are shortened."""
+    """Names of the tools whose call arguments are shortened."""
     characters: int
-    """Maximum length in characters of an argument that stays unchanged."""
+    """Length in characters above which an argument of an old call is shortened."""
     kept_characters: int
-    """Number of characters kept before the mark."""
+    """Number of characters at the beginning of a shortened argument that are kept."""
     mark: str
-    """Text at the end of a shortened argument."""
+    """Text that follows the kept beginning of a shortened argument."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that shortens the long arguments of calls before the tail; an empty plan if no old call is long."""
@@ -97,12 +97,12 @@ class _LongCallTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOfWindow:
-    """Tail of as many messages as fit a share of the window."""
+    """Tail that retains as many messages at the end of the view as fit a share of the window."""
 
     share: float
-    """Share of the window that the tail may fill."""
+    """Share of the context window that the retained messages may fill."""
     least_messages: int = 1
-    """Minimum number of retained messages, whatever their length."""
+    """Minimum number of messages retained at the end of the view, however long they are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index from which on the messages fit the share of the window, with at least `least_messages` retained."""
@@ -116,16 +116,16 @@ class LastOfWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestFromUser:
-    """Excerpt of the newest messages that fit a number of tokens, beginning at the first user message among them.
+    """Excerpt for the summarizer with the newest messages that fit a number of tokens, from a user message on.
 
     If the message before them was written by the user, as many of its last lines as fit are added. If none of the newest messages
     was written by the user, the excerpt is empty.
     """
 
     tokens: int
-    """Maximum number of tokens in the excerpt."""
+    """Maximum number of tokens that the summarizer reads."""
     counter: Counter
-    """Token counter used to measure the messages."""
+    """Token counter with which the messages for the summarizer are measured."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the newest messages that fit the token limit, beginning at a user message; empty if there is no such message."""
@@ -139,7 +139,7 @@ class NewestFromUser:
         return messages[start:]
 
     def _take_last_lines(self, message: Message, room: int) -> str:
-        """Return the last lines of a message that fit a number of tokens."""
+        """Return as many of the last lines of a message as fit a number of tokens."""
         lines = transcript.extract_text(message).split("\n")
         ends = ["\n".join(lines[len(lines) - count :]) for count in range(1, len(lines) + 1)]
         fitting = bisect_right(ends, room, key=lambda end: self.counter.count(user(end)))
@@ -148,15 +148,15 @@ class NewestFromUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMiddle:
-    """Shortening that keeps both ends of the transcript, measured in characters, for one second attempt."""
+    """Shortening of a summarizer's prompt that keeps only both ends of the transcript, for one second attempt."""
 
     share: float
-    """Share of the characters to keep."""
+    """Share of the transcript's characters to keep."""
     head_share: float
-    """Share of the kept characters that is taken from the beginning; the rest is taken from the end."""
+    """Share of the kept characters that comes from the beginning of the transcript; the rest comes from its end."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return both ends of the transcript as one message; nothing after the first attempt."""
+        """Return both ends of the transcript as one message for the second request; empty after that request."""
         text = transcript.render(messages)
         kept = int(self.share * len(text))
         head = int(self.head_share * kept)
@@ -179,13 +179,13 @@ TOO_LONG_SUMMARY = "(The conversation before this was too long to be summarized.
 
 
 SUMMARY_PROCEDURE = replace(ACCEPT_EMPTY, shorter=WithoutMiddle(share=0.5, head_share=0.25))
-"""Procedure of both summaries: one more request with half of the transcript if the prompt is too long; an empty answer is
+"""Handling of failed summaries: a prompt that is too long is sent once more with half of the transcript; an empty answer is
 accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharactersAndOverhead:
-    """Token counter that divides the characters of text, role, calls and ids, and adds an overhead for each message.
+    """Token counter that divides the characters of a message by a constant and adds an overhead for each message.
 
     Source: langchain-core 1.7.2, `messages/utils.py`.
 
@@ -194,15 +194,15 @@ class CharactersAndOverhead:
     """
 
     characters_per_token: float = 4.0
-    """Number of characters per token."""
+    """Number of characters that count as one token."""
     overhead_tokens: int = 3
-    """Tokens added for each message."""
+    """Number of tokens added for each message, whatever its length."""
     with_system: bool = False
-    """Whether the system message counts; LangChain's own middleware does not receive it."""
+    """Whether the system message is counted; LangChain's own middleware does not receive it."""
     kind: Literal["characters-and-overhead"] = "characters-and-overhead"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated tokens of one message; 0 for a system message unless it counts."""
+        """Return the estimated number of tokens in a message; 0 for a system message unless `with_system` is set."""
         if message.role == "system" and not self.with_system:
             return Estimated(0)
         written = [
@@ -222,18 +222,18 @@ COUNTER_WITH_SYSTEM = CharactersAndOverhead(with_system=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClearToolUses(Preset):
-    """Base of the two policies that clear tool uses at a number of tokens."""
+    """Base of the policies that clear old tool results once the view exceeds a number of tokens."""
 
     trigger_tokens: Positive = 100_000
-    """Tokens above which results are cleared, counted as if no result had been cleared yet."""
+    """Number of tokens in view above which old tool results are cleared, counted as if none had been cleared yet."""
     keep_results: NonNegative = 3
-    """Number of newest tool results that are retained, including those of exempt tools."""
+    """Number of newest tool results that are never cleared; results of exempt tools count among them."""
     clear_arguments: bool = False
-    """Whether the arguments of the cleared calls are removed as well."""
+    """Whether the arguments of calls whose results are cleared are removed as well."""
     exempt_tools: tuple[str, ...] = ()
     """Names of tools whose results are never cleared."""
     stub: str = "[cleared]"
-    """Text that replaces a cleared result."""
+    """Text that replaces a cleared tool result."""
 
     def _build_mask(self, counter: Counter, enough_tokens: int = 0) -> Mask:
         return Mask(
@@ -280,14 +280,14 @@ class LangChainClear(_ClearToolUses):
     kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
 
     def check_combination(self) -> None:
-        """Raise UsageError for fields that contradict each other."""
+        """Raise UsageError if `enough_tokens` is combined with `clear_arguments`."""
         if self.enough_tokens and self.clear_arguments:
             reason = "cannot be combined with clear_arguments, because it counts results only"
             raise UsageError(f"enough_tokens={self.enough_tokens!r} {reason}; unset one of them")
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: mask old tool results."""
+        """Pipeline with one rule, which clears old tool results once the view exceeds a number of tokens."""
         mask = self._build_mask(COUNTER, self.enough_tokens)
         return self._build_pipeline(mask, COUNTER, quiet=False)
 
@@ -344,7 +344,7 @@ class LangChainSummary(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: summarize everything before the tail."""
+        """Pipeline with one rule, which summarizes everything before the newest messages."""
         summarize = Summarize(
             middle=Middle(tail=self._tail),
             format=Sections(titles=SECTIONS, opening=OPENING),
@@ -411,7 +411,7 @@ class DeepAgents(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with two tiers before each step and one rule after an overflow."""
+        """Pipeline that shortens long arguments and then summarizes at the threshold, and summarizes after an overflow."""
         shorten = ShortenArguments(
             tail=LastOfWindow(share=self.keep_share, least_messages=0),
             tools=("write_file", "edit_file"),
@@ -466,7 +466,7 @@ class AnthropicClear(_ClearToolUses):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: mask old tool results if that saves enough."""
+        """Pipeline with one rule, which clears old tool results if that saves enough tokens."""
         counter = QuarterOfCharacters()
         reducer = IfSaves(tokens=self.least_saved_tokens, reducer=self._build_mask(counter), counter=counter)
         return self._build_pipeline(reducer, counter, quiet=True)

@@ -18,17 +18,17 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpToShare:
-    """Span of a first share of the messages, enlarged in steps until the rest is below a share of the window.
+    """Span of the oldest messages, enlarged step by step until the rest is below a share of the window.
 
     The span ends at the last answer within its share. If no smaller span is enough, the span is everything.
     """
 
     first_share: float
-    """Share of the messages to which the first step is added."""
+    """Share of the messages in view to which the first step is added."""
     step_share: float
-    """Share of the messages added in each step."""
+    """Share of the messages in view by which each step enlarges the span."""
     goal_share: float
-    """Maximum share of the window for the system message and the retained messages."""
+    """Maximum share of the window that the system message and the retained messages may fill."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the items up to the smallest share whose eviction leaves less than the goal; all items if no share does."""
@@ -52,12 +52,12 @@ class Ends:
     """Shortening of a summarizer's prompt that cuts tool results first and then leaves out the middle messages."""
 
     result_characters: int
-    """Maximum length of a tool result in the shortened prompt, in characters."""
+    """Maximum length in characters of a tool result in the shortened prompt for the summarizer."""
     share: float
-    """Share of the characters to keep at either end."""
+    """Share of the characters to keep at the beginning and at the end of the messages."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with cut results in the first attempt, and without the middle in the second; nothing after that."""
+        """Return the messages with cut tool results in the 1st attempt and without the middle in the 2nd; empty after that."""
         clamped = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
             return clamped
@@ -118,7 +118,7 @@ class Letta(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with the same reducer before each step and after an overflow."""
+        """Pipeline that summarizes the oldest messages, above the threshold and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
         reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
         rules = (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, moment="overflow"))

@@ -32,5 +32,5 @@ class NoCompaction(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline without a threshold and without rules."""
+        """Pipeline without rules and without a threshold, so nothing is ever compacted."""
         return Pipeline(NoThreshold(rule="no compaction"))

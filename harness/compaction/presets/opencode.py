@@ -17,20 +17,20 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurns:
-    """Span before the last turns, as far as these fit a share of the threshold between two bounds.
+    """Span before the last turns, as far as the last turns fit a share of the threshold between two bounds.
 
     The newest turn comes first. A turn is retained whole while it fits; of the first turn that does not fit, the longest end that
     fits is retained.
     """
 
     turns: int
-    """Maximum number of retained turns."""
+    """Maximum number of turns retained at the end of the view."""
     share: float
-    """Share of the threshold for the retained turns."""
+    """Share of the threshold that the retained turns may fill."""
     least_tokens: int
-    """Lower bound of the room for the retained turns, in tokens."""
+    """Minimum number of tokens that the retained turns may fill, however small their share of the threshold."""
     most_tokens: int
-    """Upper bound of the room for the retained turns, in tokens."""
+    """Maximum number of tokens that the retained turns may fill, however large their share of the threshold."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the items before the last turns that fit the room; a turn that does not fit is retained in part."""
@@ -52,7 +52,7 @@ class BeforeTurns:
 
 
 def _is_before_summary(view: View, index: int) -> bool:
-    """Return whether a message stands directly before a summary, as the question that the summary answers."""
+    """Return whether a message in view is the question that the summary directly behind it answers."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
 
 
@@ -126,7 +126,7 @@ class OpenCode(SummarizingPreset):
     kind: Literal["opencode"] = "opencode"
 
     def check_combination(self) -> None:
-        """Raise UsageError for fields that contradict each other."""
+        """Raise UsageError if the bounds of the retained turns, or the input limit and its reserve, contradict each other."""
         if self.tail_least_tokens > self.tail_most_tokens:
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
@@ -136,7 +136,7 @@ class OpenCode(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with a rule before each step and a rule after an overflow."""
+        """Pipeline that summarizes all but the last turns at the threshold, and everything after an overflow."""
         tail = BeforeTurns(
             turns=self.tail_turns, share=self.tail_share, least_tokens=self.tail_least_tokens, most_tokens=self.tail_most_tokens
         )
@@ -193,7 +193,7 @@ class OpenCodePrune(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule before each turn, or before each step if `adapted`."""
+        """Pipeline with one rule, which clears old tool results before each turn, or before each step if `adapted`."""
         mask = Mask(
             keep_tokens=self.protect_tokens,
             keep_turns=0 if self.adapted else self.keep_turns,

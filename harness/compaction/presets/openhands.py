@@ -21,12 +21,12 @@ from harness.view import Item, View, count_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrElse:
-    """Reducer with a second reducer for the case that the first finds nothing to do."""
+    """Reducer that tries a second reducer if the first one finds nothing to do."""
 
     first: Reducer
-    """Reducer that runs first."""
+    """Reducer whose plan is used unless it is empty."""
     second: Reducer
-    """Reducer that runs if the first one finds nothing to do."""
+    """Reducer whose plan is used if the first reducer finds nothing to do."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the first reducer, or that of the second one if the first finds nothing to do."""
@@ -36,12 +36,12 @@ class OrElse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvents:
-    """Tail of as many messages as contain at most a number of events; a negative number retains everything."""
+    """Tail that retains as many messages as contain at most a number of events; a negative number retains everything."""
 
     count: int
-    """Maximum number of events."""
+    """Number of events to retain at the end of the view."""
     share: float = 0.0
-    """Share of all events that is added to `count`, rounded down."""
+    """Share of all events in view that is added to `count`, rounded down."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index from which on the messages contain at most the allowed number of events; 0 for a negative number."""
@@ -56,15 +56,14 @@ class LastEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBelowThreshold:
-    """Tail of as many messages as hold, together with the first ones, less than a share of the threshold."""
+    """Tail that retains as many messages as hold, together with the first ones, less than a share of the threshold."""
 
     share: float
-    """Share of the threshold."""
+    """Share of the threshold that the first and the last messages together must stay below."""
     head_events: int
-    """Number of leading events that count as the first ones; of a message that exceeds this number, only the first calls count.
-    """
+    """Number of events at the beginning of the view that are retained too and use up part of the room."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter used to measure a message whose calls are partly counted."""
+    """Token counter with which a message is measured of whose tool calls only some belong to the beginning."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index from which on the messages, together with the first ones, stay below the share of the threshold."""
@@ -77,7 +76,7 @@ class LastBelowThreshold:
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
-        """Return the tokens of the leading events."""
+        """Return the number of tokens in the events that are retained at the beginning of the view."""
         tokens = sum(item.tokens for item in head)
         over = sum(count_events(item.message) for item in head) - self.head_events
         if over <= 0:
@@ -90,10 +89,10 @@ class LastBelowThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ShortestTail:
-    """Tail that retains least among several tails."""
+    """Tail that retains as few messages as the shortest of several tails."""
 
     tails: tuple[Tail, ...]
-    """Tails to choose from."""
+    """Tails of which the one that retains the fewest messages is used."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the largest start index among the tails, which retains the fewest messages."""
@@ -105,19 +104,19 @@ class ShortestTail:
 
 
 class TranscriptEvent(NamedTuple):
-    """Event of a conversation as the summarizer reads it."""
+    """One message, tool call or tool result of a conversation, as the summarizer reads it."""
 
     kind: Literal["message", "call", "result"]
-    """Kind of the event."""
+    """Kind of the event in the transcript: a message, a tool call or a tool result."""
     speaker: str
-    """Role of the author, or name of the tool."""
+    """Role of the message's author, or name of the tool that was called."""
     text: str
-    """Text of the message, of the thought before a call, or of the result."""
+    """Text of the message, of the tool result, or of the model's thought before a tool call."""
     arguments: str = ""
-    """Arguments of a call; empty if the summarizer does not read them."""
+    """Arguments of the tool call; empty if the summarizer is not to read them."""
 
     def format_line(self) -> str:
-        """Return the event in words."""
+        """Return the event as text for the summarizer, such as "user says: ..."."""
         if self.kind == "message":
             return f"{self.speaker} says: {self.text}"
         if self.kind == "result":
@@ -127,22 +126,22 @@ class TranscriptEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
-    """Format with named sections and a list of events; the answer is inserted into the view unchanged.
+    """Summary format that lists events in the prompt, asks for named sections, and inserts the answer unchanged.
 
     Source of the length limits: openhands-sdk 1.58.0 `event/`, and V0 `memory/condenser`.
     """
 
     titles: tuple[str, ...]
-    """Titles of the sections, in order."""
+    """Titles of the sections that the summary must have, in order."""
     characters: int | None
-    """Maximum length of an event's text in characters; a longer text is cut, and None sets no limit."""
+    """Maximum length in characters of an event's text in the prompt; None sets no limit."""
     middle_out: bool = False
-    """Whether both halves of a longer text are kept instead of its beginning."""
+    """Whether the middle of a long text is left out of the prompt instead of its end."""
     with_arguments: bool = False
-    """Whether the summarizer reads the arguments of calls."""
+    """Whether the prompt for the summarizer contains the arguments of tool calls."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message with the sections, a former summary that is passed separately, and the events."""
+        """Return one user message that holds the section titles, the former summary and the list of events."""
         titles = "\n".join(f"{title}:" for title in self.titles)
         former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut_text(request.previous_summary)}\n</PREVIOUS SUMMARY>"
         events = "\n".join(f"<EVENT>\n{event.format_line()}\n</EVENT>" for event in self.list_events(request.to_summarize))
@@ -153,11 +152,11 @@ class EventList:
         return (user(f"{asked}{former if request.previous_summary else ''}\n\n{events}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the answer unchanged, without surrounding blanks."""
+        """Return the summarizer's answer without surrounding white space, as it is inserted into the view."""
         return text.strip()
 
     def list_events(self, messages: Sequence[Message]) -> tuple[TranscriptEvent, ...]:
-        """Return the events of some messages, in order."""
+        """Return the messages, tool calls and tool results of a conversation as a list of events, in order."""
         return tuple(event for message in messages for event in self._split_message(message))
 
     def _split_message(self, message: Message) -> Iterator[TranscriptEvent]:
@@ -172,7 +171,10 @@ class EventList:
                 yield TranscriptEvent("call", call.name, "" if index else thought, given)
 
     def _cut_text(self, text: str, *, mark_inside: bool = False) -> str:
-        """Return the beginning of a long text and three dots, which count towards the limit in a message but not elsewhere."""
+        """Return a text cut to the maximum length of an event.
+
+        Three dots mark a cut at the end; they count towards the limit in a message but not elsewhere.
+        """
         if self.characters is None or len(text) <= self.characters:
             return text
         if self.middle_out:
@@ -186,20 +188,20 @@ CUT_MARK = "[...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShorterEvents:
-    """Shortening of long events to both ends, with a smaller limit in each attempt; see `harness.plan.PromptShortener`.
+    """Shortening of a summarizer's prompt that cuts the middle of long texts, further in each attempt.
 
     Arguments of calls stay unchanged.
     """
 
     characters: int | None
-    """Initial limit of an event's text in characters; None uses the length of the longest event."""
+    """Length limit in characters that the first attempt reduces; None starts from the longest text."""
     share: float
-    """Factor by which each attempt reduces the limit, above 0 and below 1."""
+    """Factor by which each attempt reduces the length limit, above 0 and below 1."""
     attempts: int
-    """Maximum number of attempts."""
+    """Maximum number of attempts with a shortened prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with long texts cut in their middle."""
+        """Return the messages with the middle of long texts cut out; empty if no attempt is left."""
         if attempt > self.attempts:
             return ()
         longest = max(len(text) for message in messages for text in _list_texts(message))
@@ -216,7 +218,7 @@ def _list_texts(message: Message) -> tuple[str, ...]:
 
 
 def _keep_ends(message: Message, limit: int) -> Message:
-    """Return a message with both ends of its text, within a limit that includes the mark between them."""
+    """Return a message that keeps both ends of its text within a limit in characters, which includes the mark of the cut."""
     if all(len(text) <= limit for text in _list_texts(message)):
         return message
     if message.role == "tool":
@@ -237,33 +239,39 @@ SECTIONS = (
     "USER_CONTEXT", "TASK_TRACKING", "COMPLETED", "PENDING", "CURRENT_STATE", "CODE_STATE", "TESTS", "CHANGES", "DEPS",
     "VERSION_CONTROL_STATUS",
 )  # fmt: skip
-"""Headings that both policies request."""
+"""Titles of the sections that the summaries of both OpenHands policies must have."""
 
 
 SNAP_FORWARD = Snap(direction="forward")
 
 
 RESET_ATTEMPTS = 5
-"""Maximum number of requests in a hard reset (`hard_context_reset_max_retries`); the first one passes events uncut."""
+"""Maximum number of requests for a summary of the whole view; only the first one passes the texts uncut.
+
+The original calls this value `hard_context_reset_max_retries`.
+"""
 
 
 RESET_SHARE = 0.8
-"""Factor between the limits of two attempts in a hard reset (`hard_context_reset_context_scaling`)."""
+"""Factor by which each retry of a summary of the whole view reduces the length limit of a text.
+
+The original calls this value `hard_context_reset_context_scaling`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenHands(SummarizingPreset):
-    """Base of both policies, with the number of events in view and the length of events that the summarizer reads."""
+    """Base of the two policies of OpenHands, with the limits on the number and length of events."""
 
     max_size: Positive = 80
-    """Maximum number of events in view."""
+    """Number of events in view above which compaction is triggered."""
     keep_first: NonNegative = 4
-    """Number of events retained at the beginning, including the system message."""
+    """Number of events that are always retained at the beginning of the view, including the system message."""
     event_characters: Positive = 500
     """Maximum length in characters of an event that the summarizer reads."""
 
     def check_combination(self) -> None:
-        """Raise UsageError for fields that contradict each other."""
+        """Raise UsageError if `keep_first` is too large for `max_size`, so that nothing could be evicted."""
         if self.max_size // 2 - self.keep_first - 1 <= 0:
             limit = f"less than half of max_size={self.max_size!r}, less one for the summary"
             raise UsageError(f"keep_first={self.keep_first!r} must be {limit}")
@@ -307,7 +315,10 @@ class OpenHands(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with rules for tokens, for events, for both, and for a refused prompt; both together use the strictest cut."""
+        """Pipeline that summarizes when the view has too many tokens or events, and after a refused prompt.
+
+        If there are too many of both, the cut that retains fewer messages is used.
+        """
         by_events = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         by_tokens = LastBelowThreshold(share=0.5, head_events=self.keep_first)
         by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
@@ -376,7 +387,7 @@ class OpenHandsV0(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes when there are too many events and evicts after a refused prompt."""
+        """Pipeline that summarizes when the view has too many events, and evicts half of it after a refused prompt."""
         tail = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         summarize = Summarize(
             middle=Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD),

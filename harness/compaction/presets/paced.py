@@ -25,7 +25,7 @@ class Steps:
     """
 
     count: int
-    """Number of steps."""
+    """Number of steps since the last compaction after which the trigger is due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the number of steps as the reason if enough steps have ended since the last compaction, or None."""
@@ -39,7 +39,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepPinned:
-    """Reducer that retains pinned messages which another reducer would evict, mask or move.
+    """Reducer that protects pinned messages from the plan of another reducer.
 
     A message is pinned if one of its lines matches a shell pattern; a call is pinned together with all its results. Shell
     patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. Pinned
@@ -48,9 +48,9 @@ class KeepPinned:
     """
 
     patterns: tuple[str, ...]
-    """Shell patterns for whole lines, in which `*` matches any text."""
+    """Shell patterns, such as `*must*`; a message with a line that matches one of them is pinned."""
     reducer: Reducer
-    """Reducer whose proposal is restricted."""
+    """Reducer whose plan must leave pinned messages unchanged."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the reducer without its changes to pinned messages."""
@@ -67,12 +67,12 @@ class KeepPinned:
 
 
 def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
-    """Return whether a line of a text matches one of several shell patterns."""
+    """Return whether at least one line of a text matches at least one of the shell patterns."""
     return any(matches(line) for line in text.splitlines() for matches in compile_patterns(patterns))
 
 
 def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
-    """Return a plan that leaves some items unchanged; a summary without any other item is not requested."""
+    """Return a plan that leaves the given items unchanged; a summary of these items alone is not requested."""
     slots = (replace(slot, stands_for=tuple(one for one in slot.stands_for if one not in items)) for slot in plan.slots)
     changes = tuple(change for change in plan.replace if change.item not in items)
     written = "\n".join(result.output for change in changes for result in change.message.results)
@@ -88,7 +88,7 @@ def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
 
 
 def check_patterns(policy: object, name: str) -> None:
-    """Raise UsageError for a shell pattern that selects nothing or everything.
+    """Raise UsageError if a shell pattern of the policy would match no line or every line.
 
     Raises:
         UsageError: names the field, the pattern and a valid example.
@@ -142,12 +142,12 @@ class Paced(SummarizingPreset):
     kind: Literal["paced"] = "paced"
 
     def check_combination(self) -> None:
-        """Raise UsageError for fields that contradict each other."""
+        """Raise UsageError if a pattern in `pins` would match no line or every line."""
         check_patterns(self, "pins")
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: summarize or evict everything before the last messages."""
+        """Pipeline with one rule, which summarizes or evicts everything before the last messages at a regular pace."""
         middle = Middle(tail=LastMessages(count=self.keep_last), head_messages=2 if self.keep_request else 1)
         summarize = Summarize(
             middle=middle,

@@ -15,7 +15,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeSplitTurn:
-    """Reducer that replaces everything before the newest tokens by one user message.
+    """Reducer that replaces everything before the newest tokens by one user message with the summary.
 
     The cut lies at the next message that is not a tool result. If the cut splits a turn, the history before the turn and the
     beginning of the turn are summarized separately and joined. If only a former summary precedes the turn, its beginning is
@@ -23,21 +23,21 @@ class SummarizeSplitTurn:
     """
 
     keep_tokens: int
-    """Minimum number of newest tokens that are retained."""
+    """Minimum number of tokens retained at the end of the view."""
     history: SummaryFormat
-    """Summary format for the history before the turn."""
+    """Format of the summary of everything before the turn that the cut splits."""
     beginning: SummaryFormat
-    """Summary format for the beginning of a turn that has a history."""
+    """Format of the summary of a split turn's beginning, if other messages precede that turn."""
     beginning_alone: SummaryFormat
-    """Summary format for the beginning of a turn that has no history."""
+    """Format of the summary of a split turn's beginning, if nothing precedes that turn."""
     max_tokens: int
-    """Maximum number of output tokens for the history."""
+    """Maximum number of tokens in the summary of the messages before the split turn."""
     beginning_max_tokens: int
-    """Maximum number of output tokens for the beginning of a turn."""
+    """Maximum number of tokens in the summary of a split turn's beginning."""
     excerpt: Excerpt
-    """Selection of the messages that the summarizer reads."""
+    """Selection of the messages that the summarizer reads, which shortens long tool results."""
     forgets_kept: bool = False
-    """Whether messages that a former compaction retained are evicted without being summarized, a defect of old versions."""
+    """Whether messages retained by the former compaction are evicted without being summarized, as in old versions by mistake."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
@@ -68,14 +68,14 @@ class SummarizeSplitTurn:
         return Amount(self.keep_tokens, "tokens")
 
     def _find_floor(self, view: View) -> int:
-        """Return the index of the first item that can be summarized."""
+        """Return the index of the first item in view that may be summarized."""
         if not self.forgets_kept or not view.summaries:
             return 1
         newest = max(view.summaries)
         return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
 
     def _find_split_turn(self, view: View, floor: int, cut: int) -> int:
-        """Return the index at which the turn begins that the cut splits, or the cut if no turn is split."""
+        """Return the index at which the turn split by the cut begins, or the cut itself if it splits no turn."""
         if cut >= len(view.items) or is_from_user(view, cut):
             return cut
         return next((index for index in range(cut - 1, floor - 1, -1) if is_from_user(view, index)), cut)
@@ -147,7 +147,7 @@ class Pi(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with the same reducer before each step and after an overflow."""
+        """Pipeline that summarizes all but the newest tokens, above the threshold and after an overflow."""
         if not self.enabled:
             return Pipeline(NoThreshold(rule="compaction is disabled"))
         reducer = SummarizeSplitTurn(

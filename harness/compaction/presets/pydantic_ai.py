@@ -20,10 +20,10 @@ CUT_MARK = "[...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortResults:
-    """Excerpt that shows all messages, with each tool result cut to a number of characters including the mark of the cut."""
+    """Excerpt for the summarizer that contains all messages, with long tool results cut."""
 
     characters: int
-    """Maximum length of a tool result in characters."""
+    """Maximum length in characters of a tool result that the summarizer reads, including the mark of the cut."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return all messages with each tool result cut to the configured number of characters."""
@@ -38,10 +38,10 @@ class ShortResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBundles:
-    """Tail of a number of bundles, at least one; the system message does not count."""
+    """Tail that retains a number of bundles (a message, or all tool results of one answer), at least one."""
 
     count: int
-    """Number of bundles."""
+    """Number of bundles (requests and answers) retained at the end of the view."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index at which the last `count` bundles begin; 0 if the view has fewer bundles."""
@@ -75,12 +75,12 @@ class _BundleTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreBundles:
-    """Trigger that is due when more than a number of bundles follow the newest result with a certain text, or are in view."""
+    """Trigger that is due when the view holds more bundles (requests and answers) than a limit."""
 
     count: int
-    """Number of bundles."""
+    """Number of bundles (requests and answers) that must be exceeded to trigger compaction."""
     stub: str | None = None
-    """Text of the result; None counts all bundles in view."""
+    """Text of a cleared tool result behind which bundles are counted; None counts all bundles in view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the number of bundles as the reason if more than `count` have come, or None."""
@@ -96,12 +96,12 @@ class MoreBundles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetExceptRequest:
-    """Reducer that evicts everything before the tail except the first message of the user."""
+    """Reducer that evicts all messages before the retained end of the view, but keeps the user's first message."""
 
     tail: Tail
-    """Retained end of the view."""
+    """Rule that selects the messages retained at the end of the view."""
     keep_request: bool
-    """Whether the first message of the user is retained."""
+    """Whether the user's first message is retained although it lies before the retained end."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts everything before the tail except the user's first message, if that is to be retained."""
@@ -113,28 +113,28 @@ class ForgetExceptRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeExceptRequest:
-    """Reducer that replaces everything before the tail by a summary behind the first message of the user.
+    """Reducer that replaces everything before the retained end of the view by a summary behind the user's first message.
 
     The first message of the user is summarized and retained.
     """
 
     tail: Tail
-    """Retained end of the view."""
+    """Rule that selects the messages retained at the end of the view."""
     keep_request: bool
-    """Whether the first message of the user is retained."""
+    """Whether the user's first message is retained in addition to being summarized."""
     format: SummaryFormat
-    """Format of the prompt and of the summary."""
+    """Format of the prompt for the summarizer and of the summary inserted into the view."""
     max_tokens: int
-    """Maximum number of output tokens of the summarizer."""
+    """Maximum number of tokens that the summarizer may write."""
     updates: bool
-    """Whether a former summary, wherever it stands, is passed separately and replaced, instead of being a message like all
-    others."""
+    """Whether a former summary is passed to the summarizer separately and replaced, instead of being summarized like a
+    message."""
     only_news: bool
-    """Whether no summary is requested if only the first message of the user and a former summary lie before the tail."""
+    """Whether a summary is requested only if new messages, besides the user's first one, lie before the retained end."""
     excerpt: Excerpt
-    """Selection of the messages that the summarizer reads."""
+    """Selection of the messages that the summarizer reads, which shortens long tool results."""
     procedure: SummaryProcedure
-    """Retries for the summary."""
+    """Retries for a summary that fails or is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces everything before the tail by a summary behind the user's first message."""
@@ -159,7 +159,7 @@ class SummarizeExceptRequest:
 
 
 def find_request(view: View, end: int) -> Item | None:
-    """Return the first message of the user before an index, or None."""
+    """Return the user's first message before an index of the view, or None if there is none."""
     return next((view.items[index] for index in range(1, end) if is_from_user(view, index)), None)
 
 
@@ -171,15 +171,16 @@ OPENING = "(Summary of the conversation so far.)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarterOfTexts:
-    """Token counter of `ceil(characters / 4)` for each text of a message; name and arguments of a call are separate texts.
+    """Token counter that estimates `ceil(characters / 4)` for each text of a message and adds the estimates.
 
-    Without a tokenizer, the original divides the characters of all messages once and rounds down.
+    The name and the arguments of a call are separate texts. Without a tokenizer, the original divides the characters of all
+    messages once and rounds down.
     """
 
     kind: Literal["ceil-texts/4"] = "ceil-texts/4"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated tokens of one message, each of its texts rounded up."""
+        """Return the estimated number of tokens in a message, with the estimate for each of its texts rounded up."""
         return Estimated(sum(-(-len(text) // 4) for text in iter_texts(message)))
 
 
@@ -191,17 +192,20 @@ RETRY_REQUEST = "The answer was empty. Write the summary."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PydanticAi(Preset):
-    """Base of the three policies, with their triggers. The original has no default trigger."""
+    """Base of the three policies of pydantic-ai-harness, with the fields for their triggers.
+
+    The original has no default trigger.
+    """
 
     trigger_share: Share | None = None
     """Share of the window above which compaction is triggered, by the last report and an estimate of later messages."""
     trigger_tokens: Positive | None = None
-    """Number of tokens above which compaction is triggered; cannot be combined with `trigger_share`."""
+    """Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`."""
     trigger_messages: Positive | None = None
     """Number of requests and answers above which compaction is triggered as well; all results of one answer are one request."""
 
     def check_combination(self) -> None:
-        """Raise UsageError for fields that contradict each other."""
+        """Raise UsageError if the policy sets two token thresholds, or no trigger at all."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
 
     def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
@@ -262,7 +266,7 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: summarize everything but the tail and the request."""
+        """Pipeline with one rule, which summarizes everything but the newest messages and the user's first message."""
         summarize = SummarizeExceptRequest(
             tail=_make_tail(self.keep_messages, self.keep_tokens),
             keep_request=self.keep_request,
@@ -311,7 +315,7 @@ class PydanticWindow(_PydanticAi):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: evict everything but the tail and the request."""
+        """Pipeline with one rule, which evicts everything but the newest messages and the user's first message."""
         tail = _make_tail(self.keep_messages, self.keep_tokens)
         return self._build_pipeline(ForgetExceptRequest(tail=tail, keep_request=self.keep_request))
 
@@ -355,7 +359,7 @@ class PydanticClear(_PydanticAi):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: mask old tool results if that saves enough."""
+        """Pipeline with one rule, which clears old tool results, provided that it saves enough tokens."""
         mask = Mask(
             stub=self.stub,
             keep_results=self.keep_results,

@@ -13,21 +13,21 @@ from harness.tokens import Counter, WeightedCharacters
 HANDOVER_INSTRUCTION = (
     "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
 )
-"""Instruction to the summarizer; the design of the policy gives none."""
+"""Instruction to the summarizer; its wording is this project's, because the design of the policy gives none."""
 
 
 HEADING = "Previous context summary:"
-"""Heading of the summary, as in the design of the policy."""
+"""Heading above the summary in the view, as in the design of the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShareKept(SummarizingPreset):
-    """Base of the three policies: a share of the window as the trigger, and a share of the view to retain."""
+    """Base of three policies that compact at a share of the window and retain a share of the view."""
 
     threshold: Share = 0.8
     """Share of the window that triggers compaction, above 0 and at most 1."""
     keep_share: Share = 0.3
-    """Share of the messages that is retained, above 0 and at most 1."""
+    """Share of the messages in view that is retained, above 0 and at most 1."""
     summary_max_tokens: Positive = 1_000
     """Maximum number of tokens in a summary."""
 
@@ -70,7 +70,7 @@ class Ratio(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: summarize everything before the last share of the messages."""
+        """Pipeline with one rule, which summarizes everything before the last share of the messages."""
         return self._build_pipeline(Rule(Full(measure="prompt"), self._build_summarize()))
 
 
@@ -102,7 +102,7 @@ class SeedOpenCode(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with two tiers: mask old outputs, and summarize if that is not enough."""
+        """Pipeline with two rules at the same threshold, which masks old tool results and then summarizes if needed."""
         full, mask = Full(measure="prompt"), Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)
         return self._build_pipeline(Rule(full, mask), Rule(full, self._build_summarize()))
 
@@ -133,7 +133,7 @@ class SeedGemini(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: summarize everything before the last share of the characters."""
+        """Pipeline with one rule, which summarizes everything before the last share of the characters."""
         middle = Middle(tail=LastShare(share=self.keep_share, unit="characters"), snap=Snap(direction="forward"))
         summarize = replace(self._build_summarize(), middle=middle, role="user")
         return self._build_pipeline(Rule(Full(), summarize), counter=WeightedCharacters())

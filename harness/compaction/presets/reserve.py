@@ -42,13 +42,13 @@ _SECTIONS = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Format of a document with seven sections and two lists of files; sections and tags are those of its design."""
+    """Summary format of a Markdown document with seven sections and the lists of files read and modified."""
 
     part_of_turn: bool = False
-    """Whether the summary covers the beginning of a split turn instead of the history before it."""
+    """Whether the summary covers the beginning of a turn that the cut splits instead of the messages before the turn."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message; a former summary is to be merged with the new messages."""
+        """Return one user message that asks for the document, merged with the former summary if there is one."""
         material = format_material(request)
         if self.part_of_turn:
             what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
@@ -60,7 +60,7 @@ class Checkpoint:
         return (user(f"The session so far is to be summarized.\n\n{material}\n\n{asked}\n\n{instruction}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the document with its lists of files; for a part of a turn, the text under a heading of its own."""
+        """Return the document with its lists of files, or the summary of a turn's beginning under its own heading."""
         if self.part_of_turn:
             return f"## Turn in progress\n{text.strip()}"
         return append_file_lists(text, request)
@@ -68,20 +68,20 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeBeforeRecent:
-    """Reducer that replaces everything before the newest tokens by one user message behind the system message.
+    """Reducer that replaces everything before the newest tokens by one user message with the summary.
 
     The cut lies at a message of the user. If the newest turn alone exceeds the retained tokens, the cut lies at an answer within
     that turn; the history and the beginning of the turn are then summarized separately and joined.
     """
 
     keep_tokens: int
-    """Minimum number of newest estimated tokens that are retained."""
+    """Minimum number of estimated tokens retained at the end of the view."""
     history: SummaryFormat
-    """Summary format for the history before the newest turn."""
+    """Format of the summary of everything before the newest turn."""
     beginning: SummaryFormat
-    """Summary format for the beginning of the newest turn."""
+    """Format of the summary of the newest turn's beginning, used if that turn alone is too long to be retained."""
     max_tokens: int
-    """Maximum number of output tokens for each of the two summaries."""
+    """Maximum number of tokens in each summary that the reducer requests."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
@@ -103,7 +103,7 @@ class SummarizeBeforeRecent:
 
 
 def _find_newest_turn(view: View) -> int:
-    """Return the index of the user message that begins the newest turn; the index behind the summaries if it is not in view."""
+    """Return the index of the user message that begins the newest turn, or the index behind the summaries without one."""
     spoken = (index for index in range(len(view.items) - 1, 0, -1) if is_from_user(view, index))
     return next(spoken, 1 + len(view.summaries))
 
@@ -143,7 +143,7 @@ class ReserveRecent(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: summarize the turns before the newest tokens."""
+        """Pipeline with one rule, which summarizes everything before the newest tokens."""
         if not self.enabled:
             return Pipeline(NoThreshold(rule="compaction is disabled"))
         summarize = SummarizeBeforeRecent(

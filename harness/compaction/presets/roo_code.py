@@ -31,12 +31,12 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMinusReserve:
-    """Division with a threshold just above a share of the window less a reserve."""
+    """Division that sets the threshold just above a share of the window less a reserve."""
 
     share: float
-    """Share of the window."""
+    """Share of the window from which the reserve is subtracted."""
     reserve_tokens: int
-    """Tokens reserved within that share."""
+    """Number of tokens subtracted from the share of the window."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with a threshold one token above the share of the window less the reserve."""
@@ -55,12 +55,12 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """Trigger that is due when the view reaches the threshold of a division other than that of the budget."""
+    """Trigger that is due when the view reaches a threshold of its own, which differs from that of the budget."""
 
     division: Division
-    """Division that sets the threshold."""
+    """Division of the window that sets the threshold of this trigger."""
     measure: Measure
-    """Measure of the tokens in view."""
+    """Way in which the tokens in view are measured, such as by estimate or by the provider's report."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the tokens and the threshold of the division as the reason if the view has reached that threshold, or None."""
@@ -73,7 +73,7 @@ class FullBy:
 
 @lru_cache(maxsize=1_000)
 def _divide_window(division: Division, window_tokens: int) -> Budget:
-    """Return the budget of a window, cached because it is needed before every step."""
+    """Return the budget of a window; the result is cached because it is needed before every step."""
     return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
 
 
@@ -98,14 +98,14 @@ HEADING = "## Summary of the conversation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RooCode(Preset):
-    """Base of the two modes of Roo Code, with the limit of the window and the eviction of half of the messages."""
+    """Base of the two policies of Roo Code, with the fields for the hard limit and for the eviction of half of the messages."""
 
     max_output_tokens: NonNegative = 8_192
-    """Tokens reserved for the answer, in addition to a tenth of the window."""
+    """Number of tokens reserved for the model's answer, in addition to a tenth of the window."""
     hard_share: Share = 0.9
-    """Share of the window that, less `max_output_tokens`, must not be exceeded."""
+    """Share of the window that, less `max_output_tokens`, is the hard limit for the tokens in view."""
     drop_share: Share = 0.5
-    """Share of the messages behind the first one to evict, in even numbers."""
+    """Share of the messages behind the first one that is evicted, in even numbers."""
 
     def _build_hard_division(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
@@ -150,7 +150,7 @@ class RooCode(_RooCode, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with summaries before each step, with a fallback above the hard limit, and after an overflow."""
+        """Pipeline that summarizes at the threshold and after an overflow; above the hard limit, eviction is the fallback."""
         summarize = Summarize(
             middle=EVERYTHING,
             format=Brief(instruction=INSTRUCTION, system=SYSTEM, heading=HEADING, drops="analysis"),
@@ -191,7 +191,7 @@ class RooSliding(_RooCode):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with the same reducer before each step and after an overflow."""
+        """Pipeline that evicts half of the messages, at the hard limit and after an overflow."""
         half = self._build_forget_half()
         rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, moment="overflow"))
         return Pipeline(self._build_hard_division(), rules)

@@ -19,9 +19,9 @@ from harness.truncation import Truncation
 from harness.view import Item, View
 
 ELIDED_PATTERN = re.compile(r"Old environment output: \(\d+ lines omitted\)")
-"""Pattern of a masked result."""
+"""Pattern that recognizes a tool result which was replaced by a line with its length."""
 MAX_STUB_CHARACTERS = 60
-"""Maximum length of a masked result in characters; a longer text is not matched against the pattern."""
+"""Length in characters above which a tool result is not checked for having been replaced by a line."""
 
 
 class _ResultTally:
@@ -43,7 +43,7 @@ class _ResultTally:
 
 
 def _count_overdue(view: View, keep: int, every: int) -> int:
-    """Return the number of results to mask now.
+    """Return the number of old tool results that must be masked now.
 
     The request counts as the first result, as in the original, but is never masked.
     """
@@ -54,12 +54,12 @@ def _count_overdue(view: View, keep: int, every: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
-    """Trigger that is due when more results than retained have come since the last masking."""
+    """Trigger that is due when enough tool results have come since the last masking."""
 
     keep: int
-    """Number of retained results."""
+    """Number of newest tool results that are never masked."""
     every: int
-    """Number of results that are masked at a time."""
+    """Number of tool results that are masked at a time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason if enough unmasked results have come to mask the oldest of them, or None."""
@@ -73,12 +73,12 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElideResults:
-    """Reducer that replaces all results but the newest by one line each."""
+    """Reducer that replaces all tool results but the newest by one line each."""
 
     keep: int
-    """Number of retained results."""
+    """Number of newest tool results that are never masked."""
     every: int
-    """Number of results that are masked at a time."""
+    """Number of tool results that are masked at a time."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces the overdue oldest tool results by one line each, which gives their number of lines."""
@@ -115,10 +115,10 @@ class _TurnTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsSinceSummary:
-    """Trigger that is due when enough turns follow the newest summary, or are in view without one."""
+    """Trigger that is due when enough turns (answers with tool calls) have passed without a summary."""
 
     count: int
-    """Number of turns."""
+    """Number of turns (answers with tool calls) without a summary after which the trigger is due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the number of turns as the reason if enough turns follow the newest summary, or None."""
@@ -133,19 +133,19 @@ class TurnsSinceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeOldestTurns:
-    """Reducer that replaces the oldest turns by a checkpoint behind the request and former checkpoints.
+    """Reducer that replaces the oldest turns by a checkpoint (a summary) behind the request and former checkpoints.
 
     All messages between these turns are summarized too. The newest former checkpoint is passed to the summarizer separately.
     """
 
     turns: int
-    """Number of turns to summarize."""
+    """Number of turns (answers with tool calls) that one checkpoint summarizes."""
     latest_only: bool
-    """Whether former checkpoints are evicted."""
+    """Whether only the newest checkpoint stays in view, so that former ones are evicted."""
     format: SummaryFormat
-    """Format of the prompt and of the checkpoint."""
+    """Format of the prompt for the summarizer and of the checkpoint inserted into the view."""
     max_tokens: int
-    """Maximum number of output tokens of the summarizer."""
+    """Maximum number of tokens that the summarizer may write."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces the oldest turns by a checkpoint; an empty plan if there are no such turns."""
@@ -190,27 +190,27 @@ class MiniSweAgent(Preset):
 
     @property
     def truncation(self) -> Truncation:
-        """Limits on the length of tool outputs; both ends of a longer output are kept."""
+        """Limits on the length of tool outputs; of a longer output, the beginning and the end are kept."""
         return Truncation(max_characters=self.clip_characters, keep="ends")
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline without a threshold and without rules."""
+        """Pipeline without rules and without a threshold, so nothing is ever compacted."""
         return Pipeline(NoThreshold(rule="no compaction"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastObservations(Preset):
-    """Base of the two policies that retain the newest results."""
+    """Base of two policies that mask all tool results but the newest ones."""
 
     keep_results: Positive = 5
-    """Number of newest results that are retained."""
+    """Number of newest tool results that are never masked."""
     polling: Positive = 1
-    """Number of results that are masked at a time."""
+    """Number of tool results that are masked at a time."""
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: mask the results that are overdue."""
+        """Pipeline with one rule, which replaces old tool results by one line each before every step."""
         keep, every = self.keep_results, self.polling
         rule = Rule(Overdue(keep=keep, every=every), ElideResults(keep=keep, every=every), quiet=True)
         return Pipeline(NoThreshold(rule=f"the newest {keep} results stay"), (rule,))
@@ -269,7 +269,7 @@ class ComplexityTrapMask(_LastObservations):
 CHECKPOINT_INSTRUCTION = (
     "Sum up the turns of a coding agent below as a checkpoint from which it goes on. Leave out nothing that it still needs."
 )
-"""Instruction to the summarizer."""
+"""Instruction to the summarizer to write a checkpoint of old turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +306,7 @@ class ComplexityTrapSummary(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with a rule that summarizes the oldest turns and, in the hybrid, a rule that masks results."""
+        """Pipeline that summarizes the oldest turns and, if `mask_results` is set, masks old tool results."""
         summarize = SummarizeOldestTurns(
             turns=self.turns,
             latest_only=self.latest_only,

@@ -32,37 +32,37 @@ _UPDATE_REQUEST = "Provide an updated summary that takes the new messages into t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Format of a free text; a former summary stands in the transcript or is passed separately."""
+    """Summary format of a free text, with a prompt that can name topics to cover."""
 
     focus: tuple[str, ...] = ()
-    """Lines that tell the summarizer what to attend to."""
+    """Topics that the prompt asks the summarizer to attend to."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return the system prompt and one user message."""
+        """Return the instruction as a system message and one user message with the messages to summarize."""
         focus = "".join(f"\n- {line}" for line in self.focus)
         asked = f"{_UPDATE_REQUEST if request.previous_summary else _REQUEST}\n\n{format_material(request)}"
         return (system(f"{_PROMPT}\n\nFocus on:{focus}" if focus else _PROMPT), user(asked))
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the text unchanged, without surrounding blanks."""
+        """Return the summarizer's answer without surrounding white space, as it is inserted into the view."""
         return text.strip()
 
 
 QUESTION = "What did we do so far?"
-"""Text that a compaction marker shows to the model."""
+"""Text that stands before a summary in the view, as the user's question that the summary answers."""
 CONTINUE_REQUEST = "Continue if you have next steps"
-"""User message behind the summary that asks the agent to continue."""
+"""Text of the user message behind a summary that asks the agent to continue."""
 
 
 class Strategy(NamedTuple):
-    """Results to retain and topics to summarize for one kind of agent."""
+    """Tool results to retain and topics to summarize for one kind of agent, such as one that debugs."""
 
     preserve: tuple[str, ...] = ()
-    """Shell patterns of the calls whose results are never cleared; see `harness.compaction.stages.Mask`."""
+    """Shell patterns of tool calls whose results are never cleared, such as `execute_command git *`."""
     failures: bool = False
-    """Whether results of failed calls are never cleared."""
+    """Whether results of tool calls that failed are never cleared."""
     focus: tuple[str, ...] = ()
-    """Topics that the summary must cover."""
+    """Topics that the summary must cover for this kind of agent."""
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -148,14 +148,14 @@ class ThreeTiers(SummarizingPreset):
 
     @property
     def truncation(self) -> Truncation:
-        """Limits on the length of tool outputs (tier 1)."""
+        """Limits on the length of tool outputs, in lines and bytes, or in characters if `truncate` is off."""
         if not self.truncate:
             return Truncation(max_characters=self.clip_characters)
         return Truncation(max_lines=self.truncate_lines, max_bytes=self.truncate_bytes, keep=self.truncate_keep, saved=True)
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that clears old outputs (tier 2) and summarizes everything (tier 3)."""
+        """Pipeline that clears old tool outputs and, at the threshold or after an overflow, summarizes everything."""
         mask = self._build_mask()
         prune = Rule(Prunable(mask=mask), mask, moment=self.prune_at, quiet=True)
         pruning = (prune,) if self.prune else ()

@@ -18,14 +18,14 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """Reducer that runs one reducer regularly and another one after enough messages were evicted without a summary."""
+    """Reducer that runs one reducer regularly, and another one once enough messages were evicted without a summary."""
 
     every_messages: int
     """Number of messages evicted since the last summary, including those about to be evicted, from which on `periodic` runs."""
     regular: Reducer
-    """Reducer that runs while few messages have been evicted without a summary."""
+    """Reducer that runs until enough messages were evicted without a summary."""
     periodic: Reducer
-    """Reducer that writes a summary."""
+    """Reducer that runs once enough messages were evicted without a summary, and writes one."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the regular reducer, or of the periodic one once enough messages were evicted without a summary."""
@@ -43,39 +43,39 @@ CONCISE_INSTRUCTION = (
 
 
 HEADING = "[Conversation Summary]"
-"""Heading of the summary, as in the design of the policy."""
+"""Heading above the summary in the view, as in the design of the policy."""
 
 
 SUMMARY_EVERY_MESSAGES = 10
-"""Number of evicted messages per summary."""
+"""Number of evicted messages after which a summary is requested."""
 
 
 WARNING_SHARE = 0.8
-"""Share of the maximum number of messages above which the user is warned."""
+"""Share of the maximum number of messages above which the user is warned that old messages will soon be evicted."""
 
 
 class TrimMetrics(NamedTuple):
-    """Numbers of messages before and after trimming."""
+    """Numbers of messages before and after a list of messages was trimmed."""
 
     total_messages: int
-    """Number of messages before trimming."""
+    """Number of messages in the list before it was trimmed."""
     preserved_messages: int
-    """Number of retained messages."""
+    """Number of messages that remain after trimming."""
     evicted_messages: int
-    """Number of evicted messages."""
+    """Number of messages that trimming removed."""
     estimated_tokens: Estimated
-    """Estimated tokens of the retained messages."""
+    """Estimated number of tokens in the messages that remain after trimming."""
 
 
 class TrimResult(NamedTuple):
-    """List of messages after trimming."""
+    """Result of trimming a list of messages: the remaining messages, the evicted ones, and their numbers."""
 
     trimmed: tuple[Message, ...]
-    """Retained messages."""
+    """Messages that remain after trimming."""
     evicted: tuple[Message, ...]
-    """Evicted messages."""
+    """Messages that trimming removed."""
     metrics: TrimMetrics
-    """Numbers of messages before and after trimming."""
+    """Numbers of messages and tokens before and after trimming."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class MessageWindow(SummarizingPreset):
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether head and tail alone reach the maximum; then only these messages are retained."""
+        """Whether the messages retained at both ends alone reach the maximum, so that no other message is retained."""
         return 0 < self.max_messages <= self.preserve_first_n + self.preserve_last_n
 
     @property
@@ -134,7 +134,7 @@ class MessageWindow(SummarizingPreset):
         return f"Conversation approaching limit ({count}/{self.max_messages} messages)" if count - newest <= near else None
 
     def trim(self, messages: Sequence[Message]) -> TrimResult:
-        """Return the result of plain eviction for a list of messages, by the same plan as in a session.
+        """Return a list of messages without those that this policy would evict from a session's view, without a summary.
 
         Args:
             messages: Valid conversation; a system message at its beginning stays and does not count.
@@ -159,7 +159,7 @@ class MessageWindow(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule: evict or summarize messages when there are too many."""
+        """Pipeline with one rule, which evicts or summarizes messages when there are more than the maximum."""
         if self.max_messages == 0:
             return Pipeline(NoThreshold(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
