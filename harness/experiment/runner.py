@@ -52,7 +52,7 @@ class Runner:
     stop_event: threading.Event = field(default_factory=threading.Event)
     clock: Callable[[], float] = time.time
     _start_times: "dict[Future[FinishedTrial], float]" = field(default_factory=dict)
-    """Time at which each unfinished job was first seen running, for the time limit."""
+    """Time at which each unfinished job was first seen running, as the start of a trial whose worker is killed."""
     _has_started_any: bool = False
     _death_counts: dict[str, int] = field(default_factory=dict)
 

@@ -29,20 +29,22 @@ HEADER = b'{"cassette":1}\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """A cassette file and its use. The cassette is not part of a trial's configuration."""
+    """Cassette file (a recording of model answers) and its mode of use. Not part of a trial's configuration."""
 
     path: Path
     """Path of the cassette file."""
     mode: Literal["record", "replay"]
-    """`record` plays recorded answers and records missing ones, so an interrupted recording can continue. `replay` calls no
-    model; a missing answer is an error."""
+    """Mode of use: `record` plays recorded answers and records missing ones, so an interrupted recording can continue.
+
+    `replay` calls no model, and a missing answer is an error.
+    """
 
     def __post_init__(self) -> None:
-        """Accept a path as text or as `os.PathLike`."""
+        """Convert a path that is given as text or as `os.PathLike`."""
         object.__setattr__(self, "path", to_path(self.path))
 
     def describe(self) -> dict[str, str]:
-        """Return the mode and the file name for the record of a trial; in replay also the SHA-256 digest (hex) of the file."""
+        """Return the mode and the file name for a trial's record; in replay also the SHA-256 digest (hex) of the file."""
         description = {"mode": self.mode, "file": self.path.name}
         if self.mode == "replay":
             file_status = self.path.stat()
@@ -50,7 +52,7 @@ class Cassette:
         return description
 
     def check(self) -> None:
-        """Check that the cassette can be used; call before any trial starts.
+        """Check that the cassette file can be used; call this method before any trial starts.
 
         Raises:
             UsageError: there is no file to replay, or the file is not a cassette.
@@ -66,12 +68,15 @@ class Cassette:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CassetteModel(WrappedModel):
-    """A model whose answers go through a cassette; in replay mode only its name and window are used. Thread-safe."""
+    """Model whose answers are recorded in a cassette or replayed from it.
+
+    A replay uses only the model's name and window. Thread-safe.
+    """
 
     cassette: Cassette
-    """Cassette of the answers."""
+    """Cassette in which the model's answers are recorded or from which they are replayed."""
     take: int = 0
-    """Number that separates recorded answers to equal requests, such as those of two replicates."""
+    """Number that distinguishes the recorded answers to equal requests, such as those of two repetitions of a trial."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer, or call the model and record its answer; seconds and costs are those of the recording.
@@ -99,7 +104,7 @@ class CassetteModel(WrappedModel):
 
 @lru_cache(maxsize=8)
 def _hash_file(path: Path, _size: int, _changed_ns: int) -> str:
-    """Return the SHA-256 digest of a file; an unchanged file is read once."""
+    """Return the SHA-256 digest of a file; a file that has not changed is read only once."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -115,7 +120,10 @@ def _replay_answer(name: str, answer: dict[str, Any], listen: Callable[[TextDelt
 
 
 def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:
-    """Return one hash for each message: the hash of the request that ends with it. The last hash stands for the whole request."""
+    """Return one hash for each message of a request, covering the request up to this message.
+
+    The last hash stands for the whole request.
+    """
     tools = codec.to_canonical_json(request.tools, tuple[ToolSpec, ...])
     asked = hashlib.sha256(f"{name}\n{take}\n{request.max_output_tokens}\n{tools}".encode()).digest()
     keys, chain = [], b""
@@ -126,23 +134,26 @@ def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, 
 
 
 class CassetteFile:
-    """The lines of a cassette file, read as far as needed. Thread-safe; several processes may add lines."""
+    """Lines of a cassette file (a recording of model answers), read as far as needed.
+
+    Thread-safe; several processes may add lines.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Remember the path; nothing is read yet."""
+        """Store the path of the cassette file; nothing is read yet."""
         self._path = path
         self._answers: dict[str, dict[str, Any]] = {}
         self._read_bytes = self._line_count = 0
         self._lock = threading.Lock()
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return the answer recorded under a key, the first one if there are several; None when there is no answer."""
+        """Return the answer recorded under a request's hash, the first one if there are several; None without an answer."""
         if key not in self._answers:
             self.read_new_lines()
         return self._answers.get(key)
 
     def read_new_lines(self) -> None:
-        """Read the lines that were added since the last call.
+        """Read the lines that were added to the cassette file since the last call.
 
         Raises:
             MalformedRecording: a line is not a recorded answer.
@@ -178,7 +189,7 @@ class CassetteFile:
         self._read_bytes += len(line)
 
     def create(self) -> None:
-        """Create the file if it does not exist.
+        """Create the cassette file if it does not exist.
 
         Raises:
             StoreError: the file cannot be written.
@@ -186,7 +197,7 @@ class CassetteFile:
         self._append(b"")
 
     def add(self, key: str, answer: dict[str, Any]) -> None:
-        """Record an answer.
+        """Record an answer of a model in the cassette file.
 
         Raises:
             StoreError: the answer could not be written.
@@ -209,7 +220,7 @@ class CassetteFile:
 
 
 def _repair_tail(file: BinaryIO) -> None:
-    """Write the header of an empty file; delete an incomplete last line that a killed process left."""
+    """Write the header if the cassette file is empty, and delete an incomplete last line that a killed process left."""
     if file.seek(0, os.SEEK_END) == 0:
         file.write(HEADER)
         return
@@ -220,7 +231,7 @@ def _repair_tail(file: BinaryIO) -> None:
 
 
 def _parse_answer(line: bytes) -> dict[str, Any] | None:
-    """Return the answer of a line; None when the line holds no valid answer."""
+    """Return the recorded answer in a line of a cassette file; None when the line holds no valid answer."""
     try:
         answer = json.loads(line)
         if "overflow" in answer:
@@ -234,5 +245,5 @@ def _parse_answer(line: bytes) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=16)
 def open_cassette_file(path: Path) -> CassetteFile:
-    """Return the object for a cassette file; this process has one object for each file."""
+    """Return the object for the cassette file at a path; a process has only one object for each file."""
     return CassetteFile(path)

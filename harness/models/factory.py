@@ -36,55 +36,58 @@ from harness.protocols import Model
 from harness.task import Task
 
 ToolCallMode = Literal["native", "text"]
-"""Form of tool calls: `native` uses the provider's tool interface, `text` uses the protocol of `harness.models.text_calls`."""
+"""Form of a model's tool calls: `native` uses the provider's tool interface, `text` writes the calls as plain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """Settings besides the name that decide how a model is created."""
+    """Settings besides the model name that decide how a model is created, such as cassette and time limit."""
 
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
-    """Addresses of running local models by name. A local model without an address reports its window but answers nothing."""
+    """Addresses of running local models, by model name.
+
+    A local model without an address reports its window but answers nothing.
+    """
     tool_calls: ToolCallMode = "native"
-    """Form of the agent's tool calls."""
+    """Form of the agent's tool calls, `native` or `text`."""
     cassette: Cassette | None = None
     """Cassette for the answers of real models; None calls the models and records nothing."""
     take: int = 0
-    """Number that separates recorded answers to equal requests, such as those of two replicates."""
+    """Number that distinguishes the recorded answers to equal requests, such as those of two repetitions of a trial."""
     stall_seconds: float = STALL_SECONDS
-    """Silence of a provider in seconds after which a call is repeated; local models have a limit of their own."""
+    """Time in seconds without data from a provider after which a call is repeated. Local models have a limit of their own."""
 
     def __post_init__(self) -> None:
-        """Check that the time limit is positive."""
+        """Check that the time limit for silent providers is positive."""
         if not self.stall_seconds > 0:
             raise UsageError(f"stall_seconds: must be above 0 (got {self.stall_seconds!r})")
 
     @property
     def is_replay(self) -> bool:
-        """Whether answers come from a cassette only, without calls to real models."""
+        """Whether answers of real models come from a cassette (a recording) only, without calls to the models."""
         return self.cassette is not None and self.cassette.mode == "replay"
 
 
 DEFAULT_WIRING = Wiring()
-"""Settings for models that need nothing but a name."""
+"""Settings for models that need nothing but their name."""
 
 
 DEFAULT_PROFILE = "attentive"
 SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
-"""Names of the scripted summarizers; P is a number from 0 to 1."""
+"""Names of the scripted summarizers; P stands for a number from 0 to 1."""
 LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Default window of scripted models in tokens: the window of GPT-4o."""
 
 
 def split_scripted_name(name: str) -> tuple[str, str]:
-    """Return the task or summarizer and the profile in the name of a scripted model; each may be empty."""
+    """Return the task (or summarizer) and the profile in the name of a scripted model; each may be empty."""
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name
 
 
 def resolve_summarizer_name(name: str, agent_name: str) -> str:
-    """Return the name of the summarizer for a policy's `summarizer`.
+    """Return the name of the model that writes the summaries, given the setting `summarizer` of a policy.
 
     `same` stands for the agent's own model, or for `scripted/extractive` when the agent is scripted.
     """
@@ -94,7 +97,7 @@ def resolve_summarizer_name(name: str, agent_name: str) -> str:
 
 
 def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING) -> Model:
-    """Create the model of an agent.
+    """Create the model of an agent from the model's name.
 
     Args:
         name: Name of the model: `scripted`, `scripted:PROFILE`, `local/…`, or a name of litellm such as
@@ -179,14 +182,14 @@ def open_summarizer(
 
 
 def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Model:
-    """Return the model with a listener that is called before each wait for a retry; only real models wait."""
+    """Return the model with a function that is called before each wait for a repeated call; only real models wait."""
     if isinstance(model, LitellmModel | LocalModel):
         return replace(model, on_wait=on_wait)
     return replace(model, model=with_wait_listener(model.model, on_wait)) if isinstance(model, WrappedModel) else model
 
 
 def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
-    """Create a real model; a model that is only replayed needs no key and no weights."""
+    """Create a real model from its name; a model that is only replayed needs no key and no weights."""
     model: Model
     stop = (RESULT_OPEN,) if wiring.tool_calls == "text" else ()
     if is_local(name):
@@ -200,12 +203,12 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
 
 
 def is_summarizer_variant(variant: str) -> bool:
-    """Return whether a scripted model of this variant writes summaries."""
+    """Return whether the part of a scripted model's name after `scripted/` names a summarizer."""
     return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 
 def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
-    """Return the function of a scripted summarizer.
+    """Return the function with which a scripted summarizer writes a summary.
 
     Raises:
         UnknownName: there is no summarizer of that name.

@@ -19,17 +19,17 @@ TOO_LONG = re.compile(
     r"|input is too long|exceeds? the maximum number of tokens",
     re.IGNORECASE,
 )
-"""Phrases of providers for a prompt that exceeds the window; searched only in refusals (status 400, 413 and 422)."""
+"""Phrases with which providers report a prompt that exceeds the window; searched only in refusals (status 400, 413 and 422)."""
 
 PROMPT_TOKENS = re.compile(
     r"\brequest \((\d{1,9}) tokens\) exceeds|prompt is too long: (\d{1,9}) tokens|messages resulted in (\d{1,9}) tokens"
     r"|\((\d{1,9}) in the messages|input token count \((\d{1,9})\) exceeds",
     re.IGNORECASE,
 )
-"""Phrases with the token count of the prompt, as used by the llama.cpp server, Anthropic, OpenAI, vLLM and Gemini."""
+"""Phrases that state the token count of a prompt, as used by the llama.cpp server, Anthropic, OpenAI, vLLM and Gemini."""
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
-"""Phrases of a 429 response that waiting does not cure."""
+"""Phrases in a 429 response for an exhausted credit or quota, which waiting does not restore."""
 
 ADVICE = {
     401: "check the provider's key in the environment",
@@ -38,7 +38,7 @@ ADVICE = {
     404: "check the model's name and the endpoint's address",
     429: "the account has no credit",
 }
-"""Advice for refused requests by HTTP status."""
+"""Advice to the user for requests that a provider refused, by HTTP status."""
 
 UNREACHABLE = re.compile(
     r"connection error|connect(ion)? (refused|call failed)|cannot connect|name or service not known", re.IGNORECASE
@@ -66,7 +66,7 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
 
 
 def map_provider_error(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:
-    """Return the error of this package for an error of litellm or of its HTTP client."""
+    """Return the error of this package that corresponds to an error of litellm or of its HTTP client."""
     status, text = _read_status(error), redact_secrets(str(error))
     too_long = status in (400, 413, 422) and TOO_LONG.search(text)
     if type(error).__name__ == "ContextWindowExceededError" or too_long:
@@ -82,7 +82,7 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
 
 
 def _find_connection_failure(error: BaseException | None) -> str:
-    """Return the system's reason why no connection was made; empty when a connection was made."""
+    """Return the system's reason why no connection to a provider was made; empty when a connection was made."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError | socket.gaierror):
             return (error.strerror or str(error)).lower()

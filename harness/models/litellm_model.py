@@ -35,7 +35,7 @@ CACHE_CONTROL = {"type": "ephemeral"}
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
-    """Return the `messages` field of a request with at most three cache breakpoints; providers accept four."""
+    """Return the `messages` field of a request with at most three cache breakpoints, the marks up to which a prompt is cached."""
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
@@ -56,49 +56,51 @@ def _encode_system_blocks(message: Message) -> list[JsonObject]:
 
 
 STALL_SECONDS = 300.0
-"""Default silence of a provider in seconds after which a call counts as stalled."""
+"""Default time in seconds without data from a provider after which a call counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitellmModel:
-    """A model under its litellm name, e.g. `anthropic/claude-sonnet-4-5` or `hosted_vllm/qwen`. Thread-safe; keeps no connection.
+    """Real model under its litellm name, e.g. `anthropic/claude-sonnet-4-5` or `hosted_vllm/qwen`.
+
+    Thread-safe; keeps no connection.
 
     The prefix `hosted_vllm/` stands for any server with an API like OpenAI's; its address is `api_base` or the environment
     variable `HOSTED_VLLM_API_BASE`.
     """
 
     name: str
-    """Name of the model."""
+    """Name of the model as litellm spells it."""
     window_tokens: int | None = None
-    """Context window in tokens; None uses the window of litellm's registry."""
+    """Context window of the model in tokens; None uses the window of litellm's registry."""
     route: str | None = None
-    """Name under which litellm is called; None uses `name`."""
+    """Model name that is passed to litellm; None uses `name`."""
     api_base: str | None = None
-    """Address of the server; None uses the provider's address or the environment."""
+    """Address of the model's server; None uses the provider's address or the environment."""
     api_key: str | None = field(default=None, repr=False)
     """Key of a server that was started for this run; None takes the key from the environment."""
     temperature: float | None = None
-    """Sampling temperature; None uses the provider's default."""
+    """Sampling temperature of the model; None uses the provider's default."""
     stop: tuple[str, ...] = ()
-    """Texts at which the answer ends, for providers that support stop texts. The answer does not include them."""
+    """Texts at which the model's answer ends, for providers that support stop texts. The answer does not include them."""
     answer_schema_json: str = ""
     """JSON schema that the server enforces on the answer, if supported; empty for free text."""
     timeout_seconds: float = STALL_SECONDS
-    """Silence of the provider in seconds after which a call counts as stalled."""
+    """Time in seconds without data from the provider after which a call counts as stalled."""
     retry: Retry = field(default_factory=Retry)
-    """Rule for repeating failed calls."""
+    """Rule that decides when and how often a failed call is repeated."""
     on_wait: Callable[[Waiting], None] = ignore
-    """Function that is called before each wait for a retry."""
+    """Function that is called before each wait for a repeated call."""
     clock: Callable[[], float] = time.monotonic
-    """Clock in seconds that measures the duration of a reply."""
+    """Function that returns the time in seconds, used to measure the duration of a reply."""
 
     @property
     def window(self) -> Window:
-        """Context window; 0 tokens when unknown."""
+        """Context window of the model; 0 tokens when the size is unknown."""
         return look_up_window(self.name, self.window_tokens)
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request.
+        """Answer a request with a streamed call of the provider, which is repeated after failures.
 
         After a failed attempt, the listener receives a piece marked `anew` and then the new answer from its beginning.
         `Reply.seconds` includes retries and waits. If a server reports no usage, litellm's own tokenizers count the tokens.
@@ -161,7 +163,10 @@ class LitellmModel:
         return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield the chunks of one call as plain values. Errors that the caller raises between two chunks are not translated."""
+        """Yield the chunks of one streamed call as plain values.
+
+        Errors that the caller raises between two chunks are not translated.
+        """
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))
         pieces = iter(stream)
         try:
@@ -174,7 +179,7 @@ class LitellmModel:
             raise ProviderFailed(self.name, None, "the stream ended before the answer was complete")
 
     def _call_provider(self, call: Callable[[], Any]) -> Any:
-        """Call the provider and translate its errors; the original error is not chained, because its text may contain the key."""
+        """Call the provider and translate its errors. The original error is not chained, because its text may contain the key."""
         try:
             return call()
         except list_provider_errors() as error:

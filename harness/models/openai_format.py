@@ -18,11 +18,11 @@ from harness.tokens import Measured, Usage
 JsonObject = dict[str, Any]
 
 INVALID_ARGUMENTS_KEY = "arguments_that_were_no_json_object"
-"""Key for arguments that a model wrote in invalid JSON, when they are sent back: providers accept only JSON objects."""
+"""Key under which arguments in invalid JSON are sent back to the model, because providers accept only JSON objects."""
 
 
 def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
-    """Return the `messages` field of a request.
+    """Return messages in the form of the `messages` field of an OpenAI chat request.
 
     A tool message with several results becomes several messages. Reasoning is left out, and so is an answer that consists of
     reasoning only, because providers refuse an empty answer.
@@ -31,12 +31,12 @@ def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> list[JsonObject]:
-    """Return the `tools` field of a request."""
+    """Return tools in the form of the `tools` field of an OpenAI chat request."""
     return [{"type": "function", "function": encode_function(tool)} for tool in tools]
 
 
 def encode_function(tool: ToolSpec) -> JsonObject:
-    """Return name, description and parameters of a tool."""
+    """Return name, description and parameters of a tool in the OpenAI chat format."""
     return {"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)}
 
 
@@ -58,7 +58,7 @@ def _render_content(parts: Iterable[Part]) -> str:
 
 
 def encode_call(call: ToolCall) -> JsonObject:
-    """Return a call with its arguments as the model wrote them, whether valid or not."""
+    """Return a tool call in the OpenAI chat format, with its arguments as the model wrote them, whether valid or not."""
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
@@ -77,7 +77,7 @@ def is_json_object(text: str) -> bool:
 
 
 def decode_tools(plain: Sequence[object]) -> tuple[ToolSpec, ...]:
-    """Return the tools of a request.
+    """Return the tools in the `tools` field of an OpenAI chat request.
 
     Raises:
         UsageError: a tool is not a function with a name; the message gives its index.
@@ -96,7 +96,9 @@ def _decode_tool(plain: object, where: str) -> ToolSpec:
 
 
 def decode_messages(plain: Sequence[object]) -> tuple[Message, ...]:
-    """Return the messages of a request. A tool message without a tool name gets the name from the call that it answers.
+    """Return the messages of an OpenAI chat request.
+
+    A tool message without a tool name gets the name from the call that it answers.
 
     Raises:
         UsageError: an item is not a message; the message gives its index.
@@ -136,14 +138,17 @@ def _decode_call(plain: object) -> ToolCall:
 
 
 def _decode_text(content: object) -> str:
-    """Return the text of a content field: a string, or the text blocks of a list."""
+    """Return the text of a message's content field, which holds a string or a list of text blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(_coerce_string(_coerce_mapping(block).get("text")) for block in _coerce_sequence(content))
 
 
 def decode_usage(plain: object) -> Usage:
-    """Return the usage of a report whose `prompt_tokens` include cached tokens. Missing and negative numbers count as 0."""
+    """Return the token usage from a provider's report whose `prompt_tokens` include cached tokens.
+
+    Missing and negative numbers count as 0.
+    """
     given = _coerce_mapping(plain)
     prompt = _coerce_mapping(given.get("prompt_tokens_details"))
     completion = _coerce_mapping(given.get("completion_tokens_details"))
@@ -159,7 +164,7 @@ def decode_usage(plain: object) -> Usage:
 
 
 def encode_usage(usage: Usage) -> JsonObject:
-    """Return a usage report that `decode_usage` can read."""
+    """Return token usage as a report in the OpenAI format that `decode_usage` can read."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,
@@ -171,7 +176,7 @@ def encode_usage(usage: Usage) -> JsonObject:
 
 @dataclass(slots=True)
 class StreamedCall:
-    """A tool call that is still being received."""
+    """Tool call of a streamed answer that is still being received."""
 
     call_id: str = ""
     name: str = ""
@@ -180,7 +185,7 @@ class StreamedCall:
 
 @dataclass(slots=True)
 class StreamedReply:
-    """A streamed answer, assembled from its chunks."""
+    """Streamed answer of a model, assembled from its chunks."""
 
     texts: list[str] = field(default_factory=list)
     reasonings: list[str] = field(default_factory=list)
@@ -190,11 +195,11 @@ class StreamedReply:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing but reasoning was received."""
+        """Whether nothing but reasoning was received so far."""
         return not (any(self.texts) or self.calls)
 
     def add(self, chunk: Mapping[str, Any]) -> tuple[TextDelta, ...]:
-        """Add the next chunk and return its reasoning and text for the listener.
+        """Add the next chunk of the answer, and return its reasoning and text for the listener.
 
         A chunk without reasoning and text returns an empty text, so the listener notices progress.
         """
@@ -221,7 +226,7 @@ class StreamedReply:
             call.arguments.append(_coerce_string(function.get("arguments")))
 
     def build_message(self, name_call: Callable[[str], str]) -> Message:
-        """Return the complete message of the assistant.
+        """Return the complete answer as a message of the assistant.
 
         Args:
             name_call: Function that returns a unique call id for the id that the provider gave.
@@ -234,7 +239,7 @@ class StreamedReply:
 
 
 def make_call_namer(messages: Iterable[Message]) -> Callable[[str], str]:
-    """Return a function that keeps call ids unique in a conversation by adding a number to ids that are empty or used."""
+    """Return a function that keeps tool call ids unique in a conversation by adding a number to ids that are empty or used."""
     taken = {call.call_id for message in messages for call in message.calls}
 
     def name_call(given: str) -> str:

@@ -1,4 +1,4 @@
-"""Prices of model calls.
+"""Prices of model calls in US dollars.
 
 Prices of real models come from litellm's registry, whose version is recorded with each trial. Scripted models have a nominal
 price, so that simulated costs can be compared with each other but not with a bill. Local models cost nothing.
@@ -24,7 +24,7 @@ _PROMPT_STEP = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price in USD per million tokens."""
+    """Price of a model's tokens in USD per million tokens."""
 
     input_usd: float
     """Price of a million input tokens in USD."""
@@ -35,10 +35,10 @@ class Price:
     cache_write_usd: float | None = None
     """Price of a million tokens written to the prompt cache in USD; None means the price of input tokens."""
     above_prompt_tokens: int = 0
-    """The price applies to calls whose whole prompt has more tokens than this."""
+    """Number of tokens that the whole prompt of a call must exceed for this price to apply."""
 
     def compute_cost_usd(self, usage: Usage) -> float:
-        """Return the cost of a call with this usage."""
+        """Return the cost in USD of a call with this token usage at this price."""
         read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
         write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
         uncached = usage.input_tokens * self.input_usd + usage.output_tokens * self.output_usd
@@ -54,14 +54,17 @@ FREE_PRICE = Price(input_usd=0.0, output_usd=0.0, above_prompt_tokens=-1)
 
 
 def identify_price_table() -> str:
-    """Return the name of the price tables in use for the record of a trial; a custom table is named by its digest."""
+    """Return the name and version of the price tables in use, for the record of a trial.
+
+    A custom table is named by its digest.
+    """
     own = os.environ.get(TABLE_VARIABLE)
     declared = f", declared-{hashlib.sha256(Path(own).read_bytes()).hexdigest()[:12]}" if own else ""
     return f"nominal-1, litellm-{version('litellm')}{declared}"
 
 
 def look_up_prices(name: str) -> tuple[Price, ...]:
-    """Return the prices of a model by rising prompt length; empty when the price is unknown.
+    """Return the prices of a model, ordered by the prompt length from which each applies; empty when the price is unknown.
 
     The registry writes 0 both for unknown prices and for models at custom endpoints; 0 therefore counts as unknown.
     """
@@ -77,13 +80,13 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
 
 
 def compute_cost_usd(name: str, usage: Usage) -> float | None:
-    """Return the cost of a call with this usage; None when the price is unknown."""
+    """Return the cost in USD of a model call with this token usage; None when the price is unknown."""
     prices = [price for price in look_up_prices(name) if usage.prompt_tokens > price.above_prompt_tokens]
     return prices[-1].compute_cost_usd(usage) if prices else None
 
 
 def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
-    """Return how much the prompt cache reduces the cost of a call; None when the price is unknown.
+    """Return the amount in USD by which the prompt cache reduces the cost of a call; None when the price is unknown.
 
     The saving is negative when writing to the cache cost more than reading from the cache saved.
     """

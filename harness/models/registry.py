@@ -1,4 +1,4 @@
-"""Access to litellm and to its registry of models.
+"""Access to litellm and to its registry of models, with their providers, windows and capabilities.
 
 Importing litellm takes seconds, so the import happens on first use. Nothing in this module uses the network: names, windows and
 keys are checked against the registry of the installed litellm and against the environment. Models that are missing from the
@@ -20,13 +20,13 @@ from harness.models.local.catalogue import CATALOGUE
 from harness.tokens import Window
 
 EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>", "ollama/<model>", "scripted")
-"""Example names for an error message when no known name is similar."""
+"""Example model names for an error message when no known name is similar."""
 
 CHAT_MODES = (None, "chat", "completion", "responses")
-"""Modes of registry entries whose models answer messages."""
+"""Modes of litellm's registry entries whose models answer messages."""
 
 BASE_VARIABLES = {"hosted_vllm": "HOSTED_VLLM_API_BASE", "ollama": "OLLAMA_API_BASE", "ollama_chat": "OLLAMA_API_BASE"}
-"""Providers without an address of their own, with the environment variable that holds the address."""
+"""Environment variable that holds the address of a provider, for providers without an address of their own."""
 
 INTERACTIVE_PROVIDERS = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
 """Providers that litellm signs in to over the network when a name is looked up, which may wait for a person with a browser."""
@@ -41,11 +41,11 @@ SELF_HOSTED_PROVIDERS = frozenset(
 """Providers whose users choose the model names, so a name cannot be checked against a list."""
 
 BREAKPOINT_PROVIDERS = {"anthropic"}
-"""Providers all of whose models accept cache breakpoints."""
+"""Providers that accept cache breakpoints (marks up to which a prompt is cached) for all of their models."""
 CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
 """Providers that accept cache breakpoints for `claude` models whose registry entry lists prompt caching."""
 ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
-"""Prefix of names whose cache breakpoints are forwarded to Anthropic."""
+"""Prefix of model names whose cache breakpoints (marks up to which a prompt is cached) are forwarded to Anthropic."""
 
 
 @cache
@@ -67,7 +67,7 @@ def load_litellm() -> Any:
 
 
 def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the models of a file in the format of litellm's registry: an object with one object for each model name.
+    """Return the models that a file in the format of litellm's registry declares: an object with one object for each model name.
 
     Raises:
         UsageError: the file is missing, is not JSON, or has another format; the message shows the format.
@@ -93,7 +93,7 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 
 
 def look_up_entry(name: str) -> Mapping[str, Any]:
-    """Return the registry entry of a model; empty when the registry does not list the model."""
+    """Return the entry of a model in litellm's registry; empty when the registry does not list the model."""
     costs = load_litellm().model_cost
     found = costs.get(name) or costs.get(name.partition("/")[2])
     return found if isinstance(found, Mapping) else {}
@@ -105,7 +105,7 @@ def supports_parameter(name: str, parameter: str) -> bool:
 
 
 def supports_cache_breakpoints(name: str) -> bool:
-    """Return whether the provider of a model accepts cache breakpoints."""
+    """Return whether the provider of a model accepts cache breakpoints, the marks up to which a prompt is cached."""
     provider = look_up_provider(name)
     if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
         return True
@@ -176,7 +176,7 @@ def _check_is_listed(name: str, provider: str) -> None:
 
 
 def _is_from_provider(provider: str, known: Mapping[str, Any]) -> bool:
-    """Return whether a registry entry belongs to a provider.
+    """Return whether an entry of litellm's registry belongs to a provider.
 
     The registry may list a provider under several names with the same beginning.
     """
@@ -185,7 +185,7 @@ def _is_from_provider(provider: str, known: Mapping[str, Any]) -> bool:
 
 
 def look_up_provider(name: str) -> str:
-    """Return the provider of a model name.
+    """Return the name of the provider that serves a model, e.g. `anthropic`.
 
     Raises:
         UnknownName: no provider has this name.
@@ -205,7 +205,10 @@ def look_up_provider(name: str) -> str:
 
 
 def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
-    """Return the environment variables of which one is needed and none is set; variables needed together are joined by "and"."""
+    """Return the environment variables with keys of which one is needed and none is set.
+
+    Variables needed together are joined by "and".
+    """
     base = BASE_VARIABLES.get(provider)
     if base is not None:
         return () if os.environ.get(base) else (base,)

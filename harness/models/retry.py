@@ -22,20 +22,20 @@ class Retry:
     retries: int = 3
     """Maximum number of retries after the first attempt; 0 means no retry."""
     first_seconds: float = 2.0
-    """Wait before the first retry in seconds; each further wait is twice as long."""
+    """Time in seconds to wait before the first retry; each further wait is twice as long."""
     longest_seconds: float = 60.0
-    """Maximum wait in seconds, unless the provider asks for a longer one."""
+    """Maximum time in seconds to wait before a retry, unless the provider asks for a longer wait."""
     jitter_seconds: float = 1.0
-    """Maximum random addition to a wait in seconds; prevents many trials from retrying at the same time."""
+    """Maximum random time in seconds added to a wait, which prevents many trials from retrying at the same time."""
     patience_seconds: float = 600.0
-    """Longest wait that a provider may ask for, in seconds; a longer one raises the error."""
+    """Longest wait in seconds that a provider may ask for; if a provider asks for more, the error is raised."""
     sleep: Callable[[float], None] = sleep
-    """Function that waits for a number of seconds."""
+    """Function that waits for a number of seconds before a retry."""
     draw: Callable[[], float] = SystemRandom().random
-    """Function that returns a random number in [0, 1)."""
+    """Function that returns a random number in [0, 1), for the random part of a wait."""
 
     def run(self, attempt: Callable[[], T], on_wait: Callable[[Waiting], None] = ignore) -> T:
-        """Return the first result of `attempt`; `on_wait` is called before each wait.
+        """Call `attempt` until it succeeds or no retry is left, and return its result; `on_wait` is called before each wait.
 
         Raises:
             ModelError: the error of the last attempt.
@@ -55,13 +55,13 @@ class Retry:
         )(attempt)
 
     def should_retry(self, error: BaseException) -> bool:
-        """Return whether another attempt may succeed."""
+        """Return whether another attempt may succeed after this error."""
         if isinstance(error, RateLimited):
             return (error.retry_after_seconds or 0.0) <= self.patience_seconds
         return isinstance(error, ProviderFailed)
 
     def compute_wait_seconds(self, failed_tries: int, error: BaseException | None) -> float:
-        """Return the wait after some failed attempts in seconds.
+        """Return the time in seconds to wait after a number of failed attempts.
 
         A wait that the provider asks for has priority; otherwise the wait doubles with each attempt. Jitter is added to both.
         """

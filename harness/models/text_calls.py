@@ -29,7 +29,7 @@ CALL_OPEN, CALL_CLOSE = "<call_tool>", "</call_tool>"
 RESULT_TAG = "tool_result"
 RESULT_OPEN, RESULT_CLOSE = f"<{RESULT_TAG}>", f"</{RESULT_TAG}>"
 UNREADABLE_CALL_NAME = "call_tool"
-"""Tool name of a call whose own name cannot be read; no tool has this name."""
+"""Tool name given to a call in text whose own name cannot be read; no tool has this name."""
 
 _OPENING = re.compile(rf"^{CALL_OPEN}", re.MULTILINE)
 _NEXT = re.compile(rf"\s*^{CALL_OPEN}", re.MULTILINE)
@@ -56,25 +56,25 @@ def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> 
 
 
 def render_calls(message: Message, render_call: Callable[[ToolCall], str], escape: Callable[[str], str] = str) -> Message:
-    """Return a message whose text and calls are joined into one text, calls last; reasoning is left out."""
+    """Return a message whose text and tool calls are joined into one text, calls last; reasoning is left out."""
     others = (part for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
     texts = (text for part in others if (text := escape(extract_part_text(part))))
     return Message(role=message.role, parts=(Text(text="\n".join([*texts, *map(render_call, message.calls)])),))
 
 
 class AnswerFilter(ABC):
-    """A listener that forwards reasoning and readable text while an answer is being written.
+    """Listener that forwards the reasoning and readable text of an answer, but not its tool calls, while the answer is written.
 
     Each received piece is forwarded, if only as an empty piece, so that the next listener notices progress.
     """
 
     def __init__(self, listen: Callable[[TextDelta], None]) -> None:
-        """Forward pieces to `listen`."""
+        """Create a filter that forwards pieces of an answer to `listen`."""
         self._listen = listen
         self.reset()
 
     def __call__(self, delta: TextDelta) -> None:
-        """Receive the next piece; a piece that starts a new answer is forwarded."""
+        """Receive the next piece of an answer; a piece that starts a new answer is forwarded."""
         if delta.part == "reasoning":
             self._listen(delta)
             return
@@ -84,27 +84,29 @@ class AnswerFilter(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Discard the answer received so far."""
+        """Discard the part of the answer that was received so far."""
 
     @abstractmethod
     def take(self, text: str) -> str:
-        """Return the readable text that can be forwarded once this piece is received."""
+        """Return the readable text of the answer that can be forwarded once this piece is received."""
 
 
 class ParsedAnswer(NamedTuple):
-    """Text and calls of an answer."""
+    """Text and tool calls that were read from a model's answer."""
 
     text: str
     calls: tuple[tuple[str, str], ...]
-    """Name and arguments of each call, in order."""
+    """Name and arguments of each tool call in the answer, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCallModel(WrappedModel):
-    """A model that calls tools in text. Thread-safe if the wrapped model is."""
+    """Model that writes tool calls as text in its answers. Thread-safe if the wrapped model is."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request; the listener receives the reasoning and the text before the first call.
+        """Answer a request and read the tool calls from the text of the answer.
+
+        The listener receives reasoning and the text before the first call.
 
         Raises:
             ModelError: the wrapped model failed.
@@ -119,7 +121,7 @@ class TextCallModel(WrappedModel):
 
 
 def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
-    """Return a conversation in which tools, calls and results are text.
+    """Return a conversation in which tool descriptions, calls and results are written as text.
 
     Consecutive tool results and the user messages after them become one message.
     """
@@ -136,7 +138,7 @@ def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> t
 
 
 def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[Message]:
-    """Return the messages with a section on tools at the end of the first part of the system prompt, which never changes."""
+    """Return the messages with a section on tools in the system prompt, at the end of its first part, which never changes."""
     section = describe_tools(tools)
     if not messages or messages[0].role != "system":
         return [system(section), *messages]
@@ -145,7 +147,7 @@ def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) ->
 
 
 def describe_tools(tools: Sequence[ToolSpec]) -> str:
-    """Return the section of the system prompt that describes the tools and the form of a call."""
+    """Return the section of the system prompt that describes the tools and the textual form of a tool call."""
     return INSTRUCTIONS.format(
         tools="\n".join(json.dumps(encode_function(tool)) for tool in tools),
         example=f"{CALL_OPEN}\n{json.dumps(EXAMPLE)}\n{CALL_CLOSE}",
@@ -163,12 +165,15 @@ def _render_message(message: Message) -> Message:
 
 
 def escape_tags(text: str) -> str:
-    """Return the text with every tag of the protocol escaped."""
+    """Return the text with every tag of the tool-call protocol escaped, so that the text cannot look like a call."""
     return _TAG.sub("&lt;", text)
 
 
 def render_call(call: ToolCall) -> str:
-    """Return a call as a block; arguments that are not a JSON object become a string that parses back to the same text."""
+    """Return a tool call as a text block.
+
+    Arguments that are not a JSON object become a string that parses back to the same text.
+    """
     arguments = call.arguments_json
     if not is_json_object(arguments) or arguments != arguments.strip():
         arguments = json.dumps(arguments)
@@ -176,7 +181,7 @@ def render_call(call: ToolCall) -> str:
 
 
 def parse_answer(text: str) -> ParsedAnswer:
-    """Return the text and the calls of an answer; an unfinished block extends to the end of the answer."""
+    """Return the text and the tool calls of a model's answer; an unfinished call extends to the end of the answer."""
     opening = _OPENING.search(text)
     if opening is None:
         return ParsedAnswer(text, ())
@@ -194,7 +199,7 @@ def _find_blocks(text: str) -> Iterator[str]:
 
 
 def _parse_call(block: str) -> tuple[str, str]:
-    """Return the name and the arguments of a block; arguments that `render_call` wrote come back unchanged."""
+    """Return the name and arguments in the text block of a tool call. Arguments that `render_call` wrote come back unchanged."""
     head = _HEAD.match(block)
     if head is not None and block.endswith("}") and is_json_object(raw := block[head.end() : -1].strip()):
         return str(json.loads(head[1])), raw
@@ -218,10 +223,10 @@ def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:
 
 
 class _CallFilter(AnswerFilter):
-    """Forwards text up to the first block and holds back the beginning of a line that may become the opening tag."""
+    """Filter that forwards text up to the first tool call, and holds back a line beginning that may become the opening tag."""
 
     def reset(self) -> None:
-        """Start at the beginning of a line."""
+        """Prepare for a new answer, at the beginning of a line."""
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
@@ -243,6 +248,6 @@ class _CallFilter(AnswerFilter):
         return text
 
     def flush(self) -> None:
-        """Forward the text that was held back, at the end of the answer."""
+        """Forward the text that was held back as a possible tool call, at the end of the answer."""
         if self._buffer and not self._finished:
             self._listen(TextDelta(text=self._release_buffer()))

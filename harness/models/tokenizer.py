@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 ENCODING = "cl100k_base"
 MESSAGE_OVERHEAD_TOKENS = 4
-"""Tokens for role and separators of one message in the chat format of models with this encoding."""
+"""Number of tokens for role and separators of one message in the chat format of models with this encoding."""
 SPLIT_ABOVE_CHARACTERS = 8_000
-"""Length from which texts are counted in pieces, in characters."""
+"""Length of a text in characters above which its tokens are counted in pieces."""
 _LINE_END = re.compile(r"\n(?=\S)")
 
 
@@ -60,7 +60,7 @@ def _count_piece_tokens(piece: str) -> int:
 
 @lru_cache(maxsize=20_000)
 def count_message_tokens(message: Message) -> Measured:
-    """Return the number of tokens of a message, overhead of the chat format included."""
+    """Return the number of tokens of a message, including the overhead of the chat format."""
     return Measured(MESSAGE_OVERHEAD_TOKENS + sum(count_text_tokens(extract_part_text(part)) for part in message.parts))
 
 
@@ -71,11 +71,11 @@ class PromptTokenCounter:
     """
 
     def __init__(self) -> None:
-        """Start without a previous prompt."""
+        """Create a counter that has not counted a prompt yet."""
         self._last: tuple[tuple[Message, ...], int] = ((), 0)
 
     def count(self, messages: tuple[Message, ...]) -> Measured:
-        """Return the number of tokens of all messages."""
+        """Return the number of tokens of all messages of a prompt together."""
         seen, total = self._last
         if messages[: len(seen)] != seen:
             seen, total = (), 0

@@ -8,10 +8,10 @@ from harness.tokens import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedModel:
-    """A model with the name and the limits of the model that it wraps."""
+    """Base class of a model that wraps another model and has the same name and limits."""
 
     model: Model
-    """Wrapped model."""
+    """Model that this model wraps."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """Requests and answers of the OpenAI chat completions API: parsing of requests, encoding of answers and errors.
 
-All fields of a request are checked, and errors name the field.
+All fields of a request are checked, and an error message names the field.
 """
 
 import json
@@ -14,18 +14,18 @@ from harness.protocols import Reply, Request
 
 
 class CompletionRequest(NamedTuple):
-    """A parsed completion request."""
+    """Request of the OpenAI chat completions API, parsed and checked."""
 
     model: str
     request: Request
     stream: bool
     """Whether the client asks for a streamed answer."""
     include_usage: bool
-    """Whether a streamed answer ends with its usage."""
+    """Whether a streamed answer ends with a report of its token usage."""
 
 
 def parse_completion_request(body: bytes) -> CompletionRequest:
-    """Parse the body of a completion request.
+    """Parse and check the body of a chat completion request.
 
     Raises:
         UsageError: the body is not a valid request; the message names the field, its value and the allowed values.
@@ -91,14 +91,14 @@ CREATED = 0
 
 
 def choose_finish_reason(reply: Reply) -> str:
-    """Return the finish reason of a reply."""
+    """Return the finish reason of a reply in the OpenAI format, e.g. `stop` or `tool_calls`."""
     if reply.cut_short:
         return "length"
     return "tool_calls" if reply.message.calls else "stop"
 
 
 def encode_completion(model: str, reply: Reply) -> JsonObject:
-    """Return the body of an answer that is not streamed."""
+    """Return the body of the HTTP response for an answer that is not streamed."""
     calls = [encode_call(call) for call in reply.message.calls]
     message: JsonObject = {"role": "assistant", "content": reply.message.text or None} | ({"tool_calls": calls} if calls else {})
     if reply.message.reasoning:
@@ -116,7 +116,7 @@ def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[
     Args:
         model: Name of the model as in the request.
         reply: Reply to encode.
-        include_usage: Whether the last chunk holds the usage.
+        include_usage: Whether the last chunk holds the token usage.
     """
     yield _encode_chunk(model, {"role": "assistant", "content": ""})
     for line in reply.message.reasoning.splitlines(keepends=True):
@@ -132,13 +132,13 @@ def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[
 
 
 def encode_error(status: int, message: str) -> JsonObject:
-    """Return the body of an error response."""
+    """Return the body of an HTTP error response in the OpenAI format."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": message, "type": kind, "code": status}}
 
 
 def encode_model_list(names: tuple[str, ...]) -> JsonObject:
-    """Return the body of the model list at `/v1/models`."""
+    """Return the body of the response at `/v1/models`, which lists the models."""
     data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "harness"} for name in names]
     return {"object": "list", "data": data}
 

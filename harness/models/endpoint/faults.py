@@ -45,28 +45,28 @@ REFUSAL_MESSAGES: Mapping[str, str] = MappingProxyType(
         "529": "Overloaded",
     }
 )
-"""Error message of each fault that is an HTTP error, by status."""
+"""Error message of each injected fault that is an HTTP error, by status."""
 
 UNKNOWN_TOOL_NAME = "consult_oracle"
-"""Name of the tool in the calls of the fault `unknown-tool`."""
+"""Name of the missing tool that every call names under the fault `unknown-tool`."""
 
 _FAULT_PATTERN = re.compile(r"(?P<kind>[a-z0-9-]+)(?::(?P<value>[a-z0-9.]+))?@(?P<first>\d{1,9})(?P<range>-(?P<last>\d{1,9})?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault that affects consecutive requests."""
+    """Fault that the server injects into consecutive requests."""
 
     kind: FaultKind
     first: int = 1
-    """Number of the first affected request, from 1."""
+    """Number of the first request that the fault affects, from 1."""
     last: int | None = None
-    """Number of the last affected request; None affects all requests from `first` on."""
+    """Number of the last request that the fault affects; None affects all requests from `first` on."""
     value: str = ""
-    """Value of the fault; its meaning depends on the kind (see `FaultKind`)."""
+    """Value of the fault, whose meaning depends on the kind, e.g. a wait in seconds for `429`."""
 
     def __post_init__(self) -> None:
-        """Check kind, range and value."""
+        """Check the kind of the fault, its range of requests and its value."""
         if self.kind not in get_args(FaultKind):
             raise UnknownName("fault", self.kind, get_args(FaultKind))
         if self.first < 1 or (self.last is not None and self.last < self.first):
@@ -79,7 +79,7 @@ class Fault:
             raise UsageError(f"fault {self.kind!r} takes no value (got {self.value!r})")
 
     def applies_to(self, request: int) -> bool:
-        """Return whether the fault affects the request of this number."""
+        """Return whether the fault affects the request with this number."""
         return self.first <= request and (self.last is None or request <= self.last)
 
 
@@ -98,10 +98,10 @@ def parse_fault(text: str) -> Fault:
 
 
 def find_fault(faults: Sequence[Fault], request: int) -> Fault | None:
-    """Return the first fault that affects a request; None when no fault does."""
+    """Return the first fault that affects a request; None when no fault affects the request."""
     return next((fault for fault in faults if fault.applies_to(request)), None)
 
 
 def render_overflow_message(wording: str, prompt_tokens: int, window_tokens: int) -> str:
-    """Return the error message for a prompt longer than the window."""
+    """Return the error message of a provider for a prompt longer than the window."""
     return OVERFLOW_MESSAGES[wording].format(prompt=prompt_tokens, window=window_tokens)

@@ -31,25 +31,25 @@ LOOPBACK = "127.0.0.1"
 MAX_BODY_BYTES = 64 * 2**20
 """Maximum length of a request body in bytes; longer requests are refused without reading the body."""
 READ_TIMEOUT_SECONDS = 30.0
-"""Maximum time that a client has to send a request, in seconds."""
+"""Maximum time in seconds that a client may take to send a request."""
 POLL_SECONDS = 0.05
 COMPLETIONS_PATH, MODELS_PATH = "/v1/chat/completions", "/v1/models"
 
 FindModel = Callable[[str], Model]
-"""Function from a name to a model; raises UnknownName or UsageError when there is none."""
+"""Type of a function that returns the model of a name; raises UnknownName or UsageError when there is none."""
 
 
 class AnsweredRequest(NamedTuple):
-    """A completion request and its outcome."""
+    """Completion request that the server has answered, with its outcome."""
 
     number: int
-    """Number of the request from 1; retries are counted."""
+    """Number of the request at this server, from 1; retries are counted."""
     status: int
     fault: Fault | None
 
 
 class _Refusal(Exception):
-    """A response with an error status."""
+    """Response with an error status, raised to end the handling of a request."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -57,26 +57,26 @@ class _Refusal(Exception):
 
 
 class ModelEndpoint(ThreadingHTTPServer):
-    """Server for models; `serve_endpoint` creates and closes the server."""
+    """HTTP server that answers requests for models; `serve_endpoint` creates and closes the server."""
 
     daemon_threads = True
 
     def __init__(self, find: FindModel, names: Sequence[str], faults: Sequence[Fault], *, key: str | None, port: int) -> None:
-        """Bind the port; requests are answered once `serve_forever` runs."""
+        """Bind the port of the server; requests are answered once `serve_forever` runs."""
         super().__init__((LOOPBACK, port), _Handler)
         self.find, self.names, self.faults, self.key = find, tuple(names), tuple(faults), key
         self.served: list[AnsweredRequest] = []
-        """Completion requests so far, in the order of their answers."""
+        """Completion requests that the server has answered so far, in the order of the answers."""
         self.stop_event = threading.Event()
         self.request_numbers = count(1)
 
     @property
     def address(self) -> str:
-        """Address for clients: `http://127.0.0.1:PORT/v1`."""
+        """Address of the server for clients, in the form `http://127.0.0.1:PORT/v1`."""
         return f"http://{LOOPBACK}:{self.server_address[1]}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore connections that clients closed; print other errors as usual."""
+        """Ignore errors from connections that clients closed; print other errors as usual."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -85,7 +85,7 @@ class ModelEndpoint(ThreadingHTTPServer):
 def serve_endpoint(
     find: FindModel, *, names: Iterable[str] = (), faults: Iterable[Fault] = (), key: str | None = None, port: int = 0
 ) -> Iterator[ModelEndpoint]:
-    """Answer requests for models while the context is open.
+    """Run an HTTP server that answers requests for models while the context is open.
 
     Args:
         find: Function that returns the model of a name.
@@ -113,7 +113,7 @@ def serve_endpoint(
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Handler of one connection with one request."""
+    """Handler of one HTTP connection, which carries one request."""
 
     server: ModelEndpoint
     protocol_version = "HTTP/1.1"
@@ -130,11 +130,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, completions.encode_error(status, message or explain or "this is no request"))
 
     def do_GET(self) -> None:
-        """Answer with the list of models."""
+        """Answer a GET request with the list of models."""
         self._answer(MODELS_PATH, lambda: self._send(200, completions.encode_model_list(self.server.names)))
 
     def do_POST(self) -> None:
-        """Answer a completion request."""
+        """Answer a POST request for a chat completion."""
         self._answer(COMPLETIONS_PATH, self._complete)
 
     def _answer(self, path: str, answer: Callable[[], None]) -> None:
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _break_off(self, how: str) -> None:
-        """Send nothing more until the client disconnects, or reset the connection."""
+        """Break off the answer for a fault: send nothing more until the client disconnects, or reset the connection."""
         if how == "stall":
             while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _refuse(fault: Fault, model: Model) -> None:
-    """Raise the error response of a fault, if the fault is an error response."""
+    """Raise the error response of an injected fault, if the fault is an error response."""
     if fault.kind in REFUSAL_MESSAGES:
         headers = {"Retry_After": fault.value} if fault.value else {}
         raise _Refusal(int(fault.kind), REFUSAL_MESSAGES[fault.kind], **headers)
@@ -256,7 +256,7 @@ def _refuse(fault: Fault, model: Model) -> None:
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
-    """Return the reply with damaged calls if the fault damages calls."""
+    """Return the reply with damaged tool calls if the injected fault damages calls."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
     parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)
@@ -270,11 +270,11 @@ def _spoil_call(call: ToolCall, kind: str) -> ToolCall:
 
 
 MAX_OPEN_MODELS = 64
-"""Maximum number of models that are kept; other models are created again on request."""
+"""Maximum number of models that the server keeps open; other models are created again on request."""
 
 
 def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Return the names for the list of models: one agent for each task, and the summarizers."""
+    """Return the names for the server's list of models: one agent for each task, and the summarizers."""
     agents = tuple(f"scripted/{task.name}:{DEFAULT_PROFILE}" for task in tasks)
     summarizers = ("extractive", "lossy-0.3", "empty", *(["oracle"] if len(tasks) == 1 else []))
     return agents + tuple(f"scripted/{name}" for name in summarizers)

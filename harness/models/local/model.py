@@ -20,7 +20,10 @@ from harness.protocols import Reply, Request, ignore
 from harness.tokens import Measured, Window
 
 TIMEOUT_SECONDS = 600.0
-"""Maximum time of a token count in seconds; a server answers one request at a time, so earlier requests may cause a wait."""
+"""Maximum time in seconds for counting the tokens of a prompt.
+
+A server answers one request at a time, so earlier requests may cause a wait.
+"""
 
 
 def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
@@ -32,14 +35,19 @@ def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
 
 
 TEMPERATURE = 0.0
-"""Sampling temperature 0: the most likely token is chosen each time, so equal requests get equal answers on the same machine."""
+"""Sampling temperature of local models.
+
+At 0 the most likely token is chosen, so equal requests get equal answers on the same machine.
+"""
 
 MAX_SUMMARIZER_INPUT_TOKENS = 4_000
-"""Maximum input of a local model as a summarizer, in tokens. Longer texts confuse models of this size and take minutes to read.
+"""Maximum input in tokens of a local model that writes summaries.
+
+Longer texts confuse models of this size and take minutes to read.
 """
 
 LOCAL_STALL_SECONDS = 3_600.0
-"""Silence in seconds after which a call counts as stalled.
+"""Time in seconds without data from a local model after which a call counts as stalled.
 
 A server answers one request at a time, and a cancelled request ends only at the first token of its answer, so a request may wait
 long.
@@ -48,39 +56,42 @@ long.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
-    """A model of `harness.models.local.catalogue`, served on this machine. Thread-safe.
+    """Small real model that runs on this machine, from `harness.models.local.catalogue`. Thread-safe.
 
     `Reply.seconds` includes the wait for other requests to the same server.
     """
 
     name: str
     endpoint: Endpoint | None
-    """Address of the server; None means that no server runs, so the model reports its window but answers nothing."""
+    """Address of the model's server. None means that no server runs, so the model reports its window but answers nothing."""
     window_tokens: int | None = None
-    """Context window in tokens; None uses the window of the server."""
+    """Context window of the model in tokens; None uses the window of its server."""
     stop: tuple[str, ...] = ()
-    """Texts at which an answer ends; the answer does not include them."""
+    """Texts at which an answer of the model ends; the answer does not include them."""
     on_wait: Callable[[Waiting], None] = ignore
     """Function that is called before the one retry of a failed call, which follows at once."""
 
     def __post_init__(self) -> None:
-        """Check that the window is not larger than the window of the server."""
+        """Check that the requested window is not larger than the window of the model's server."""
         served = look_up_weights(self.name).window_tokens
         if self.window_tokens is not None and self.window_tokens > served:
             raise UsageError(f"window_tokens={self.window_tokens} is larger than the window of {served} of {self.name!r}")
 
     @property
     def window(self) -> Window:
-        """Context window of the model."""
+        """Context window of the local model."""
         return look_up_window(self.name, self.window_tokens)
 
     @property
     def max_input_tokens(self) -> int:
-        """Maximum input as a summarizer in tokens; as an agent, the model receives everything that its window holds."""
+        """Maximum input in tokens when the model writes summaries.
+
+        As an agent, the model receives everything that its window holds.
+        """
         return MAX_SUMMARIZER_INPUT_TOKENS
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request; if the request has tools, the answer is one call or one text.
+        """Answer a request. If the request has tools, the answer is one tool call or one text.
 
         The schema of such answers is described in `harness.models.local.schema_calls`.
 
@@ -98,7 +109,7 @@ class LocalModel:
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """Return the number of tokens of the messages after the server's chat template was applied.
+        """Return the number of tokens of messages in the form of the server's chat template.
 
         Raises:
             UsageError: no server runs for the model.

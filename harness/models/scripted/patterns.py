@@ -1,4 +1,4 @@
-"""Compiled patterns of a task, organized so that reading a text takes time in proportion to the text, not to the script.
+"""Compiled text patterns of a task. Reading a text with them takes time in proportion to the text, not to the script.
 
 A script of ten thousand steps has as many receipts. Receipts without wildcards are therefore looked up in a dictionary, facts
 that require a word are searched only in texts with that word, and steps with a counter share the pattern that reads the counter.
@@ -17,16 +17,16 @@ from harness.task import CallTemplate, Fact, Step
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 WORD = re.compile(r"\w+")
 MAX_CACHED_TASKS = 4
-"""Number of tasks whose patterns are kept; the trials of a grid are run task by task and seed by seed."""
+"""Number of tasks whose compiled patterns are cached; the trials of a grid are run task by task and seed by seed."""
 MAX_CACHED_TEXTS = 4_000
 MAX_CACHED_LINES = 20_000
 
 ReceiptSlot = tuple[int, int]
-"""Index of a step in the script, and index of a receipt among the receipts that show this step as done."""
+"""Index of a step in the script, and index of one of the receipts (records of answered calls) that show this step as done."""
 
 
 class FactMatch(NamedTuple):
-    """A value of a fact and its position in characters in the message."""
+    """Value of a fact (a value the agent must know) in a message, with its position in characters."""
 
     name: str
     value: str
@@ -34,14 +34,17 @@ class FactMatch(NamedTuple):
 
 
 ValueOffsets = tuple[tuple[str, int], ...]
-"""Values of a fact in a text, each with its position in characters, in the order of the text."""
+"""Values of a fact that a text states, each with its position in characters, in the order of the text."""
 
 
 class FactPatterns:
-    """Patterns that read facts from texts. Results are cached, since the sessions of one task contain mostly the same texts."""
+    """Compiled patterns that read facts from texts.
+
+    Results are cached, since the sessions of one task contain mostly the same texts.
+    """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        """Compile the patterns; no value of a fact is stored."""
+        """Compile the patterns of the facts; no value of a fact is stored."""
         self._anywhere: list[tuple[str, list[re.Pattern[str]]]] = []
         self._by_word: dict[str, list[tuple[str, list[re.Pattern[str]]]]] = {}
         for fact in facts:
@@ -49,18 +52,18 @@ class FactPatterns:
             kept.append((fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]))
         self._find_matches = lru_cache(maxsize=MAX_CACHED_TEXTS)(self._search)
         self.has_fact = lru_cache(maxsize=MAX_CACHED_LINES)(self._has_fact)
-        """Return whether a text states any fact."""
+        """Function that returns whether a text states any fact."""
 
     def find_newest(self, text: str) -> tuple[FactMatch, ...]:
-        """Return the last value of each fact that a text states."""
+        """Return the last value that a text states for each fact."""
         return tuple(FactMatch(name, *told[-1]) for name, told in self._find_matches(text))
 
     def find_values(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return name and all values of each fact that a text states, in the order of the text."""
+        """Return the name and all values of each fact that a text states, in the order of the text."""
         return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
 
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
-        """Return the name of each fact that a text states, with values and positions."""
+        """Return the name of each fact that a text states, with its values and their positions."""
         matches_by_fact: list[tuple[str, ValueOffsets]] = []
         for name, patterns in self._select_patterns(text):
             matches = sorted((match for pattern in patterns for match in pattern.finditer(text)), key=re.Match.start)
@@ -80,7 +83,7 @@ class FactPatterns:
 
 @lru_cache(maxsize=MAX_CACHED_TASKS)
 def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
-    """Return the patterns of a task's facts; all sessions of this process share one object."""
+    """Return the compiled patterns of a task's facts; all sessions of this process share one object."""
     return FactPatterns(facts)
 
 
@@ -88,7 +91,7 @@ class ReceiptPatterns:
     """Index from receipts, the records of answered tool calls, to the steps that the receipts show as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Store patterns without wildcards in a dictionary and compile all other patterns."""
+        """Store receipt patterns without wildcards in a dictionary and compile all other patterns."""
         self._exact: dict[tuple[str, str], list[ReceiptSlot]] = {}
         self._others: dict[str, list[tuple[ReceiptSlot, re.Pattern[str]]]] = {}
         for index, step in enumerate(steps):
@@ -106,7 +109,7 @@ class ReceiptPatterns:
 
 
 def _parse_exact_key(pattern: str) -> str | None:
-    """Return the only key that a pattern matches, or None if the pattern has wildcards."""
+    """Return the only key argument that a receipt pattern matches, or None if the pattern has wildcards."""
     if not (pattern.startswith("^") and pattern.endswith("$")):
         return None
     key = re.sub(r"\\(.)", r"\1", pattern[1:-1])
@@ -117,7 +120,7 @@ class StepCounters:
     """Numbers in a text, such as a count of finished items, that show all steps up to the number as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Collect the steps of each counter, sorted by number."""
+        """Collect the steps of each counter, sorted by the number that shows a step as done."""
         counted: dict[str, list[ReceiptSlot]] = {}
         for index, step in enumerate(steps):
             if step.done.count_pattern:
@@ -147,14 +150,14 @@ class DonePattern(NamedTuple):
     in_output: bool
 
     def matches(self, text: str) -> bool:
-        """Return whether a line of the text reports the step as done."""
+        """Return whether a line of the text reports the step of this pattern as done."""
         if self.about not in text:
             return False
         return any(self.pattern.search(line) for line in text.splitlines() if self.about in line)
 
 
 def compile_done_patterns(steps: Sequence[Step]) -> list[DonePattern]:
-    """Return a pattern for each step that a text can report as done."""
+    """Return a compiled pattern for each step that a text can report as done."""
     return [
         DonePattern(index, re.compile(step.done.summary_pattern), step.done.required_text, step.done.in_output)
         for index, step in enumerate(steps)
@@ -163,7 +166,7 @@ def compile_done_patterns(steps: Sequence[Step]) -> list[DonePattern]:
 
 
 def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
-    """Yield the calls that may show a fact again: first a listing of the folder of its source file, then its recovering call."""
+    """Yield the tool calls that may show a fact again: first a listing of its source's folder, then the call that recovers it."""
     if fact.recover and fact.source:
         yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))
     if fact.recover:
@@ -171,6 +174,6 @@ def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
 
 
 def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
-    """Return the tool and the key argument (the argument that identifies a call) of a call made from this template."""
+    """Return the tool and the key argument (the argument that identifies a call) of a call made from a template of the script."""
     text = next((value for _, value in call.arguments), "")
     return call.tool, " ".join(Template(text).substitute(values).split())[:200]

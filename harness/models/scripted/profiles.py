@@ -25,22 +25,22 @@ from itertools import pairwise
 from harness.errors import UnknownName, UsageError
 
 Curve = tuple[tuple[float, float], ...]
-"""Points (x, y) with increasing x, joined by straight lines; constant before the first and after the last point."""
+"""Curve as points (x, y) with increasing x, joined by straight lines; constant before the first and after the last point."""
 
 LENGTH_CURVE: Curve = tuple(
     (1024 * kilo, (96.6 - accuracy) / (96.6 - 81.2))
     for kilo, accuracy in ((4, 96.6), (8, 96.3), (16, 95.2), (32, 93.2), (64, 87.0), (128, 81.2))
 )
-"""Loss of accuracy by prompt length in tokens, as a share of the worst loss."""
+"""Loss of a model's reading accuracy by prompt length in tokens, as a share of the worst loss."""
 DEPTH_CURVE: Curve = tuple(
     ((document - 1) / 19, (88.3 - accuracy) / (88.3 - 53.8))
     for document, accuracy in ((1, 75.8), (5, 57.2), (10, 53.8), (15, 55.4), (20, 63.2))
 )
-"""Loss of accuracy by depth, as a share of the worst loss; 0 is the beginning of the prompt, 1 its end."""
+"""Loss of a model's reading accuracy by depth in the prompt, as a share of the worst loss; 0 is the beginning, 1 the end."""
 
 
 def interpolate(curve: Curve, x: float) -> float:
-    """Return the value of a curve."""
+    """Return the value of a curve of straight lines at a position."""
     for (left, low), (right, high) in pairwise(curve):
         if x <= right:
             return low + (high - low) * max(0.0, x - left) / (right - left)
@@ -55,14 +55,14 @@ def compute_mean(curve: Curve) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Parameters of a scripted model."""
+    """Reading ability and speed of a scripted model."""
 
     first_token_seconds: float
-    """Time from request to first token on the virtual clock in seconds, with and without a prompt cache."""
+    """Simulated time from request to first token in seconds, with and without a prompt cache."""
     input_tokens_per_second: float
     output_tokens_per_second: float
     openings: tuple[str, ...]
-    """Possible openings of a reply; one is drawn from seed and step, so two models that do the same differ in wording."""
+    """Possible first sentences of a reply. One is drawn from seed and step, so two models that do the same differ in wording."""
 
     overlook_probability: float = 0.0
     """Probability that a visible fact in the middle of a prompt of 128K tokens is overlooked."""
@@ -78,7 +78,7 @@ class Profile:
         return self.overlook_probability * interpolate(LENGTH_CURVE, prompt_tokens) * interpolate(DEPTH_CURVE, depth)
 
     def compute_seconds(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the duration of a call on the virtual clock in seconds; the model does not wait."""
+        """Return the simulated duration of a model call in seconds; the model does not really wait."""
         reading_seconds = input_tokens / self.input_tokens_per_second
         return round(self.first_token_seconds + reading_seconds + output_tokens / self.output_tokens_per_second, 6)
 
@@ -97,11 +97,11 @@ PROFILES: dict[str, Profile] = {
 }
 PARAMETRIC_PREFIX = "overlooks-"
 PROFILE_NAMES: Sequence[str] = (*PROFILES, f"{PARAMETRIC_PREFIX}P")
-"""Names of all profiles; P is a number from 0 to 1."""
+"""Names of all profiles of scripted models; P stands for a number from 0 to 1."""
 
 
 def look_up_profile(name: str) -> Profile:
-    """Return the profile of a name.
+    """Return the profile (reading ability and speed) of a scripted model by the profile's name.
 
     Raises:
         UnknownName: there is no such profile.
@@ -115,7 +115,7 @@ def look_up_profile(name: str) -> Profile:
 
 
 def parse_probability(name: str, text: str) -> float:
-    """Return the number P at the end of a name.
+    """Return the probability P at the end of a name such as `lossy-0.5`.
 
     Raises:
         UsageError: P is not a number from 0 to 1.

@@ -33,7 +33,7 @@ from harness.tokens import Measured, Window
 from harness.transcript import RECEIPT
 
 SATURATION, LENGTH_SHARE = 1.5, 0.75
-"""Parameters k1 and b of BM25."""
+"""Parameters k1 and b of the BM25 ranking."""
 _WORD = re.compile(r"\b\w\w+\b")
 _STOP_WORDS = frozenset(
     (
@@ -41,7 +41,7 @@ _STOP_WORDS = frozenset(
         *("on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"),
     )
 )
-"""English words that are ignored."""
+"""English words that the ranking of lines ignores."""
 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_LINES)
@@ -51,7 +51,7 @@ def split_words(line: str) -> tuple[str, ...]:
 
 
 def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[float]:
-    """Return the BM25 score of each line for a query.
+    """Return the BM25 score (relevance) of each line for a query.
 
     Args:
         lines: Words of each line; at least one line has a word.
@@ -76,39 +76,41 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
 
 
 Summarize = Callable[[str, int], str]
-"""Function from the text of the prompt and the output limit in tokens to the summary."""
+"""Type of a function that returns the summary, given the text of the prompt and the output limit in tokens."""
 
 EMPTY_SUMMARY = "(no details were kept)"
-"""Text of the empty summarizer; an empty text would count as a failed summary."""
+"""Text that the empty summarizer returns; an empty text would count as a failed summary."""
 
 HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
-"""A line of a summary prompt that is followed by material, e.g. `MESSAGES TO SUMMARIZE:`."""
+"""Regular expression for a line in a summary prompt that material follows, e.g. `MESSAGES TO SUMMARIZE:`."""
 
 DEFAULT_SUMMARY_TOKENS = 800
 MIN_LINE_WORDS = 6
 """Minimum number of words in a line that an extractive summary keeps; shorter lines are mostly listings, brackets or headings."""
 MAX_CACHED_SUMMARIES = 64
-"""Number of cached summaries; arms that differ only in their summarizer request the first summary of a session with the same
-prompt."""
+"""Number of summaries that are cached.
+
+Trials that differ only in their summarizer request the first summary of a session with the same prompt.
+"""
 REQUEST_SHARE = 0.7
 """Maximum share of an extractive summary for lines of the user's request."""
 
 
 class ScriptedSummarizer:
-    """A model that answers a summary prompt by selecting lines. Thread-safe."""
+    """Model that answers a summary prompt by selecting lines of the prompt. Thread-safe."""
 
     def __init__(self, *, name: str, summarize: Summarize, profile: Profile, window_tokens: int) -> None:
-        """Create the model with its name, its function, its speed and its window."""
+        """Create the model with its name, its function for summaries, its speed and its window."""
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._summarize, self._profile = summarize, profile
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """Return the number of tokens of a prompt; see `harness.protocols.PromptTokenCounter`."""
+        """Return the number of tokens of a summary prompt."""
         return Measured(sum(map(count_message_tokens, messages)))
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a summary prompt; see `harness.protocols.Model`."""
+        """Answer a summary prompt with the summary that the model's function makes."""
         prompt = render_prompt(request.messages)
         input_tokens = self.count_prompt_tokens(request.messages) + count_tool_tokens(request.tools)
         if input_tokens > self.window.tokens:
@@ -119,14 +121,14 @@ class ScriptedSummarizer:
 
 
 def render_prompt(messages: Sequence[Message]) -> str:
-    """Return the text of a prompt; a prompt that is the session itself, with calls and results, becomes a transcript."""
+    """Return the text of a summary prompt. A prompt that is the session itself, with calls and results, becomes a transcript."""
     if any(message.calls or message.results for message in messages):
         return transcript.render(messages)
     return "\n".join(message.text for message in messages)
 
 
 def extract_material(prompt: str) -> dict[str, list[str]]:
-    """Return the lines to summarize by the heading before them, without instructions.
+    """Return the lines of a summary prompt that are to be summarized, by the heading before them, without instructions.
 
     Material follows headings in capitals and ends at the instruction that begins with `Create a summary`; a prompt without
     headings is material as a whole. The original task comes first, so that revised values come after the values that they
@@ -148,7 +150,9 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
-    """Return a function that keeps every line with a fact or with evidence of a step; as an upper bound, it may exceed the limit.
+    """Return a function that writes a summary of every line with a fact or with evidence of a finished step.
+
+    As an upper bound, the summary may exceed the limit.
 
     Of the lines that count steps, only the highest number is kept, and no receipt of a step that this number covers.
     """

@@ -18,13 +18,13 @@ from harness.models.scripted import patterns
 from harness.task import Fact, Script
 
 MAX_CACHED_MESSAGES = 2_000
-"""Number of cached messages; more than a context window holds."""
+"""Number of messages whose readings are cached; more than a context window holds."""
 LISTING_LINE = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
-"""A line in the output of `list_directory`."""
+"""Regular expression for a line in the output of the tool `list_directory`."""
 
 
 class Receipt(NamedTuple):
-    """An answered call: tool, key argument, and whether the call succeeded."""
+    """Record of an answered tool call: tool, key argument, and whether the call succeeded."""
 
     tool: str
     key: str
@@ -32,34 +32,37 @@ class Receipt(NamedTuple):
 
 
 SUCCESS_OUTCOMES = frozenset({"ok", "exit code 0"})
-"""Outcomes of successful calls."""
+"""Outcomes of tool calls that count as successful."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReading:
-    """Information in one message, independent of the other messages."""
+    """Information that the scripted model reads from one message, independent of the other messages."""
 
     facts: tuple[patterns.FactMatch, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     output: str | None = None
-    """Output of an answered call; None for calls that a summary reports, so that a failure is not recognized by its output."""
+    """Output of an answered tool call.
+
+    None for calls that a summary reports, so that no failure is recognized from their output.
+    """
     listed_paths: frozenset[str] = frozenset()
     named_steps: frozenset[int] = frozenset()
-    """Indexes of the steps that a text or an output reports as done."""
+    """Indexes of the script's steps that a text or an output reports as done."""
     highest_counts: tuple[tuple[int, int], ...] = ()
-    """Highest number of each counter in a text or an output, as (counter, number)."""
+    """Highest number that a text or an output states for each counter of finished steps, as (counter, number)."""
     characters: int = 0
     """Length of the message's text in characters."""
 
 
 class Failure(NamedTuple):
-    """The newest failed receipt of a step."""
+    """Newest failed tool call of a step in the script."""
 
     position: int
-    """Position of the message."""
+    """Position of the message that shows the failure in the conversation."""
     output: str
     visible_count: int
-    """Number of visible failures of the step."""
+    """Number of failed tool calls of the step that are visible."""
 
 
 @dataclass(slots=True)
@@ -67,24 +70,24 @@ class VisibleState:
     """Information in all visible messages together, from which the model decides its next action."""
 
     facts: dict[str, str] = field(default_factory=dict)
-    """Newest visible value of each fact."""
+    """Newest visible value of each fact (a value that the agent must know), by name of the fact."""
     fact_offsets: dict[str, int] = field(default_factory=dict)
-    """Position of each of these values in characters from the beginning of the conversation."""
+    """Position of each fact's newest visible value, in characters from the beginning of the conversation."""
     characters: int = 0
-    """Length of all messages in characters."""
+    """Total length of all messages of the conversation in characters."""
     fresh_offset: int = 0
     """Position in characters after the last call that was not a look-up of facts; text from there on is never overlooked."""
     look_up_keys: set[tuple[str, str]] = field(default_factory=set)
-    """Tool and key argument of the look-ups made since then, see `fresh_offset`."""
+    """Tool and key argument of the look-ups that the agent made since its last call of another kind."""
     success_positions: dict[tuple[str, str], int] = field(default_factory=dict)
     """Index of the message with the newest successful call, by tool and key argument."""
     receipt_slots: set[patterns.ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
-    """Newest failure of each step, by index of the step."""
+    """Newest failed tool call of each step, by index of the step."""
     done_steps: set[int] = field(default_factory=set)
     listed_paths: set[str] = field(default_factory=set)
     highest_counts: dict[int, int] = field(default_factory=dict)
-    """Highest visible number of each counter."""
+    """Highest visible number of each counter of finished steps."""
     call_ids: set[str] = field(default_factory=set)
     first_open_step: int = 0
     """Index of the first step that is not done; the number of steps when all are done."""
@@ -92,17 +95,20 @@ class VisibleState:
 
 
 class MessageReader:
-    """Reader of single messages with the patterns of one task; results are cached."""
+    """Reader of single messages with the compiled patterns of one task; results are cached."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Compile the patterns; no value of a fact is stored."""
+        """Compile the patterns of a task; no value of a fact is stored."""
         self.counters = patterns.StepCounters(script.steps)
         self._facts = patterns.compile_fact_patterns(tuple(facts))
         self._done_patterns = patterns.compile_done_patterns(script.steps)
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
-        """Return the information in a message; `call` is the visible call that a tool message answers, otherwise None."""
+        """Function that returns the information in a message.
+
+        Its argument `call` is the visible call that a tool message answers, otherwise None.
+        """
         self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
-        """Return the receipts in the script that a successful call with this tool and key argument matches."""
+        """Function that returns the receipts in the script that a successful call with this tool and key argument matches."""
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = extract_searchable_text(message)
@@ -127,15 +133,18 @@ class MessageReader:
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_message_reader(facts: tuple[Fact, ...], script: Script) -> MessageReader:
-    """Return the reader of a task's messages; all sessions of this process share one object."""
+    """Return the reader of single messages for a task; all sessions of this process share one object."""
     return MessageReader(facts, script)
 
 
 class ConversationReader:
-    """Reader of conversations with the patterns of one task. Not thread-safe: a state is valid until the next call of `read`."""
+    """Reader of conversations with the patterns of one task.
+
+    Not thread-safe, because each state is valid only until the next call of `read`.
+    """
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Prepare the evidence of the steps; no value of a fact is stored."""
+        """Prepare the patterns that show steps as done; no value of a fact is stored."""
         self._steps = script.steps
         self._message_reader = build_message_reader(tuple(facts), script)
         self._by_path: dict[str, list[int]] = {}
@@ -146,7 +155,7 @@ class ConversationReader:
         self._last: tuple[tuple[Message, ...], VisibleState] | None = None
 
     def read(self, messages: tuple[Message, ...]) -> VisibleState:
-        """Return the visible state after all messages of a conversation."""
+        """Return the state (facts, failures and finished steps) that is visible after all messages of a conversation."""
         last, self._last = self._last, None
         seen, visible = last if last is not None and messages[: len(last[0])] == last[0] else ((), VisibleState())
         for message, reading in zip(messages[len(seen) :], self.read_each(messages, len(seen)), strict=True):
@@ -158,7 +167,7 @@ class ConversationReader:
         return visible
 
     def read_each(self, messages: tuple[Message, ...], first: int = 0) -> Iterator[MessageReading]:
-        """Yield the information in each message from index `first` on."""
+        """Yield the information in each message of a conversation from index `first` on."""
         calls: dict[str, ToolCall] = {}
         for index in range(_find_caller_index(messages, first), len(messages)):
             message = messages[index]
@@ -168,7 +177,7 @@ class ConversationReader:
                 yield self._message_reader.read(message, call)
 
     def build_state(self, reading: MessageReading) -> VisibleState:
-        """Return the visible state after a single message."""
+        """Return the state (facts, failures and finished steps) that is visible after a single message."""
         visible = VisibleState()
         self._add(visible, reading)
         return visible
@@ -228,12 +237,12 @@ def _find_caller_index(messages: tuple[Message, ...], index: int) -> int:
 
 
 def extract_searchable_text(message: Message) -> str:
-    """Return the text of a message in which facts are searched."""
+    """Return the text of a message in which the scripted model searches for facts."""
     return "\n".join(_join_arguments(part) if isinstance(part, ToolCall) else extract_part_text(part) for part in message.parts)
 
 
 def _join_arguments(call: ToolCall) -> str:
-    """Return the arguments of a call as plain text instead of escaped JSON."""
+    """Return the arguments of a tool call as plain text instead of escaped JSON."""
     return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
 
 
