@@ -81,8 +81,8 @@ def fork_on_request(control_socket: _socket.socket) -> list[Any]:
             os.write(tell, _PID.pack(program))
             os._exit(0)
         os.waitpid(middle, 0)
+        control_socket.send(os.read(answer, _PID.size))  # before the program begins, which may stop this process
         os.write(begin, READY)  # now process 1 is the program's parent
-        control_socket.send(os.read(answer, _PID.size))
         for fd in (out, err, answer, tell, wait, begin):
             os.close(fd)
     os.close(begin)
