@@ -1,4 +1,4 @@
-"""`harness agent`: one session at a terminal or in a pipe."""
+"""`harness agent`: runs one session at a terminal or in a pipe."""
 
 import secrets
 import sys
@@ -162,7 +162,7 @@ def command(
 
 
 def list_explicit_options() -> frozenset[str]:
-    """Return the names of the options that the user set, without those left at their defaults."""
+    """Return the names of the command-line options that the user set, without those left at their defaults."""
     context = click.get_current_context()
     return frozenset(
         name for name in context.params if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
@@ -170,7 +170,7 @@ def list_explicit_options() -> frozenset[str]:
 
 
 def resolve_session_id(prefix: str, journal: Path | None) -> str:
-    """Return the id of the session of the journal that has this id or, alone, begins with this prefix.
+    """Return the full id of the one session in the journal whose id is this text or begins with it.
 
     Raises:
         UsageError: No journal is given, or not exactly one session matches.
@@ -182,7 +182,7 @@ def resolve_session_id(prefix: str, journal: Path | None) -> str:
 
 
 def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_options: frozenset[str]) -> SessionSpec:
-    """Return the configuration of a resumed session: that of its log, changed by the options that the user set.
+    """Return the configuration of a resumed session: the configuration in its log, changed by the options that the user set.
 
     Raises:
         UsageError: An option would change the system prompt.
@@ -218,11 +218,11 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     name: frozenset({name})
     for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore", "repeated")
 }
-"""Options that replace a field of a resumed session when the user sets one of them, by the name of the field."""
+"""Names of command-line options that replace a field of a resumed session when the user sets them, by the name of the field."""
 
 
 def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrinter) -> SessionResult:
-    """Run a dialog at a terminal, or one turn of a session that is resumed by a message from a pipe."""
+    """Run a session as a dialog at a terminal, or run one turn of a session that is resumed by a message from a pipe."""
 
     def handle_event(event: Entry | Signal) -> None:
         printer(event)
@@ -244,7 +244,7 @@ def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrin
 
 
 def read_request(source: TextIO, task: Task | None) -> str:
-    """Return the request that is read from the input, or the request of the task if the input is empty.
+    """Return the request that the user enters, or the request of the task if the input is empty.
 
     Raises:
         UsageError: The input is empty and there is no task.
@@ -263,7 +263,7 @@ def read_request(source: TextIO, task: Task | None) -> str:
 
 
 def read_typed_lines(source: TextIO) -> Iterator[str]:
-    """Return the lines typed at a terminal up to two empty ones; an empty first line ends the input at once."""
+    """Return the lines that the user types at a terminal up to two empty lines. An empty first line ends the input at once."""
     empty = 0
     for number, line in enumerate(source):
         empty = 0 if line.strip() else empty + 1
@@ -296,7 +296,7 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
 
 
 def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec) -> None:
-    """Print totals, copied files and checks of an ended session; exit with code 1 or 130 unless it was completed."""
+    """Print totals, copied files and checks of a session that has ended; exit with code 1 or 130 unless it was completed."""
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
     if ended.outcome.reason == "sandbox_error":
         printer.print_line("the sandbox failed and its files are lost, so the session cannot be resumed; start a new one")

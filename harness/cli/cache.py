@@ -66,7 +66,7 @@ def clear_cache(context: click.Context, folder: Path | None) -> None:
 
 
 def _open_cache(folder: Path | None) -> ActionCache | None:
-    """Open an existing cache. Without one in the default folder, print a message and return None.
+    """Open an existing action cache. If the default folder holds none, print a message and return None.
 
     Raises:
         StoreError: The folder named by `--cache` holds no cache.

@@ -1,4 +1,4 @@
-"""The list of commands, and the place where an error becomes a line of output and an exit code."""
+"""List of all `harness` commands, and the code that turns an error into a line of output and an exit code."""
 
 import importlib
 import signal
@@ -28,32 +28,32 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "cache": ("cache", "Show or empty the cache of sandbox commands and their results."),
     "doctor": ("doctor", "Check which sandboxes, models and keys work on this machine."),
 }
-"""Module and short help of each command, by the name of the command.
+"""Module and short help of each `harness` command, by the name of the command.
 
 The name of the click command may follow the module after a colon; its default is `command`.
 """
 
 
 def load_command(name: str) -> click.Command:
-    """Import the module of a command and return the command."""
+    """Import the module of a `harness` command and return the click command."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     command: click.Command = getattr(importlib.import_module(f"harness.cli.{module}"), attribute or "command")
     return command
 
 
 class LazyCommandGroup(click.Group):
-    """Group that imports the module of a command when the command is used."""
+    """Group of click commands that imports the module of a command only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order of `COMMANDS`."""
+        """Return the names of all `harness` commands, in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of this name, or None if there is none."""
+        """Return the command with this name, or None if there is no such command."""
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands on the help page without importing a command."""
+        """Write the list of commands on the help page without importing the modules of the commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
 

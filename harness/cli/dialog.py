@@ -23,7 +23,10 @@ from harness.session.spec import SessionSpec
 from harness.signals import install_signal_handler
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
-"""Answers to the question about a repeated call, as words or first letters. Any other line is a message to the agent."""
+"""Words or first letters with which the user answers the question about a repeated call.
+
+Any other line is a message to the agent.
+"""
 MAX_CHANGES_SHOWN = 30
 MAX_PATCH_LINES = 300
 CHUNK_BYTES = 65_536
@@ -31,29 +34,34 @@ BUSY_STATES = frozenset({"starting", "working", "compacting", "asking"})
 
 
 class Quit(Exception):
-    """Raised by the slash command `/quit`."""
+    """Exception raised by the slash command `/quit` to end the dialog."""
 
 
 class SlashCommand(NamedTuple):
-    """A command that the user types after a slash."""
+    """Command of the dialog that the user types after a slash, e.g. `/help`."""
 
     help: str
-    """Description in the list of `/help`."""
+    """Description of the slash command in the list that `/help` prints."""
     run: Callable[["Dialog", Any], None]
-    """Function called with the dialog and the number that the user typed, or None without a number."""
+    """Function of the slash command, called with the dialog and the number that the user typed, or None without a number."""
     parameter: str = ""
-    """Name of the number in the help text. In brackets, the number is optional; empty for a command without a number."""
+    """Name of the number after the slash command in its help text.
+
+    In brackets if the number is optional; empty for a command without a number.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
-    """A live session at a terminal, with the printer of its events."""
+    """Dialog with a user at a terminal about a live session, with the printer of the session's events."""
 
     live: LiveSession
     printer: EventPrinter
 
     def handle_line(self, line: str) -> None:
-        """Run a slash command, answer a question, or send the line as a message; print an error instead of raising it.
+        """Run a typed line as a slash command, as the answer to a question, or as a message to the agent.
+
+        Errors are printed instead of raised.
 
         Raises:
             Quit: The line is `/quit`.
@@ -83,7 +91,7 @@ class Dialog:
 
 
 def format_usage(name: str) -> str:
-    """Return a slash command with the name of its parameter, e.g. `/rollback STEP`."""
+    """Return the name of a slash command with the name of its parameter, e.g. `/rollback STEP`."""
     return f"/{name} {SLASH_COMMANDS[name].parameter}".strip()
 
 
@@ -154,7 +162,7 @@ def _fork_behind(terminal: Dialog, round_number: int) -> None:
 
 
 def build_resume_command(session: SessionSpec, session_id: str) -> Sequence[str]:
-    """Return the words of the shell command that resumes a session; empty without a journal."""
+    """Return the words of the shell command that resumes a session; empty for a session without a journal."""
     if session.journal is None:
         return ()
     extra_options = ("--unsafe-local",) if session.unsafe_local else ()
@@ -182,11 +190,11 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand("show this list", _print_help),
     "quit": SlashCommand("end the session (or Ctrl-D)", _quit),
 }
-"""Slash commands by their names."""
+"""Slash commands of the dialog, by the word that the user types."""
 
 
 def read_lines(terminal: TextIO) -> Iterator[str]:
-    """Yield each line that the user types, without its line end, until the input ends.
+    """Yield each line that the user types at the terminal, without its line end, until the input ends.
 
     The terminal is polled every `MAIN_THREAD_WAIT_SECONDS`, since one long blocking read would delay signal handlers.
     """
@@ -206,7 +214,7 @@ def read_lines(terminal: TextIO) -> Iterator[str]:
 
 
 def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
-    """Handle each line until the input ends, the user quits or the session fails; then close the session.
+    """Handle each typed line of a dialog until the input ends, the user quits or the session fails; then close the session.
 
     At the end of the input, the running turn and the queued messages are finished first. Ctrl-C stops a running turn; Ctrl-C
     between turns, a second Ctrl-C and SIGTERM end the session.

@@ -21,20 +21,20 @@ from harness.tasks import SUITE
 
 PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "AZURE", "DEEPSEEK", "GROQ", "MISTRAL", "OPENROUTER", "TOGETHERAI", "XAI")
 PROVIDER_VARIABLES = (*(f"{name}_API_KEY" for name in PROVIDERS), *sorted(set(BASE_VARIABLES.values())))
-"""Environment variables with keys and addresses of common providers; litellm supports many more."""
+"""Environment variables with keys and addresses of common model providers; litellm supports many more."""
 
 
 class CheckResult(NamedTuple):
-    """Result of one check of this machine."""
+    """Result of one check of this machine by `harness doctor`."""
 
     subject: str
-    """Name of the checked component, e.g. `docker`."""
+    """Name of the component that was checked, e.g. `docker`."""
     state: Literal["ok", "missing", "failed"]
-    """`missing` limits what can be used; `failed` means that no session can run."""
+    """State of the component. `missing` limits what can be used; `failed` means that no session can run."""
     detail: str
-    """Finding in words."""
+    """Result of the check in words, e.g. a version or the reason of a failure."""
     advice: str = ""
-    """Command or action that installs what is missing; empty if there is nothing to do."""
+    """Command or action that installs the missing component; empty if there is nothing to do."""
 
 
 @click.command("doctor")
@@ -58,7 +58,7 @@ def command(image: str) -> None:
 
 
 def run_checks(image: str) -> Iterator[CheckResult]:
-    """Run the checks one after the other and yield each result as soon as it is available."""
+    """Run all checks of this machine one after the other, and yield each result as soon as it is available."""
     yield CheckResult("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from check_sandboxes(image)
     yield CheckResult("tasks", "ok", ", ".join(sorted(SUITE)))
@@ -71,7 +71,7 @@ def run_checks(image: str) -> Iterator[CheckResult]:
 
 
 def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = probe_backend) -> Iterator[CheckResult]:
-    """Start each sandbox that isolates commands; one working sandbox is enough."""
+    """Check each sandbox that isolates commands by starting it; one working sandbox is enough."""
     working = []
     for name, backend in BACKENDS.items():
         if not backend.isolates:
@@ -89,7 +89,7 @@ def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = 
 
 
 def check_policies() -> CheckResult:
-    """Check that every policy can be imported, including those of other packages."""
+    """Check that every compaction policy can be imported, including those of other packages."""
     try:
         return CheckResult("policies", "ok", ", ".join(sorted(load_policy_classes())))
     except UsageError as error:
@@ -120,7 +120,7 @@ def check_litellm() -> CheckResult:
 
 
 def check_keys() -> CheckResult:
-    """Check which environment variables of common providers are set."""
+    """Check which environment variables with keys or addresses of common providers are set."""
     set_variables = [name for name in PROVIDER_VARIABLES if os.environ.get(name)]
     if set_variables:
         return CheckResult("keys", "ok", f"set: {', '.join(set_variables)}")

@@ -1,4 +1,4 @@
-"""Printer of the events of a session as they happen: the text of the model goes to one stream, the log to another."""
+"""Printer of a session's events while they happen. The text of the model goes to one stream, the log to another."""
 
 import shlex
 import threading
@@ -15,7 +15,7 @@ from harness.transcript import find_key_argument, format_receipt, read_outcome
 
 DIM_ON, DIM_OFF = "\x1b[2m", "\x1b[22m"
 MAX_LINE_CHARACTERS = 400
-"""Maximum length of a line of the log in characters."""
+"""Maximum number of characters in a line of the printed log."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,29 +23,29 @@ class EventPrinter:
     """Listener that prints the events of one session and adds up its totals. Thread-safe."""
 
     text_stream: TextIO
-    """Stream to which the text of the model is written."""
+    """Stream to which the text of the model's answers is written."""
     log_stream: TextIO
-    """Stream of the log: start, steps, tool calls, compactions, errors and end of the session, and the model's reasoning.
+    """Stream of the printed log: start and end of the session, steps, tool calls, compactions, errors and the model's reasoning.
 
     A terminal shows the reasoning dimmed while it streams; any other stream gets its first characters.
     """
     totals: SessionTotals = field(default_factory=SessionTotals)
     _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
     _open_line_stream: TextIO | None = None
-    """Stream whose current line is still open, i.e. has no line end; None if no line is open."""
+    """Stream whose current line has no line end yet; None if every line is complete."""
     _has_streamed_text: bool = False
-    """Whether the text of the current answer was printed while it streamed."""
+    """Whether the text of the current answer was already printed while it streamed."""
     _reported_call_ids: set[str] = field(default_factory=set)
-    """Ids of tool calls whose outcome is printed although the step is not logged yet."""
+    """Ids of the tool calls whose outcome was printed before their step is logged."""
     _open_call_id: str = ""
-    """Id of the tool call whose line in the log still lacks its outcome; empty if there is none."""
+    """Id of the tool call whose printed line still lacks the outcome of the call; empty if there is none."""
     _reasoning_parts: list[str] = field(default_factory=list)
     """Parts of the model's reasoning, which are printed as one line when the reasoning ends."""
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, item: events.Entry | events.Signal) -> None:
-        """Print one log entry or signal and add it to the totals."""
+        """Print one log entry or signal of the session and add it to the totals."""
         with self._lock:
             self.totals(item)
             self._print_event(item.event if isinstance(item, events.Entry) else item)
@@ -100,17 +100,17 @@ class EventPrinter:
         self._last_state = event.state
 
     def print_line(self, line: str, indent: str = "") -> None:
-        """Print a text to the log as one line."""
+        """Print a text to the stream of the log as one line, shortened if necessary."""
         self._end_line()
         print(f"{indent}{format_line(line, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
     def print_raw(self, line: str) -> None:
-        """Print a line to the log unshortened, with its control characters replaced."""
+        """Print a line to the stream of the log unshortened, with its control characters replaced."""
         self._end_line()
         print(replace_control_characters(line), file=self.log_stream, flush=True)
 
     def print_command(self, label: str, *words: str) -> None:
-        """Print a label and a shell command to the log; the command can be copied into a shell."""
+        """Print a label and a shell command to the stream of the log, so that the command can be copied into a shell."""
         self._end_line()
         print(f"{label}: {shlex.join(words)}", file=self.log_stream, flush=True)
 
@@ -123,7 +123,7 @@ class EventPrinter:
             print(f"thinking: {format_line(reasoning, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
     def _continue_line(self, stream: TextIO, text: str) -> None:
-        """Print a text without a line end, on the open line of the stream if there is one."""
+        """Print a text without a line end, after the open line of the stream if there is one."""
         if self._open_line_stream is not stream or self._open_call_id or self._reasoning_parts:
             self._end_line()
         print(text, end="", file=stream, flush=True)
@@ -148,7 +148,7 @@ class EventPrinter:
         self._open_call_id = call.call_id
 
     def _print_call_end(self, result: ToolResult) -> None:
-        """Print the outcome of a tool call, on the line of the call if nothing was printed since."""
+        """Print the outcome of a tool call, on the line of the call if nothing else was printed since."""
         call = self._pending_calls.pop(result.call_id, None)
         if call is None:
             return

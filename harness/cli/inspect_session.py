@@ -25,9 +25,9 @@ from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
 
 BAR_CELLS = 50
-"""Width in characters of the bar of the largest view."""
+"""Width in characters of the bar for the largest view (messages sent to the model) in the timeline."""
 MAX_MESSAGE_LINES = 12
-"""Maximum number of lines shown of a message, unless `--whole` is set."""
+"""Maximum number of lines shown of one message, unless `--whole` is set."""
 MAX_COMPACTIONS_SHOWN = 4
 """Maximum number of compactions listed between two bars of the timeline."""
 
@@ -62,7 +62,7 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
 
 
 def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
-    """Return a grid with the totals of a session and, if there is one, its unfinished answer."""
+    """Return a table with the totals of a session and, if there is one, the answer that the model has not finished."""
     totals = session.totals
     due = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window unknown"
@@ -105,7 +105,7 @@ def _describe_usage(totals: SessionTotals) -> str:
 
 
 def build_shares_table(session: Inspection) -> Table:
-    """Return a table of the tokens of each kind of message, in the last view and in the whole log."""
+    """Return a table with the tokens of each kind of message, in the last request to the model and in the whole log."""
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
     rows = (
         (kind, tokens, _format_percent(tokens, viewed), messages, all_tokens, _format_percent(all_tokens, logged), all_messages)
@@ -120,7 +120,7 @@ def _format_percent(part: int, whole: int) -> str:
 
 
 def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
-    """Return the lines of the timeline: a bar for each step, and each compaction above the step that followed it.
+    """Return the lines of a session's timeline: a bar for each step, and each compaction above the step that followed it.
 
     When there are more steps than rows, one bar shows the largest view of several steps.
     """
@@ -143,7 +143,10 @@ def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
 
 
 def _group_steps(session: Inspection, max_rows: int) -> Iterator[Sequence[StepPoint]]:
-    """Yield the steps of each row. A row ends at a compaction, unless compactions would take up more than half of the rows."""
+    """Yield the steps that share a row of the timeline.
+
+    A row ends at a compaction, unless compactions would take up more than half of the rows.
+    """
     points, size = session.timeline, ceil(len(session.timeline) / max_rows)
     changed = {one.step for one in session.compactions if one.status == "applied"}
     breaks = changed if 2 * len(changed) <= max_rows else set()
@@ -184,7 +187,7 @@ def _draw_compaction(point: CompactionPoint) -> Text:
 
 
 def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
-    """Yield the request of a step message by message, then the answer and the results of its calls."""
+    """Yield the printed parts of a step: its request message by message, then the answer and the results of its tool calls."""
     finished, usage = sent.end_event, sent.end_event.usage
     yield Text(f"step {sent.step}: {format_count(len(sent.messages), 'message')} sent, {sent.view.tokens:,} tokens", style="bold")
     logged = format_line(sent.logged_digest[:16]) or "none"

@@ -27,7 +27,7 @@ REPLAY = click.option("--replay", type=FILE, help="Replay the answers in this ca
 
 
 def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None:
-    """Return the cassette of the options `--record` and `--replay`, or None when neither is set.
+    """Return the cassette (recorded model answers) that the options `--record` and `--replay` name; None when neither is set.
 
     Raises:
         UsageError: both options are set.
@@ -39,7 +39,7 @@ def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None
 
 
 def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
-    """Return the fields of a policy that `--set` assigns; a value that is not valid TOML counts as text.
+    """Return the policy fields that the option `--set` assigns, by name; a value that is not valid TOML counts as text.
 
     Raises:
         UsageError: an assignment lacks its `=`.

@@ -29,9 +29,9 @@ from harness.text import replace_control_characters
 from harness.tokens import Window
 
 FAST_SUMMARIZER = "scripted/empty"
-"""Summarizer of the list of policies, where the content of the summaries does not matter."""
+"""Name of the summarizer that the list of policies uses, because the content of its summaries does not matter."""
 MAX_COMPACTIONS = 20
-"""Number of compactions after which the sample session of the list of policies stops."""
+"""Number of compactions after which the sample session in the list of policies stops."""
 
 
 @click.group("policies", invoke_without_command=True)
@@ -75,7 +75,7 @@ def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_
 
 
 def _build_entry(name: str) -> tuple[Text, Table]:
-    """Return the heading and the properties of a policy; for a policy that fails, the heading and the error."""
+    """Return the heading and the properties of a policy for the list; for a policy that fails, the heading and the error."""
     title = format_heading(name)
     try:
         title = format_heading(name, extract_description(load_policy_class(name)))
@@ -87,11 +87,11 @@ def _build_entry(name: str) -> tuple[Text, Table]:
 
 
 BAR_CELLS = 72
-"""Width in characters of the bar of a whole view."""
+"""Width in characters of the bar for a whole view (the messages that the model sees)."""
 
 
 class DispositionStyle(NamedTuple):
-    """Character, color and label of the messages that have one disposition."""
+    """Character, color and label for the messages with one disposition, such as kept or summarized."""
 
     sign: str
     color: str
@@ -106,7 +106,7 @@ DISPOSITION_STYLES: Mapping[Disposition, DispositionStyle] = {
     "summary": DispositionStyle("▓", "bold cyan", "summary (inserted)"),
 }
 OWN_SOURCE = "this project"
-"""Source of a policy whose docstring names none."""
+"""Text shown as the source of a policy whose docstring names no source."""
 
 
 def format_heading(name: str, description: str = "") -> Text:
@@ -115,7 +115,10 @@ def format_heading(name: str, description: str = "") -> Text:
 
 
 def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
-    """Return source, stages, fields and warnings of a policy as rows; one warning says that it is never due in the window."""
+    """Return source, stages, fields and warnings of a policy as rows.
+
+    One warning says that compaction never becomes due in the window.
+    """
     kind = type(policy)
     constants = " ".join(f"{name}={getattr(policy, name)}" for name in list_defaults(kind))
     stage_rows = [("stage", stage) for stage in describe_stages(policy)]
@@ -126,7 +129,7 @@ def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[
 
 
 def describe_walk(walk: SampleRun) -> str:
-    """Return the effect of a policy on the sample session in one sentence."""
+    """Return one sentence that describes the effect of a policy on the sample session."""
     end = f"until overflow in step {walk.steps + 1}" if walk.has_overflowed else f"in {format_count(walk.steps, 'step')}"
     end += ", then stopped" if walk.was_stopped_early else ""
     summary_text = f"{format_count(len(walk.applied_attempts), 'compaction')} {end}"
@@ -145,7 +148,7 @@ def describe_walk(walk: SampleRun) -> str:
 
 
 def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
-    """Yield the budget, a drawing of each of the first compactions, and the outcome of the sample session."""
+    """Yield the parts of a policy's demonstration: the budget, a drawing of each of the first compactions, and the outcome."""
     budget = walk.budget
     yield build_named_grid([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)], indent="  ")
     for change in walk.applied_attempts[:max_compactions]:
@@ -162,7 +165,7 @@ def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
 
 
 def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
-    """Yield the reason for a compaction, bars of the view before and after, and totals by disposition."""
+    """Yield the parts of a compaction's drawing: its reason, bars of the view before and after, and totals by disposition."""
     event = change.event
     yield Text.assemble((f"before step {event.step}", "bold"), f"  {format_line(event.reason)}")
     yield _draw_bar("before", classify_messages(change)[: len(change.before.items)], BAR_CELLS, event.tokens_before, after=False)
@@ -182,7 +185,7 @@ def _draw_bar(name: str, dispositions: Sequence[MessageDisposition], cells: int,
 
 
 def _build_totals_table(dispositions: Sequence[MessageDisposition]) -> Table:
-    """Return a table with one row for each disposition that occurs among the messages."""
+    """Return a table with one row for each disposition (kept, masked, summarized or dropped) that occurs among the messages."""
     table = Table.grid(padding=(0, 2))
     for place in range(4):
         table.add_column(justify="right" if place in {1, 2} else "left", overflow="fold")

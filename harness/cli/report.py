@@ -31,7 +31,7 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
 
 
 def print_report(results: Results, folder: Path, against: str | None = None) -> None:
-    """Print the report and write it to a folder, while another process draws the charts."""
+    """Print the report of an experiment and write it to a folder, while another process draws the charts."""
     pool: Any = pebble.ProcessPool(1, context=multiprocessing.get_context("spawn"))
     try:
         charts = pool.schedule(_write_charts, args=(results.output, folder))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ASSUMED_REPLY_TOKENS = 4_000
-"""Assumed length of the longest reply of a real model, for the bound on the cost."""
+"""Assumed number of tokens in the longest reply of a real model, used for the upper bound on the cost."""
 
 
 @click.command("run")
@@ -101,11 +101,11 @@ def command(
 
 
 EXTERNAL_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store_error": "disk"}
-"""Causes of failure outside of the compared policies, by the stop reason of the trial."""
+"""Names of the causes, such as `provider`, of failures that the compared policies did not cause, by the trial's stop reason."""
 
 
 def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
-    """Yield one line for each cause of failed trials, with the way to run them again.
+    """Yield one line of text for each cause of failed trials, with the way to run these trials again.
 
     Args:
         trials: Table with one row per trial and the columns `status`, `reason` and `error`.
@@ -123,7 +123,7 @@ def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
 
 
 def describe_plan(experiment: Experiment) -> str:
-    """Return a description of a run: number of trials, bound on the cost, resolved quantiles and warnings."""
+    """Return a text that describes a planned run: number of trials, bound on the cost, resolved quantiles and warnings."""
     cells = experiment.grid
     trials = [cell.trial for cell in cells]
     counts = f"{format_count(len(cells), 'trial')}, {format_count(len({cell.arm for cell in cells}), 'arm')}"
@@ -136,7 +136,7 @@ def describe_plan(experiment: Experiment) -> str:
 
 
 def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
-    """Return the sandboxes in which commands will run, after starting each of them once.
+    """Return a text that names the sandboxes in which commands will run, after starting each sandbox once.
 
     Raises:
         SandboxUnavailable: No sandbox works; the message says what to install.
@@ -150,7 +150,7 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
 
 
 def describe_comparability(experiment: Experiment) -> str:
-    """Return the smallest difference in success between two arms that the number of pairs can show."""
+    """Return a text with the smallest difference in success between two arms (configurations) that so many pairs can show."""
     from harness.analysis.statistics import compute_best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
 
     pairs = len({(cell.trial.problem, cell.trial.seed) for cell in experiment.grid})
@@ -162,7 +162,7 @@ def describe_comparability(experiment: Experiment) -> str:
 
 
 def describe_cost(trials: list[Trial]) -> str:
-    """Return a bound on the cost of the real models of some trials, in words."""
+    """Return a text with an upper bound on the cost of the real models of some trials."""
     paid = [bounds for trial in trials if (bounds := compute_cost_bounds_usd(trial))]
     if not paid:
         if any(is_local(name) for trial in trials for name in trial.models):
@@ -179,7 +179,7 @@ def describe_cost(trials: list[Trial]) -> str:
 
 
 def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
-    """Return the most that each paid model of a trial can cost, by its name; None where its price or window is not known.
+    """Return the maximum cost in USD of each paid model of a trial, by model name; None for an unknown price or window.
 
     The bound assumes that every step sends a full window to each of these models, and that nothing is cached.
     """

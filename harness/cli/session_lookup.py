@@ -1,4 +1,4 @@
-"""Search for sessions: the option `--in` with the places to search, and the names that a session can be given."""
+"""Search for stored sessions: the option `--in` with the places to search, and the ids by which a user can name a session."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ IN_OPTION = click.option(
 
 
 def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return the places to search: those named with `--in`, else the experiments and live sessions of the current folder.
+    """Return the journal files and folders to search: those named with `--in`, else the results in the current folder.
 
     Raises:
         UsageError: A named place holds no journal, or the current folder holds none.
@@ -44,7 +44,7 @@ def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocation:
-    """Return the location of the session with this id, trial id or unique prefix.
+    """Return the location of the session that a session id, a trial id or a unique prefix names.
 
     The path of a journal file or folder stands for the only session in it.
 

@@ -146,7 +146,7 @@ def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]
 
 
 def parse_age(value: str) -> int:
-    """Return the milliseconds of a time span such as `30d`."""
+    """Return the length of a time span such as `30d` in milliseconds."""
     match_result = re.fullmatch(r"(\d{1,6})([mhdw])", value)
     if not match_result:
         raise click.BadParameter(
@@ -235,7 +235,7 @@ def _clean_journal(journal: Journal) -> None:
 
 
 def _list_journal_files(named_places: tuple[Path, ...]) -> list[Path]:
-    """Return the journals of some places, except those of running trials."""
+    """Return the journal files in some folders or files, except the journals of running trials."""
     paths = (path for place in resolve_places(named_places) for path in list_journals(place))
     return [path for path in paths if path.parent.name != JOURNALS_FOLDER]
 

@@ -20,7 +20,10 @@ from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make
 
 MAX_FINDING_CHARACTERS = 500
 DISPLAY_SEED = 0
-"""Seed with which a task is built for display; facts, script and checks do not depend on the seed, only their values do."""
+"""Seed with which a task is made for display.
+
+Facts, script and checks of a task do not depend on the seed, only their values do.
+"""
 
 
 @click.command("tasks")
@@ -50,7 +53,7 @@ def tasks_command(name: str | None) -> None:
 
 
 def build_suite_table() -> Table:
-    """Return a table of the built-in tasks."""
+    """Return a table of the built-in tasks, one row for each task."""
     columns = ("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
     return build_table(columns, (_list_task_cells(name, template(DISPLAY_SEED)) for name, template in sorted(SUITE.items())))
 
@@ -63,7 +66,7 @@ def _list_task_cells(name: str, task: Task) -> tuple[str | int, ...]:
 
 
 def build_facts_table(task: Task) -> Table:
-    """Return a table of the facts that the agent must remember."""
+    """Return a table of the facts (values in the task) that the agent must remember."""
     return build_table(
         ("fact", "kind", "stated in", "recovered by", "calls", "default guess", "needed by"), _list_fact_rows(task)
     )
@@ -80,7 +83,7 @@ def _list_fact_rows(task: Task) -> Iterator[tuple[str, ...]]:
 
 
 def build_checks_table(task: Task) -> Table:
-    """Return a table of the checks that are run after the session."""
+    """Return a table of the task's checks that are run after the session."""
     rows = ((check.name, check.title, ", ".join(check.required_facts)) for check in task.checks)
     return build_table(("check", "condition", "depends on"), rows)
 
@@ -168,7 +171,7 @@ def _list_skipped_laws(backend: str) -> Iterator[str]:
 
 
 def _find_runtime(template: TaskTemplate) -> str:
-    """Return the runtime that the task needs; `python` if the function fails, which the validity checks report."""
+    """Return the runtime that a task needs; `python` if the task cannot be made, which the validity checks report."""
     try:
         task: object = template(1)
     except (Exception, SystemExit):  # noqa: BLE001  (foreign code is run here)

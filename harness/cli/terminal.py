@@ -12,7 +12,7 @@ from harness.errors import format_count
 from harness.text import replace_control_characters
 
 PLAIN_WIDTH = 200
-"""Width in columns of output that does not go to a terminal."""
+"""Width in columns of command output that does not go to a terminal."""
 
 
 def format_line(text: str, width: int = 200) -> str:
@@ -22,7 +22,7 @@ def format_line(text: str, width: int = 200) -> str:
 
 
 def format_counts(*counts: tuple[int, str]) -> str:
-    """Return counts with their nouns, e.g. `1 turn, 3 steps`."""
+    """Return several counts with their nouns in singular or plural, e.g. `1 turn, 3 steps`."""
     return ", ".join(format_count(count, noun) for count, noun in counts)
 
 
@@ -32,12 +32,12 @@ def list_first(lines: Sequence[str], limit: int = 10) -> list[str]:
 
 
 def print_line(text: str, *, to_stderr: bool = False) -> None:
-    """Print a text with its control characters replaced."""
+    """Print a text as one line of output, with its control characters replaced."""
     click.echo(replace_control_characters(text), err=to_stderr)
 
 
 def print_parts(*parts: RenderableType) -> None:
-    """Print strings and rich renderables to the terminal; elsewhere with a fixed width.
+    """Print strings and rich renderables to the terminal; output that does not go to a terminal has a fixed width.
 
     A string is printed literally (no rich markup) with its control characters replaced.
     """

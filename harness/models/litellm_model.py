@@ -31,7 +31,7 @@ from harness.protocols import Reply, Request, ignore
 from harness.tokens import Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
-"""Mark that caches the prompt up to its place for the provider's shortest time: five minutes after the last use."""
+"""Field that marks a place up to which a prompt is cached, for the provider's shortest time: five minutes after last use."""
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:

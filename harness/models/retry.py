@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Rule that repeats a call after rate limits and provider faults; errors that a retry cannot cure are raised at once."""
+    """Rule that repeats a model call after rate limits and provider faults.
+
+    Errors that a retry cannot cure are raised at once.
+    """
 
     retries: int = 3
     """Maximum number of retries after the first attempt; 0 means no retry."""

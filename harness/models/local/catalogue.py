@@ -27,7 +27,7 @@ class LocalWeights:
     sha256: str
     """SHA-256 digest, in hexadecimal, of the complete file of weights."""
     window_tokens: int
-    """Context window of the server in tokens: the window that the model was trained for, or less to save memory."""
+    """Context window in tokens that the server gives the model: the window from its training, or less to save memory."""
     origin: str
     """Published name and quantization of the weights."""
 

@@ -127,7 +127,7 @@ def parse_partial_object(raw: str) -> dict[str, Any]:
 
 
 class CallFilter(AnswerFilter):
-    """Forwards the reasoning and the text of an answer while the answer is being written; a call is forwarded as empty pieces."""
+    """Filter that forwards reasoning and text of an answer while it is written. A tool call is forwarded as empty pieces."""
 
     def reset(self) -> None:
         """Prepare for a new answer by discarding the text received so far."""
