@@ -168,13 +168,13 @@ class DropAll(ThresholdPreset):
 
     Attributes:
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        system_reserve_tokens: Tokens of the window reserved for the system prompt. Default: `2_000`.
-        output_reserve_tokens: Tokens of the window reserved for the answer of the model. Default: `4_000`.
-        safety_reserve_tokens: Tokens of the window reserved for errors of the token estimate. Default: `5_000`.
+        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
+        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
         trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
             reserves; None uses `threshold`. Default: `None`.
-        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
-            Default: `None`.
+        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+            the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -198,16 +198,17 @@ class RandomRetention(ThresholdPreset):
     Choose this policy as a baseline: a policy that selects messages by their content should do better.
 
     Attributes:
-        keep_share: Share of the threshold up to which the view is filled, above 0 and at most 1. Default: `0.5`.
-        seed: Seed of the random draws, at least 0. Default: `0`.
+        keep_share: Share of the threshold up to which the view is filled with retained messages, above 0 and at most 1.
+            Default: `0.5`.
+        seed: Seed of the random choice of retained messages, at least 0. Default: `0`.
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        system_reserve_tokens: Tokens of the window reserved for the system prompt. Default: `2_000`.
-        output_reserve_tokens: Tokens of the window reserved for the answer of the model. Default: `4_000`.
-        safety_reserve_tokens: Tokens of the window reserved for errors of the token estimate. Default: `5_000`.
+        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
+        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
         trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
             reserves; None uses `threshold`. Default: `None`.
-        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
-            Default: `None`.
+        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+            the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -243,15 +244,16 @@ class OracleRetention(ThresholdPreset):
     Choose this policy as the upper bound of a comparison, with a scripted agent.
 
     Attributes:
-        keep_share: Share of the threshold up to which the view is filled, above 0 and at most 1. Default: `0.5`.
+        keep_share: Share of the threshold up to which the view is filled with retained messages, above 0 and at most 1.
+            Default: `0.5`.
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        system_reserve_tokens: Tokens of the window reserved for the system prompt. Default: `2_000`.
-        output_reserve_tokens: Tokens of the window reserved for the answer of the model. Default: `4_000`.
-        safety_reserve_tokens: Tokens of the window reserved for errors of the token estimate. Default: `5_000`.
+        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
+        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
         trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
             reserves; None uses `threshold`. Default: `None`.
-        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
-            Default: `None`.
+        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+            the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

@@ -380,12 +380,13 @@ class Cline(_ClineSdk, SummarizingPreset):
     Choose this policy to compare with Cline, or for a summary with a digest as its fallback.
 
     Attributes:
-        threshold: Share of the longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
-        input_share: Longest input of the model as a share of the window. Default: `0.9`.
-        target_share: Target size of the view after compaction, as a share of the threshold. Default: `0.7`.
-        long_target_share: Target size as a share of the longest input, used once the view holds `long_answers`. Default: `0.5`.
-        long_answers: Number of answers from which on `long_target_share` applies. Default: `5`.
-        keep_recent_tokens: Minimum number of newest tokens that are retained, at most what the target size leaves.
+        threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
+        input_share: Length of the model's longest input, as a share of the window. Default: `0.9`.
+        target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
+        long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
+            `long_answers`. Default: `0.5`.
+        long_answers: Number of answers in view from which on `long_target_share` replaces `target_share`. Default: `5`.
+        keep_recent_tokens: Number of tokens to retain at the end of the conversation, at most as many as the target size leaves.
             Default: `20_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
@@ -425,11 +426,12 @@ class ClineBasic(_ClineSdk):
     Choose this policy for compaction without a summarizer that still lists what was done.
 
     Attributes:
-        threshold: Share of the longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
-        input_share: Longest input of the model as a share of the window. Default: `0.9`.
-        target_share: Target size of the view after compaction, as a share of the threshold. Default: `0.7`.
-        long_target_share: Target size as a share of the longest input, used once the view holds `long_answers`. Default: `0.5`.
-        long_answers: Number of answers from which on `long_target_share` applies. Default: `5`.
+        threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
+        input_share: Length of the model's longest input, as a share of the window. Default: `0.9`.
+        target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
+        long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
+            `long_answers`. Default: `0.5`.
+        long_answers: Number of answers in view from which on `long_target_share` replaces `target_share`. Default: `5`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -458,10 +460,12 @@ class ClineClassic(Preset):
     Choose this policy to compare with Cline before its SDK, or for eviction without a summarizer.
 
     Attributes:
-        enough_share: Share of the view's characters that the notes must save to make eviction unnecessary. Default: `0.3`.
-        half_share: Share of the messages behind the first exchange that is evicted. Default: `0.5`.
-        spare_tokens: Tokens kept free of a window that is not in the table, unless `spare_share` leaves fewer. Default: `40_000`.
-        spare_share: Minimum threshold of a window that is not in the table, as a share of the window. Default: `0.8`.
+        enough_share: Share of the view's characters that must be saved by replacing repeated readings of a file; if less is
+            saved, messages are evicted. Default: `0.3`.
+        half_share: Share of the messages behind the first exchange of request and answer that is evicted. Default: `0.5`.
+        spare_tokens: Number of tokens kept free in a window for which the source lists no threshold, unless `spare_share` leaves
+            fewer. Default: `40_000`.
+        spare_share: Minimum threshold, as a share of the window, in a window for which the source lists none. Default: `0.8`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

@@ -122,11 +122,12 @@ class Codex(SummarizingPreset):
     Choose this policy to keep the user's words verbatim, or to compare with Codex.
 
     Attributes:
-        threshold: Share of the window that triggers compaction, by the tokens of the last call and an estimate of later messages,
-            above 0 and at most 1. Default: `0.9`.
-        compact_at_tokens: Earlier threshold in tokens; a later one has no effect, and None uses the share alone. Default: `None`.
-        keep_user_tokens: Maximum tokens of retained user messages, newest first; the message that crosses the limit is cut in its
-            middle. Default: `20_000`.
+        threshold: Share of the window that triggers compaction, above 0 and at most 1; the view is measured by the provider's
+            last report and an estimate of later messages. Default: `0.9`.
+        compact_at_tokens: Threshold in tokens, used if it is lower than the one that `threshold` gives; None uses `threshold`
+            alone. Default: `None`.
+        keep_user_tokens: Maximum number of tokens in the user messages that are retained, newest first; the message that crosses
+            the limit is cut in its middle. Default: `20_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.

@@ -77,9 +77,10 @@ class Crush(SummarizingPreset):
     Choose this policy for large windows that should be used almost completely, or to compare with Crush.
 
     Attributes:
-        left_share: Share of the window left when compaction is triggered, for windows that are not large. Default: `0.2`.
-        left_tokens: Tokens left when compaction is triggered, for large windows. Default: `20_000`.
-        large_window_tokens: Size above which a window is large, in tokens. Default: `200_000`.
+        left_share: Share of the window that is still free when compaction is triggered, for windows that are not large.
+            Default: `0.2`.
+        left_tokens: Number of tokens that are still free when compaction is triggered, for large windows. Default: `20_000`.
+        large_window_tokens: Size in tokens above which a window counts as large. Default: `200_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.

@@ -102,12 +102,14 @@ class Dexto(SummarizingPreset):
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
         window_cap_tokens: Maximum size of the window in tokens; None uses the window of the model. Default: `None`.
-        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
-        least_saved_tokens: Savings in tokens that clearing must exceed. Default: `20_000`.
-        keep_turns: Number of last turns that are retained. Default: `2`.
-        keep_share: Share of the messages since the last summary to retain, where no turn precedes the last ones. Default: `0.2`.
-        keep_least_messages: Minimum number of messages that `keep_share` retains. Default: `3`.
-        least_messages: Minimum number of messages since the last summary to request another one. Default: `5`.
+        protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
+        least_saved_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
+        keep_turns: Number of turns at the end of the conversation that are retained. Default: `2`.
+        keep_share: Share of the messages since the last summary that is retained if there are no turns before those that
+            `keep_turns` retains. Default: `0.2`.
+        keep_least_messages: Minimum number of messages retained where `keep_share` applies. Default: `3`.
+        least_messages: Minimum number of messages since the last summary; with fewer, no further summary is requested.
+            Default: `5`.
         text_characters: Maximum length in characters of a message that the summarizer reads. Default: `2_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `500`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.

@@ -201,10 +201,10 @@ class GeminiCli(SummarizingPreset):
         adapted: Whether the cut may also lie before an answer of the model. Default: `False`.
         threshold: Share of the window that the last prompt must reach to trigger compaction, above 0 and at most 1.
             Default: `0.5`.
-        keep_share: Share of the characters that is retained, above 0 and at most 1. Default: `0.3`.
-        protect_tokens: Tokens of the newest tool output that are never clipped. Default: `50_000`.
-        result_characters: Maximum length of an older result in characters: a fifth from its beginning and four fifths from its
-            end. Default: `40_000`.
+        keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
+        protect_tokens: Number of tokens of the newest tool output that are never shortened. Default: `50_000`.
+        result_characters: Maximum length in characters of a tool result outside `protect_tokens`; a fifth is kept from its
+            beginning and four fifths from its end. Default: `40_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
@@ -257,13 +257,14 @@ class GeminiMasking(Preset):
     Choose this policy for long tool outputs that the agent should be able to read again.
 
     Attributes:
-        protect_tokens: Tokens of the newest tool output that stay in view; offloading begins with the result that exceeds them.
-            Default: `50_000`.
-        prune_minimum_tokens: Minimum number of tokens to offload at a time. Default: `30_000`.
-        preview_characters: Maximum length of either end of a result that stays in view, in characters; whole lines where
-            possible. Default: `250`.
-        exempt_tools: Shell patterns of the calls whose results stay in view, matched as in `harness.compaction.stages.Mask`.
-            Default: `()`.
+        protect_tokens: Number of tokens of the newest tool output that stay in view; the result that exceeds this number and all
+            older ones can be saved outside it. Default: `50_000`.
+        prune_minimum_tokens: Minimum number of tokens of old tool results that are saved outside the view at a time.
+            Default: `30_000`.
+        preview_characters: Maximum length in characters of the beginning and of the end of a saved result that stay in view;
+            whole lines where possible. Default: `250`.
+        exempt_tools: Shell patterns of tool calls whose results stay in view; a pattern with a space is matched against tool name
+            and key argument, any other against the tool name. Default: `()`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is saved for the same tools and cut
             before it is logged. Default: `10_000`.
     """

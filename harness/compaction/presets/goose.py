@@ -66,7 +66,8 @@ class Goose(SummarizingPreset):
     Choose this policy for sessions with many short turns, or to compare with goose.
 
     Attributes:
-        adapted: Whether the policy also acts within a turn, before every step. Default: `False`.
+        adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.
+            Default: `False`.
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.8`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.

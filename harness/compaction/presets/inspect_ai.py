@@ -94,8 +94,8 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
-            Default: `None`.
+        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+            the model. Default: `None`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
@@ -130,10 +130,11 @@ class InspectTrim(_Inspect):
     Choose this policy for eviction without a summarizer that keeps the request.
 
     Attributes:
-        preserve: Share of the messages behind the request that each pass retains, at least 0 and at most 1. Default: `0.8`.
+        preserve: Share of the messages behind the user's request that each eviction retains, at least 0 and at most 1.
+            Default: `0.8`.
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
-            Default: `None`.
+        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+            the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -166,12 +167,13 @@ class InspectEdit(_Inspect):
     Choose this policy for masking that starts late, near the end of the window.
 
     Attributes:
-        keep_results: Number of newest tool results that are retained, not counting those of exempt tools. Default: `3`.
+        keep_results: Number of newest tool results that are never masked; results of exempt tools do not count among them.
+            Default: `3`.
         exempt_tools: Names of tools whose results are never masked. Default: `()`.
-        stub: Text that replaces a masked result. Default: `'(Tool result removed)'`.
+        stub: Text that replaces a masked tool result. Default: `'(Tool result removed)'`.
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
-            Default: `None`.
+        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+            the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

@@ -265,13 +265,15 @@ class LangChainClear(_ClearToolUses):
     Choose this policy for long sessions with large tool outputs, without a summarizer.
 
     Attributes:
-        trigger_tokens: Tokens above which results are cleared, counted as if no result had been cleared yet. Default: `100_000`.
-        keep_results: Number of newest tool results that are retained, including those of exempt tools. Default: `3`.
-        enough_tokens: Savings in tokens after which newer results are retained (`clear_at_least` of the original); 0 clears all
-            but the newest results. Default: `0`.
-        clear_arguments: Whether the arguments of the cleared calls are removed as well. Default: `False`.
+        trigger_tokens: Number of tokens in view above which tool results are cleared, counted as if none had been cleared yet.
+            Default: `100_000`.
+        keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.
+            Default: `3`.
+        enough_tokens: Number of tokens to save, after which no further result is cleared (`clear_at_least` of the original); 0
+            clears all but the newest results. Default: `0`.
+        clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
         exempt_tools: Names of tools whose results are never cleared. Default: `()`.
-        stub: Text that replaces a cleared result. Default: `'[cleared]'`.
+        stub: Text that replaces a cleared tool result. Default: `'[cleared]'`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -310,16 +312,19 @@ class LangChainSummary(SummarizingPreset):
     Choose this policy to compare with LangChain agents; set `trim_tokens=None` for useful summaries of long runs.
 
     Attributes:
-        trigger_share: Share of the window that triggers compaction, by the estimate or by the provider's last report; None
+        trigger_share: Share of the window that triggers compaction, measured by estimate or by the provider's last report; None
             disables this trigger. Default: `0.8`.
-        trigger_tokens: Number of tokens that triggers compaction; cannot be combined with `trigger_share`. Default: `None`.
+        trigger_tokens: Number of tokens in view that triggers compaction; cannot be combined with `trigger_share`.
+            Default: `None`.
         trigger_messages: Number of messages, without the system message, above which compaction is triggered as well.
             Default: `None`.
-        keep_messages: Number of newest messages that are retained; more where a result would lose its call. Default: `20`.
-        keep_tokens: Maximum tokens of the retained messages, at least one message, instead of `keep_messages`. Default: `None`.
-        keep_share: Maximum share of the window for the retained messages, instead of `keep_messages` and `keep_tokens`.
-            Default: `None`.
-        trim_tokens: Maximum tokens of the messages that the summarizer reads, newest ones; None passes all messages.
+        keep_messages: Number of newest messages that are retained; more if a tool result would be separated from its call.
+            Default: `20`.
+        keep_tokens: Maximum number of tokens in the retained newest messages, of which there is at least one; replaces
+            `keep_messages` if set. Default: `None`.
+        keep_share: Maximum share of the window that the retained newest messages may fill; replaces `keep_messages` and
+            `keep_tokens` if set. Default: `None`.
+        trim_tokens: Maximum number of tokens in the newest messages that the summarizer reads; None passes all messages.
             Default: `4_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -390,13 +395,13 @@ class DeepAgents(SummarizingPreset):
     Choose this policy for agents that write large files, or to compare with deepagents.
 
     Attributes:
-        threshold: Share of the window that triggers compaction, by the estimate or by the provider's last report, above 0 and at
-            most 1. Default: `0.85`.
-        keep_share: Maximum share of the window for the retained messages, at least one message, above 0 and at most 1.
-            Default: `0.1`.
+        threshold: Share of the window that triggers compaction, measured by estimate or by the provider's last report, above 0
+            and at most 1. Default: `0.85`.
+        keep_share: Maximum share of the window that the retained newest messages may fill, above 0 and at most 1; at least one
+            message is retained. Default: `0.1`.
         argument_characters: Length in characters above which an argument of an old call that writes a file is shortened.
             Default: `2_000`.
-        short_characters: Number of characters kept of a shortened argument. Default: `20`.
+        short_characters: Number of characters at the beginning of a shortened argument that are kept. Default: `20`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
@@ -451,12 +456,15 @@ class AnthropicClear(_ClearToolUses):
     Choose this policy to simulate context editing by the provider, without a summarizer.
 
     Attributes:
-        trigger_tokens: Tokens above which results are cleared, counted as if no result had been cleared yet. Default: `100_000`.
-        keep_results: Number of newest tool results that are retained, including those of exempt tools. Default: `3`.
-        least_saved_tokens: Minimum savings in tokens to clear anything (`clear_at_least` of the original). Default: `0`.
-        clear_arguments: Whether the arguments of the cleared calls are removed as well. Default: `False`.
+        trigger_tokens: Number of tokens in view above which tool results are cleared, counted as if none had been cleared yet.
+            Default: `100_000`.
+        keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.
+            Default: `3`.
+        least_saved_tokens: Minimum number of tokens that clearing must save, or else nothing is cleared (`clear_at_least` of the
+            original). Default: `0`.
+        clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
         exempt_tools: Names of tools whose results are never cleared. Default: `()`.
-        stub: Text that replaces a cleared result; the provider's own text is not documented. Default: `'[cleared]'`.
+        stub: Text that replaces a cleared tool result; the provider's own text is not documented. Default: `'[cleared]'`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

@@ -95,14 +95,16 @@ class Letta(SummarizingPreset):
     Choose this policy to keep most recent messages verbatim at each compaction, or to compare with Letta.
 
     Attributes:
-        threshold: Share of the window that triggers compaction when the last call exceeds it, above 0 and at most 1.
-            Default: `0.9`.
-        sliding_share: Share of the messages to which the first step is added; the retained messages must fit the rest of the
-            window. Default: `0.3`.
-        step_share: Share of the messages added in each step until enough is summarized. Default: `0.1`.
-        summary_clip_characters: Maximum length of a summary in characters. Default: `50_000`.
-        result_characters: Maximum length in characters of a tool result in a shortened prompt; the original gives no number.
-            Default: `2_000`.
+        threshold: Share of the window that the tokens of the last model call must exceed to trigger compaction, above 0 and at
+            most 1. Default: `0.9`.
+        sliding_share: Share of the messages to which `step_share` is added to get the first part to summarize; the retained
+            messages must fit 1 minus this share of the window. Default: `0.3`.
+        step_share: Share of the messages by which the part to summarize grows in each step until the rest is small enough.
+            Default: `0.1`.
+        summary_clip_characters: Maximum length of a summary in characters; a longer answer of the summarizer is cut.
+            Default: `50_000`.
+        result_characters: Maximum length in characters of a tool result when the summarizer's prompt must be shortened; the
+            original gives no number. Default: `2_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.

@@ -98,16 +98,19 @@ class OpenCode(SummarizingPreset):
     Choose this policy to compare with OpenCode, or to keep the last turns up to a small budget.
 
     Attributes:
-        max_output_tokens: Tokens reserved for the answer; a smaller output limit of the model takes precedence.
+        max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.
             Default: `32_000`.
         input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None means that the model has
             none. Default: `None`.
-        input_reserve_tokens: Tokens reserved within `input_limit_tokens`, at most the tokens reserved for the answer.
-            Default: `20_000`.
-        tail_turns: Maximum number of last turns that are retained. Default: `2`.
-        tail_share: Share of the usable input for the retained turns, between the two bounds below. Default: `0.25`.
-        tail_least_tokens: Lower bound of the room for the retained turns, in tokens. Default: `2_000`.
-        tail_most_tokens: Upper bound of the room for the retained turns, in tokens. Default: `8_000`.
+        input_reserve_tokens: Number of tokens kept free below `input_limit_tokens`, at most as many as are reserved for the
+            answer. Default: `20_000`.
+        tail_turns: Maximum number of turns retained at the end of the conversation. Default: `2`.
+        tail_share: Share of the model's usable input that the retained turns may fill, within `tail_least_tokens` and
+            `tail_most_tokens`. Default: `0.25`.
+        tail_least_tokens: Minimum number of tokens that the retained turns may fill, however small `tail_share` makes their room.
+            Default: `2_000`.
+        tail_most_tokens: Maximum number of tokens that the retained turns may fill, however large `tail_share` makes their room.
+            Default: `8_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -175,10 +178,11 @@ class OpenCodePrune(Preset):
     Choose this policy for cheap clearing in sessions with many turns; set `adapted` for sessions with one request.
 
     Attributes:
-        adapted: Whether the policy also acts within a turn, before every step. Default: `False`.
-        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
-        least_saved_tokens: Savings in tokens that clearing must exceed. Default: `20_000`.
-        keep_turns: Number of last turns whose results are retained; ignored if `adapted`. Default: `2`.
+        adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.
+            Default: `False`.
+        protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
+        least_saved_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
+        keep_turns: Number of newest turns whose tool results are never cleared; ignored if `adapted` is set. Default: `2`.
         exempt_tools: Names of tools whose results are never cleared. Default: `('skill',)`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.

@@ -296,12 +296,15 @@ class OpenHands(_OpenHands):
     Choose this policy for compaction by the number of events instead of tokens, or to compare with OpenHands.
 
     Attributes:
-        max_size: Maximum number of events in view. Default: `80`.
-        max_tokens: Maximum number of estimated tokens in view; None uses the window. Default: `None`.
-        keep_first: Number of events retained at the beginning, including the system message. Default: `4`.
-        minimum_progress: Minimum share of the events that a summary must stand for, above 0 and below 1. Default: `0.1`.
+        max_size: Number of events in view above which compaction is triggered. Default: `80`.
+        max_tokens: Number of estimated tokens in view above which compaction is triggered, at most the window; None uses the
+            window. Default: `None`.
+        keep_first: Number of events that are always retained at the beginning of the view, including the system message.
+            Default: `4`.
+        minimum_progress: Minimum share of the events in view that a summary must replace, above 0 and below 1. Default: `0.1`.
         event_characters: Maximum length in characters of an event that the summarizer reads. Default: `500`.
-        full_events: Whether the summarizer reads whole events, including arguments of calls. Default: `False`.
+        full_events: Whether the summarizer reads messages and results in full, and also the arguments of tool calls.
+            Default: `False`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
@@ -371,8 +374,9 @@ class OpenHandsV0(_OpenHands):
     Choose this policy for compaction by the number of events with longer excerpts, or to compare with OpenHands V0.
 
     Attributes:
-        max_size: Maximum number of events in view. Default: `120`.
-        keep_first: Number of events retained at the beginning, including the system message. Default: `4`.
+        max_size: Number of events in view above which compaction is triggered. Default: `120`.
+        keep_first: Number of events that are always retained at the beginning of the view, including the system message.
+            Default: `4`.
         event_characters: Maximum length in characters of an event or former summary that the summarizer reads, half from each
             end. Default: `10_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.

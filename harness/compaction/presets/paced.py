@@ -116,16 +116,17 @@ class Paced(SummarizingPreset):
     Choose this policy to study the frequency of compaction or the effect of pinned messages.
 
     Attributes:
-        every_steps: Number of steps since the last compaction, or since the start of the session, before the next one.
-            Default: `20`.
-        threshold: Share of the window that the view must have reached as well, above 0 and at most 1; None uses steps alone.
-            Default: `None`.
-        summarize: Whether a summary replaces the evicted messages. Default: `True`.
-        keep_request: Whether the first message behind the system message, the user's request, is retained verbatim.
+        every_steps: Number of steps (model calls with their tool results) from the last compaction, or from the start of the
+            session, to the next one. Default: `20`.
+        threshold: Share of the window that the view must also have reached, above 0 and at most 1; None compacts by the number of
+            steps alone. Default: `None`.
+        summarize: Whether a summary replaces the evicted messages; otherwise they are evicted without one. Default: `True`.
+        keep_request: Whether the user's request, the first message behind the system message, is retained verbatim.
             Default: `False`.
         pins: Shell patterns of lines, such as `*must*` or `RULE *`; a message with a matching line is retained whole, with its
             call or results. Default: `()`.
-        keep_last: Number of messages retained at the end; more where a call would lose its results. Default: `10`.
+        keep_last: Number of messages retained at the end of the conversation; more if a call would be separated from its results.
+            Default: `10`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.

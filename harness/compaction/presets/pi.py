@@ -123,15 +123,18 @@ class Pi(SummarizingPreset):
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
             Default: `True`.
-        fixed: Whether messages retained by a former compaction are summarized in the next one. Default: `True`.
-        reserve_tokens: Tokens reserved at the end of the window. Default: `16_384`.
-        keep_recent_tokens: Minimum number of newest estimated tokens that are retained, except for the rest of the message in
-            which they begin. Default: `20_000`.
-        turn_summary_max_tokens: Maximum number of tokens in the summary of a turn's beginning; half of the reserve.
-            Default: `8_192`.
+        fixed: Whether messages that one compaction retains are summarized by the next one; if not, they are lost, as in old
+            versions of pi. Default: `True`.
+        reserve_tokens: Number of tokens kept free at the end of the window; compaction is triggered when fewer are left.
+            Default: `16_384`.
+        keep_recent_tokens: Number of estimated tokens to retain at the end of the conversation; fewer if the cut moves forward
+            past a tool result. Default: `20_000`.
+        turn_summary_max_tokens: Maximum number of tokens in the summary of a split turn's beginning; the default is half of the
+            default reserve. Default: `8_192`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; four fifths of the reserve. Default: `13_107`.
+        summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.
+            Default: `13_107`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

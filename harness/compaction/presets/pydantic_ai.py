@@ -238,16 +238,16 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     Choose this policy to compare with pydantic-ai-harness, or for a summary that keeps the first request verbatim.
 
     Attributes:
-        trigger_share: Share of the window above which compaction is triggered, by the last report and an estimate of later
-            messages. Default: `0.9`.
-        trigger_tokens: Number of tokens above which compaction is triggered; cannot be combined with `trigger_share`.
+        trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
+            estimate of later messages; None disables this trigger. Default: `0.9`.
+        trigger_tokens: Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`.
             Default: `None`.
         trigger_messages: Number of requests and answers above which compaction is triggered as well. Default: `None`.
-        keep_messages: Number of newest requests and answers that are retained, at least one; more where a result would lose its
-            call. Default: `20`.
-        keep_tokens: Minimum tokens of the retained messages, instead of `keep_messages`. Default: `None`.
-        keep_request: Whether the user's first message is retained. Default: `True`.
-        incremental: Whether a former summary is passed separately and updated, instead of being a message like all others.
+        keep_messages: Number of newest requests and answers that are retained, at least one; more if a tool result would be
+            separated from its call. Default: `20`.
+        keep_tokens: Minimum number of tokens in the retained newest messages; replaces `keep_messages` if set. Default: `None`.
+        keep_request: Whether the user's first message always stays in view. Default: `True`.
+        incremental: Whether the summarizer receives the former summary separately, to update it, instead of among the messages.
             Default: `True`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `500`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
@@ -293,16 +293,16 @@ class PydanticWindow(_PydanticAi):
     Choose this policy for a sliding window by messages that keeps the first request.
 
     Attributes:
-        trigger_share: Share of the window above which compaction is triggered, by the last report and an estimate of later
-            messages. Default: `None`.
-        trigger_tokens: Number of tokens above which compaction is triggered; cannot be combined with `trigger_share`.
+        trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
+            estimate of later messages; None disables this trigger. Default: `None`.
+        trigger_tokens: Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`.
             Default: `None`.
         trigger_messages: Number of requests and answers above which compaction is triggered; all results of one answer are one
             request. Default: `80`.
-        keep_messages: Number of newest requests and answers that are retained, at least one; more where a result would lose its
-            call. Default: `40`.
-        keep_tokens: Minimum tokens of the retained messages, instead of `keep_messages`. Default: `None`.
-        keep_request: Whether the user's first message is retained. Default: `True`.
+        keep_messages: Number of newest requests and answers that are retained, at least one; more if a tool result would be
+            separated from its call. Default: `40`.
+        keep_tokens: Minimum number of tokens in the retained newest messages; replaces `keep_messages` if set. Default: `None`.
+        keep_request: Whether the user's first message always stays in view. Default: `True`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -333,18 +333,19 @@ class PydanticClear(_PydanticAi):
     Choose this policy for clearing with a trigger by tokens or by messages, without a summarizer.
 
     Attributes:
-        trigger_share: Share of the window above which results are cleared, by the last report and an estimate of later messages.
-            Default: `None`.
-        trigger_tokens: Number of tokens above which results are cleared; cannot be combined with `trigger_share`.
+        trigger_share: Share of the window above which tool results are cleared, measured by the provider's last report and an
+            estimate of later messages; None disables this trigger. Default: `None`.
+        trigger_tokens: Number of tokens in view above which tool results are cleared; cannot be combined with `trigger_share`.
             Default: `100_000`.
         trigger_messages: Number of requests and answers since the newest cleared result above which results are cleared as well.
             Default: `None`.
-        keep_results: Number of newest tool results that are retained, including those of exempt tools. Default: `3`.
-        least_saved_tokens: Minimum savings in tokens to clear anything; None clears even where a stub is longer than its result.
-            Default: `None`.
-        clear_arguments: Whether the arguments of the cleared calls are removed as well. Default: `False`.
+        keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.
+            Default: `3`.
+        least_saved_tokens: Minimum number of tokens that clearing must save, or else nothing is cleared; None clears every old
+            result, even one that is shorter than `stub`. Default: `None`.
+        clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
         exempt_tools: Names of tools whose results are never cleared. Default: `()`.
-        stub: Text that replaces a cleared result. Default: `'[tool result cleared]'`.
+        stub: Text that replaces a cleared tool result. Default: `'[tool result cleared]'`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

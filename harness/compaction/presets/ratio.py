@@ -59,9 +59,9 @@ class Ratio(_ShareKept):
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        keep_share: Share of the messages that is retained, above 0 and at most 1. Default: `0.3`.
+        keep_share: Share of the messages in view that is retained, above 0 and at most 1. Default: `0.3`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; the design gives none. Default: `1_000`.
+        summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -88,11 +88,12 @@ class SeedOpenCode(_ShareKept):
     Choose this policy to compare the description of OpenCode with `opencode`.
 
     Attributes:
-        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
+        protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        keep_share: Share of the messages that is retained if clearing is not enough, above 0 and at most 1. Default: `0.3`.
+        keep_share: Share of the messages in view that is retained if clearing is not enough, above 0 and at most 1.
+            Default: `0.3`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; the design gives none. Default: `1_000`.
+        summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -121,9 +122,9 @@ class SeedGemini(_ShareKept):
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.
-        keep_share: Share of the characters that is retained, above 0 and at most 1. Default: `0.3`.
+        keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; the design gives none. Default: `1_000`.
+        summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

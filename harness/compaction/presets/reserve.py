@@ -124,12 +124,15 @@ class ReserveRecent(SummarizingPreset):
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
             Default: `True`.
-        reserve_tokens: Tokens reserved at the end of the window. Default: `16_384`.
-        keep_recent_tokens: Minimum number of newest estimated tokens that are retained verbatim. Default: `20_000`.
-        context_window: Window of the policy in tokens, at most the window of the model; None uses the window of the model.
-            Default: `None`.
+        reserve_tokens: Number of tokens kept free at the end of the window; compaction is triggered when fewer are left.
+            Default: `16_384`.
+        keep_recent_tokens: Minimum number of estimated tokens at the end of the conversation that are retained verbatim.
+            Default: `20_000`.
+        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+            the model. Default: `None`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; four fifths of the reserve. Default: `13_107`.
+        summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.
+            Default: `13_107`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

@@ -131,13 +131,15 @@ class RooCode(_RooCode, SummarizingPreset):
     Choose this policy for the smallest view after compaction, or to compare with Roo Code.
 
     Attributes:
-        condense_share: Share of the window that triggers the summary, if that is below the hard limit; the original allows 0.05
-            to 1. Default: `1.0`.
-        least_messages: Minimum number of messages since the last summary, including that summary, to request another one.
-            Default: `2`.
-        max_output_tokens: Tokens reserved for the answer, in addition to a tenth of the window. Default: `8_192`.
-        hard_share: Share of the window that, less `max_output_tokens`, must not be exceeded. Default: `0.9`.
-        drop_share: Share of the messages behind the first one to evict if the summary fails, in even numbers. Default: `0.5`.
+        condense_share: Share of the window that triggers the summary, if it is below the limit set by `hard_share`; the original
+            allows 0.05 to 1. Default: `1.0`.
+        least_messages: Minimum number of messages since the last summary, including that summary; with fewer, no further summary
+            is requested. Default: `2`.
+        max_output_tokens: Number of tokens reserved for the model's answer, in addition to a tenth of the window.
+            Default: `8_192`.
+        hard_share: Share of the window that, less `max_output_tokens`, is the hard limit for the tokens in view. Default: `0.9`.
+        drop_share: Share of the messages behind the first one that is evicted if the summary fails, rounded down to an even
+            number of messages. Default: `0.5`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
@@ -180,9 +182,11 @@ class RooSliding(_RooCode):
     Choose this policy for a sliding window without a summarizer.
 
     Attributes:
-        max_output_tokens: Tokens reserved for the answer, in addition to a tenth of the window. Default: `8_192`.
-        hard_share: Share of the window that, less `max_output_tokens`, must not be exceeded. Default: `0.9`.
-        drop_share: Share of the messages behind the first one to evict, in even numbers. Default: `0.5`.
+        max_output_tokens: Number of tokens reserved for the model's answer, in addition to a tenth of the window.
+            Default: `8_192`.
+        hard_share: Share of the window that, less `max_output_tokens`, is the hard limit for the tokens in view. Default: `0.9`.
+        drop_share: Share of the messages behind the first one that is evicted, rounded down to an even number of messages.
+            Default: `0.5`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

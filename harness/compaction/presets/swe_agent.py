@@ -231,9 +231,9 @@ class SweAgent(_LastObservations):
     Choose this policy for simple masking without a trigger, or to compare with SWE-agent.
 
     Attributes:
-        keep_results: Number of newest results that are retained. Default: `5`.
-        polling: Number of results that are masked at a time; up to one less may stay in addition between two maskings.
-            Default: `1`.
+        keep_results: Number of newest tool results that are never masked. Default: `5`.
+        polling: Number of tool results that are masked at a time; up to one less than this number may stay in view in addition to
+            `keep_results`. Default: `1`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -255,9 +255,9 @@ class ComplexityTrapMask(_LastObservations):
     Choose this policy for masking with the window that the study recommends.
 
     Attributes:
-        keep_results: Number of newest results that are retained. Default: `10`.
-        polling: Number of results that are masked at a time; up to one less may stay in addition between two maskings.
-            Default: `1`.
+        keep_results: Number of newest tool results that are never masked. Default: `10`.
+        polling: Number of tool results that are masked at a time; up to one less than this number may stay in view in addition to
+            `keep_results`. Default: `1`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
@@ -287,10 +287,11 @@ class ComplexityTrapSummary(SummarizingPreset):
     Choose this policy for compaction by turns, or to compare summaries with masking as in the study.
 
     Attributes:
-        turns: Number of turns that a checkpoint summarizes. Default: `21`.
-        keep_turns: Number of newest turns that are retained. Default: `10`.
-        latest_only: Whether only the newest checkpoint stays in view (`static` of the original). Default: `False`.
-        mask_results: Number of newest results that are retained while all others are masked; None masks no result.
+        turns: Number of turns (answers with tool calls) that one checkpoint summarizes. Default: `21`.
+        keep_turns: Number of newest turns (answers with tool calls) that are not summarized. Default: `10`.
+        latest_only: Whether only the newest checkpoint (summary) stays in view; this is `static` in the original.
+            Default: `False`.
+        mask_results: Number of newest tool results that are not masked, while all older ones are; None masks no result.
             Default: `None`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.

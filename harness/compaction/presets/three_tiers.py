@@ -97,29 +97,31 @@ class ThreeTiers(SummarizingPreset):
 
     Attributes:
         truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.
-        truncate_lines: Maximum number of lines of a tool output. Default: `2_000`.
-        truncate_bytes: Maximum number of bytes of a tool output. Default: `51_200`.
+        truncate_lines: Maximum number of lines of a tool output; a longer output is truncated. Default: `2_000`.
+        truncate_bytes: Maximum number of bytes of a tool output; a longer output is truncated. Default: `51_200`.
         truncate_keep: End of a longer output that stays in view; the whole output is saved and can be read by tools.
             Default: `'head'`.
         prune: Whether old tool outputs are cleared (tier 2). Default: `True`.
-        prune_at: Moment of clearing; `step`, for sessions with one prompt, clears before each step and protects no turn.
-            Default: `'turn'`.
-        protect_tokens: Tokens of the newest tool output that are never cleared. Default: `40_000`.
-        prune_minimum_tokens: Savings in tokens that clearing must exceed. Default: `20_000`.
-        protect_turns: Number of newest turns whose outputs are never cleared; only with `prune_at="turn"`. Default: `2`.
-        preserve: Shell patterns of calls whose results are never cleared; a pattern with a space is matched against tool name and
-            key argument. Default: `('skill_execution', 'subtask_invocation')`.
-        preserve_failures: Whether results that report a failure are never cleared. Default: `False`.
-        auto: Whether everything is summarized on overflow (tier 3). Default: `True`.
-        max_output_tokens: Tokens of the window reserved for the answer; a smaller output limit of the model takes precedence.
-            Default: `32_000`.
+        prune_at: Time at which old tool outputs are cleared; `turn` is before a turn, and `step`, for sessions with one prompt,
+            before each model call without protecting turns. Default: `'turn'`.
+        protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
+        prune_minimum_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
+        protect_turns: Number of newest turns whose tool outputs are never cleared; ignored unless `prune_at` is `turn`.
+            Default: `2`.
+        preserve: Shell patterns of tool calls whose results are never cleared; a pattern with a space is matched against tool
+            name and key argument. Default: `('skill_execution', 'subtask_invocation')`.
+        preserve_failures: Whether tool results that report a failure are never cleared. Default: `False`.
+        auto: Whether everything is summarized when the view no longer fits the model's usable input (tier 3). Default: `True`.
+        max_output_tokens: Number of tokens of the window reserved for the model's answer; a smaller output limit of the model
+            takes precedence. Default: `32_000`.
         input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the window less the
             answer. Default: `None`.
         auto_continue: Whether a user message behind the summary asks the agent to continue. Default: `True`.
-        lazy: Whether the summary waits for the next turn or for a refused prompt. Default: `False`.
-        differential: Whether a former summary is passed separately and updated, instead of being a message like all others.
+        lazy: Whether the summary is put off until the next turn begins or the provider refuses a prompt. Default: `False`.
+        differential: Whether the summarizer receives the former summary separately, to update it, instead of among the messages.
             Default: `False`.
-        agent: Kind of agent, which adds patterns to `preserve` and topics to the summary. Default: `'coding'`.
+        agent: Kind of work the agent does, such as `debugging`; it adds patterns to `preserve` and topics that the summary must
+            cover. Default: `'coding'`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the design sets no limit. Default: `2_000`.
         clip_characters: Maximum length of a tool output, in characters, if `truncate` is off. Default: `10_000`.

@@ -93,8 +93,9 @@ class MessageWindow(SummarizingPreset):
 
     Attributes:
         max_messages: Maximum number of messages in view; 0 never evicts any. Default: `100`.
-        preserve_first_n: Number of messages retained behind the system message: the request. Default: `1`.
-        preserve_last_n: Number of messages retained at the end. Default: `20`.
+        preserve_first_n: Number of messages behind the system message that are always retained; 1 retains the user's request.
+            Default: `1`.
+        preserve_last_n: Number of messages at the end of the conversation that are always retained. Default: `20`.
         summarize_on_trim: Whether evicted messages are summarized, at most once per ten messages. The last summary stays in view
             until the next one has taken it in. Default: `False`.
         summarizer: Name of the model that writes the summaries if `summarize_on_trim` is set; `same` is the agent's own model.
