@@ -141,7 +141,7 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
     subject = f"policy {point.name!r} ({point.value}) of package {package}"
     try:
         policy_class: type[Any] = point.load()
-    except (Exception, SystemExit) as error:  # foreign code is run here
+    except (Exception, SystemExit) as error:  # code of another package runs here
         raise UsageError(f"{subject} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
     if lacking := _describe_defect(policy_class, point.name):
         raise UsageError(f"{subject} is not a policy: {lacking}; repair or remove that package")
@@ -168,7 +168,7 @@ def _describe_missing(policy: object) -> str:
 
 
 def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
-    """Return a policy that is given as an object or by its public name, such as `"codex"` for `Codex()`.
+    """Return a policy given as an object or by its public name, such as `"codex"` for `Codex()`.
 
     Args:
         policy: Policy object, or the kind of a policy with default fields.

@@ -46,7 +46,7 @@ GROWTH_BEFORE_NEXT = 1.1
 
 @dataclass(slots=True)
 class _SummaryOutcome:
-    """Record of the requests for summaries in one attempt, kept up to date even if a request fails."""
+    """Record of the requests for summaries in one compaction attempt, which stays complete even if a request fails."""
 
     replies: list[Reply] = field(default_factory=list)
     """Answers of the summarizer to all requests of one compaction attempt, including those that were of no use."""
@@ -116,7 +116,7 @@ class SessionCompactor:
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)
         self._summarizer, self._outputs, self._listen = summarizer, outputs, listen
-        # once, since `isinstance` with a protocol takes longer than the rest of a step
+        # checked once, because `isinstance` with a protocol takes longer than the rest of a step
         self._warning_policy = policy if isinstance(policy, WarningPolicy) else None
         self._policy_name = name_policy(policy)
 
@@ -315,7 +315,7 @@ def _should_hold_back(view: View) -> bool:
     """Return whether compaction pauses because recent attempts had no effect and the view has hardly grown since."""
     if view.fruitless_attempts < FRUITLESS_IN_A_ROW:
         return False
-    # of no tokens there is no tenth, so that it must have grown at all is asked apart
+    # a tenth of 0 tokens is 0, so a separate condition requires that the view has grown at all
     return view.tokens <= view.fruitless_tokens or view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT
 
 

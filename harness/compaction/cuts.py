@@ -1,7 +1,8 @@
-"""Cuts of a view: the place from which on messages stay unchanged.
+"""Cuts of a view (the messages that the model sees next): the places from which on messages stay unchanged.
 
-A tail proposes where the retained end of a view begins. `Snap.find_legal_index` moves that place to a legal cut. A place is the
-index of the first retained item; if that index lies within the retained head, nothing lies between head and tail.
+A tail proposes where the retained end of a view begins, as the index of the first retained item. `Snap.find_legal_index` moves
+that index to a place where no tool call loses its results. If the index lies within the retained head, nothing lies between head
+and tail.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,10 @@ class Tail(Protocol):
     """Rule that selects the messages retained at the end of a view; a pure function of its arguments."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained item, before that index is moved to a legal cut."""
+        """Return the index of the first item to retain at the end of the view.
+
+        The caller moves this index to a place where no tool call loses its results.
+        """
         ...
 
     def state_kept(self, budget: Budget) -> Amount | None:
@@ -73,7 +77,8 @@ class LastTokens:
     tokens: int
     """Number of estimated tokens to retain at the end of the view."""
     reaching: bool = True
-    """Whether the tail is the shortest one with at least `tokens`; otherwise it is the longest one with at most `tokens`."""
+    """Whether the tail is the shortest one with at least `tokens` tokens; otherwise it is the longest one with at most that
+    number."""
     least_messages: int = 0
     """Minimum number of messages retained at the end of the view, however long they are."""
 
@@ -133,7 +138,10 @@ class Snap:
     """Kinds of messages that may be the first retained one behind the cut."""
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
-        """Return the nearest legal index; 0 if there is none before the cut, the number of items if there is none behind it."""
+        """Return the nearest index at which the view may be cut.
+
+        The index is 0 if there is no legal place before the cut, and the number of items if there is none behind it.
+        """
         allowed, end = _BOUNDARY_CHECKS[self.legal], len(items)
         index = min(max(index, 0), end)
         if self.direction == "back":

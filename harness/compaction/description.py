@@ -1,7 +1,7 @@
 """Descriptions of a policy, derived from its class, its fields and its pipeline.
 
 A pipeline consists of values, so its possible effects are known without running it: whether it has a rule, and whether one of its
-rules holds a summary format. Of a policy without such a pipeline, only the fields are known.
+rules requests summaries. If a policy has no such pipeline, only its fields can be described.
 """
 
 import inspect
@@ -30,7 +30,7 @@ class Abilities:
 
 
 def name_policy(policy: object) -> str:
-    """Return the kind of a policy, or the name of its class if the policy has no kind."""
+    """Return the public name of a policy, such as `keep-last`, or the name of its class if it has none."""
     return str(getattr(policy, "kind", type(policy).__name__))
 
 
@@ -105,7 +105,7 @@ def resolve_default(field: "Field[Any]") -> object:
 
 
 def list_config_fields(policy_class: type[Any]) -> "list[Field[Any]]":
-    """Return the fields that configure a policy: its threshold first, and fields that presets share last."""
+    """Return the fields that configure a policy: the threshold first, and the fields shared by many policies last."""
     shared_bases = [base for base in policy_class.__mro__ if base.__module__ == Preset.__module__]
     ranks = {name: rank for rank, base in enumerate(shared_bases, start=1) for name in inspect.get_annotations(base)}
     config_fields = [field for field in fields(policy_class) if field.init and field.name not in NON_CONFIG_FIELDS]
@@ -124,6 +124,6 @@ def extract_description(policy_class: type[Any]) -> str:
 
 
 def extract_source(policy_class: type[Any]) -> str:
-    """Return the source that a policy's docstring names behind `Source:`; empty if it names none."""
+    """Return the system or paper that a policy's docstring names behind `Source:`; empty if it names none."""
     match = re.search(r"Source:\s+(.+?)(?:\.(?=\s+[A-Z]|\n\n)|\.?\Z)", inspect.getdoc(policy_class) or "", re.DOTALL)
     return " ".join(match[1].split()) if match else ""

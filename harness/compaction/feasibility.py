@@ -1,11 +1,11 @@
-"""Feasibility of a policy in a budget: a policy that could never do anything is refused before a session starts.
+"""Check that a policy can do something within its budget, so that useless configurations are refused before a session starts.
 
-A policy that retains as much as its threshold finds nothing to do when it is triggered. In a window smaller than the one its
-constants were made for, this is easily overlooked. Rules for an overflow do not count, because by then the threshold has been
-passed without effect.
+A rule that retains as much as its threshold finds nothing to do when it is triggered. In a window smaller than the one for which
+the policy's constants were chosen, this is easily overlooked. Rules for an overflow do not count, because by then the threshold
+has been passed without effect.
 
-Only like amounts are compared: tokens with tokens, messages with messages. A rule that is triggered by one unit and retains by
-another may always find something, and so may a rule with unknown stages.
+Only amounts in the same unit are compared: tokens with tokens, messages with messages. A rule that is triggered by one unit and
+retains by another may always find something, and so may a rule with unknown stages.
 """
 
 import math
@@ -39,7 +39,7 @@ class _Conflict(NamedTuple):
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
-    """Raise UsageError if every rule of a policy retains at least as much as makes the rule due.
+    """Raise UsageError if every rule of a policy would find nothing to do, because it retains all that triggers it.
 
     Rules for an overflow do not count.
 
@@ -63,7 +63,7 @@ def check_feasible(policy: object, budget: Budget) -> None:
 
 
 def has_unknown_threshold(policy: Policy, window: Window) -> bool:
-    """Return whether a policy has a threshold in known windows but none in this one, because the window is unknown."""
+    """Return whether a policy has no threshold only because the size of the context window is unknown."""
     return policy.budget(window).threshold_tokens is None and policy.budget(UNBOUNDED_WINDOW).threshold_tokens is not None
 
 
@@ -130,7 +130,7 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 
 
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
-    """Return the smallest view in which a rule has an effect, or None if that is unknown.
+    """Return the size of the smallest view in which a rule can have an effect, or None if the size is unknown.
 
     A required number of messages counts only if it exceeds the tokens of the window, since every message has at least one token.
     """
@@ -141,7 +141,7 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
 
 
 def _format_field_name(policy: object, kept: Amount, budget: Budget) -> str:
-    """Return the name in parentheses of the policy's field that sets a retained amount; empty if there is no such field."""
+    """Return the policy field that sets a retained amount, in parentheses; empty if there is no such field."""
     if not is_dataclass(policy):
         return ""
     named = (field.name for field in fields(policy) if _is_keep_field(field.name, getattr(policy, field.name), kept, budget))

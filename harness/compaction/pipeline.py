@@ -1,7 +1,8 @@
 """Pipelines and presets: a preset is a policy that consists of a token counter, a division of the window and a list of rules.
 
-A rule is a trigger with a reducer. The rules of one hook are tiers: each rule sees the view as the rule before would leave it,
-and all proposals together become one plan. So the view is edited, and the cached prefix of the provider lost, only once.
+A rule combines a trigger, which decides when to act, with a reducer, which proposes how to shorten the view. The rules of one
+hook run one after the other: each rule sees the view as the rule before would leave it, and all proposals together become one
+plan. The view is therefore edited only once, and the provider's cached prefix is lost only once.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +53,7 @@ class Pipeline:
     """Token counter that the policy uses to estimate the size of messages."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
-        """Return the joint proposal of all rules of a hook, or None if no rule is due.
+        """Return one plan with the proposals of all rules that are due at a hook, or None if no rule is due.
 
         A compaction that the user requests runs every rule of its hook, whether it is due or not.
         """
@@ -105,7 +106,7 @@ class Range(NamedTuple):
     contains: Callable[[float], bool]
     """Function that returns whether a number is in the range."""
     requirement: str
-    """End of the error message for a value outside the range, such as `must be at least 1`."""
+    """End of the error message for a value that is out of range, such as `must be at least 1`."""
 
 
 Positive: TypeAlias = Annotated[int, Range(lambda value: value >= 1, "must be at least 1")]
@@ -166,7 +167,7 @@ class Preset(StrictFields, ABC):
         self.check_combination()
 
     def check_combination(self) -> None:
-        """Raise UsageError for fields that contradict each other although each one is in its range.
+        """Raise UsageError if fields contradict each other although each value is in its own range.
 
         Raises:
             UsageError: names the fields and what to change.

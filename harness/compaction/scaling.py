@@ -66,10 +66,10 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
 
 
 def scale_policy(policy: P, factor: float) -> P:
-    """Return a policy with its constants multiplied by a factor, rounded to whole numbers of at least 1.
+    """Return a policy whose constants, such as numbers of tokens, are multiplied by a factor and rounded to at least 1.
 
-    Values of 0, None or below are switches and not amounts, so these values stay. Fields that are dataclasses are scaled
-    likewise.
+    A value of 0, None or below 0 switches something off and is not an amount, so it stays as it is. Fields that are dataclasses
+    are scaled in the same way.
     """
     if not is_dataclass(policy) or isinstance(policy, type):
         return policy

@@ -123,24 +123,27 @@ class Summarize:
     max_tokens: int
     """Maximum number of tokens that the summarizer may write."""
     max_input_tokens: int | None = None
-    """Maximum length of the summarizer's prompt in tokens; None applies only the limit of the summarizer itself."""
+    """Maximum length in tokens of the prompt for the summarizer; None applies only the summarizer's own limit."""
     role: Literal["system", "user", "assistant"] = "user"
     """Role of the message that holds the summary."""
     former: Literal["apart", "among", "stays", "dropped"] = "apart"
-    """Treatment of former summaries. `apart` passes them to the summarizer separately, `among` as messages like all others;
-    `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
+    """Treatment of summaries from former compactions. `apart` passes them to the summarizer separately, `among` as messages like
+    all others; `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
     when_failed: Literal["skip", "forget"] = "skip"
     """Behaviour if the summary fails: `skip` leaves the view unchanged; `forget` evicts the span but retains former summaries."""
     least_share: float = 0.0
-    """Minimum share of the messages in view that a summary must stand for; a smaller span is left unchanged."""
+    """Minimum share of the view that a summary must replace; a smaller span of messages is left unchanged."""
     in_events: bool = False
-    """Whether `least_share` is a share of the events in view; see `harness.view.count_events`."""
+    """Whether `least_share` is a share of the events (messages, tool calls and results) in view instead of the messages."""
     only_if_text: bool = False
     """Whether a span without any text by user or model (only tool calls and results) is evicted without a summary."""
     before: tuple[Message, ...] = ()
-    """Messages inserted directly before the summary; a compaction marker among them receives the number of the round."""
+    """Messages inserted directly before the summary, such as a question that the summary answers.
+
+    A compaction marker among these messages receives the number of the compaction round.
+    """
     behind: tuple[Message, ...] = ()
-    """Messages inserted directly behind the summary."""
+    """Messages inserted directly behind the summary, such as a request to continue."""
     excerpt: Excerpt | None = None
     """Selection of the messages in the span that the summarizer reads; None passes all of them."""
     text_if_empty: str = ""
@@ -205,7 +208,7 @@ def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """Reducer that replaces old tool results by stubs and retains the calls.
+    """Reducer that replaces old tool results by a short text (the stub) and retains the tool calls.
 
     The newest results are protected by number, by tokens and by turns; 0 disables a kind of protection. The remaining results are
     masked if masking saves enough.
@@ -226,8 +229,8 @@ class Mask:
     """Savings in tokens, including those of earlier maskings, after which no further result is masked; 0 masks all old
     results."""
     exempt_tools: tuple[str, ...] = ()
-    """Shell patterns of the calls whose results are never masked. A pattern with a space is matched against the tool name and the
-    key argument (`execute_command git *`), any other pattern against the tool name."""
+    """Shell patterns of the tool calls whose results are never masked. A pattern with a space is matched against the tool name
+    and the key argument (`execute_command git *`), any other pattern against the tool name alone."""
     exempt_failures: bool = False
     """Whether tool results that are errors, or that report an exit code other than 0, are never masked."""
     least_characters: int = 0
@@ -286,7 +289,7 @@ class Mask:
             item: Tool message of the view.
             calls: Name and key argument of each call, by call id.
         """
-        for part in item.message.parts:  # a loop is faster than a generator, and a view has thousands of results
+        for part in item.message.parts:  # a loop is faster than a generator, and a view may have thousands of results
             if isinstance(part, ToolResult) and self.can_mask(part) and not self._must_stay(part, calls):
                 return False
         return True
@@ -335,19 +338,19 @@ class _OldResults:
         self._summaries = summaries if mask.stop_at_summary else frozenset()
         self._tells = any(" " in pattern for pattern in mask.exempt_tools)
         self._calls: dict[str, str] = {}
-        """Name and key argument of every call by its id, if an exempt pattern refers to arguments."""
+        """Tool name and key argument of every call by its id, filled only if an exempt pattern refers to arguments."""
         self._reset()
 
     def _reset(self) -> None:
         self.chosen: list[Item] = []
         self.tokens = 0
-        """Estimated tokens of the chosen results."""
+        """Sum of the estimated tokens of the tool results that can be masked."""
         self._protected: deque[tuple[Item, bool]] = deque()
-        """Results that are protected by number or by tokens, each with whether it is exempt."""
+        """Tool results that are protected from masking by number or by tokens, each with whether it is exempt."""
         self._held_tokens = 0
-        """Estimated tokens of the protected results."""
+        """Sum of the estimated tokens of the protected tool results."""
         self._turns: deque[list[tuple[Item, bool]]] = deque([[]])
-        """Results of the newest turns, one list per turn; these results are protected and not counted."""
+        """Tool results of the newest turns, one list for each turn; all of them are protected from masking."""
 
     def add(self, item: Item) -> None:
         """Add the next item of the view to the tally, and choose the results that are no longer protected."""

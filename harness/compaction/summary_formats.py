@@ -134,7 +134,7 @@ class CapTexts:
 
 
 def truncate_text(text: str, limit_characters: int) -> str:
-    """Return the first characters of a text, with a mark that gives the number of characters left out."""
+    """Return the first characters of a text, followed by a mark with the number of characters left out."""
     gone = len(text) - limit_characters
     return text if gone <= 0 else f"{text[:limit_characters]}\n[... {gone} more characters]"
 
@@ -152,7 +152,7 @@ class ConstantText:
 
 
 ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="empty")
-"""Procedure that accepts an answer without text as the summary."""
+"""Handling of failed summaries that accepts an answer without text as an empty summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from harness.tokens import Budget, Usage, Window
 from harness.view import View, compute_context_usage
 
 Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
-"""Measure of how full the view is, in tokens.
+"""Ways to measure how many tokens the view (the messages that the model sees next) holds.
 
 * `estimate`: the policy's own estimate of the view.
 * `prompt`: the prompt of the last call, as reported by the provider.
@@ -53,7 +53,7 @@ class DueAmounts(NamedTuple):
     """Sizes of the view, each of which alone makes the trigger due; empty if the trigger depends on something else or is never
     due."""
     smallest_view: Amount | None = None
-    """Smallest view in which the trigger can be due; infinite if there is no such view, None if the smallest view is unknown."""
+    """Size of the smallest view in which the trigger can be due; infinite if it can never be due, None if the size is unknown."""
 
     @property
     def is_never(self) -> bool:
@@ -89,12 +89,12 @@ class Trigger(Protocol):
         ...
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of a view that make the trigger due, or `DUE_IN_ANY_VIEW` if the trigger depends on no amount."""
+        """Return the sizes of a view at which the trigger becomes due; `DUE_IN_ANY_VIEW` if it depends on no size."""
         ...
 
 
 def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
-    """Return the amounts of a view that make a trigger due.
+    """Return the sizes of a view (in tokens or messages) at which a trigger becomes due.
 
     Raises:
         UsageError: the trigger, such as one of another package, has no method `state_due`.
@@ -139,7 +139,7 @@ class ShareOfAvailable:
     reserves: Reserves = NO_RESERVES
     """Numbers of tokens that are subtracted from the window before the share is taken."""
     at_most_tokens: int | None = None
-    """Upper limit of the threshold in tokens, which is also the threshold in an unknown window; None sets no limit."""
+    """Upper limit of the threshold in tokens, which is also the threshold if the window is unknown; None sets no limit."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with a threshold at the share of the window less its reserves, or at the limit if that is less."""
@@ -178,9 +178,9 @@ class UsableInput:
     max_output_tokens: int
     """Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence."""
     input_limit_tokens: int | None = None
-    """Input limit of the model where it differs from the window; None means that the model has no such limit."""
+    """Maximum number of tokens that the model accepts as input, where it differs from the window; None means that it does not."""
     input_reserve_tokens: int = 0
-    """Tokens reserved within `input_limit_tokens`, at most the tokens reserved for the answer."""
+    """Number of tokens kept free below `input_limit_tokens`, at most as many as are reserved for the answer."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with a threshold at the model's input limit, or else at the window less the tokens for the answer."""
@@ -267,7 +267,7 @@ class Full:
     measure: Measure = "estimate"
     """Way in which the tokens in view are measured, such as by estimate or by the provider's report."""
     above: bool = False
-    """Whether the view must exceed the threshold, not only reach it."""
+    """Whether the view must hold more tokens than the threshold; otherwise it is enough to reach the threshold."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the number of tokens and the threshold as the reason if the view has reached the threshold, or None."""

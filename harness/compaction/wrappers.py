@@ -1,4 +1,4 @@
-"""Reducers that modify the proposal of another reducer: fallbacks, conditions and closing messages."""
+"""Reducers that modify the plan of another reducer: fallbacks, conditions and closing messages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -64,7 +64,10 @@ class IfSaves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfMessages:
-    """Reducer that runs only if enough messages follow the last summary, or are in view without one."""
+    """Reducer that runs another reducer only if enough messages follow the last summary.
+
+    Without a summary, all messages but the system message are counted.
+    """
 
     count: int
     """Minimum number of messages since the last summary, or in view if there is no summary."""
@@ -90,7 +93,7 @@ class IfMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithClosingMessage:
-    """Reducer that adds a user message at the end of the view after a summary."""
+    """Reducer that extends the plan of another reducer by a user message behind a summary, at the end of the view."""
 
     reducer: Reducer
     """Reducer whose plan is extended by the closing message."""

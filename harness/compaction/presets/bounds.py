@@ -39,16 +39,16 @@ class Ranking(Protocol):
     """Order in which blocks of messages are retained; a pure function of the view."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return a ranked block for each candidate, or None for a candidate that is not worth retaining."""
+        """Return each candidate with its rank, in the same order; None for a candidate that is not worth retaining."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retain:
-    """Reducer that retains the best blocks that fit a share of the threshold and evicts all others.
+    """Reducer that retains the best-ranked blocks of messages that fit a share of the threshold and evicts all others.
 
-    The system message and the newest block are always retained and count. If these two fill the share, everything else is
-    evicted.
+    The system message and the newest block are always retained, and their tokens are part of the share. If these two fill the
+    share, everything else is evicted.
     """
 
     ranking: Ranking
@@ -76,15 +76,18 @@ class Retain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomRanking:
-    """Random order: each block has one draw for the whole session, so every block has the same chance in each compaction."""
+    """Random order in which blocks of messages are retained.
+
+    Each block keeps the same random rank for the whole session, so every block has the same chance in each compaction.
+    """
 
     seed: int
     """Seed of the random order in which blocks of messages are retained."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return the blocks with ranks drawn from the seed, the user's request and the ids.
+        """Return the blocks with random ranks, derived from the seed, the user's request and the ids of the messages.
 
-        Ids alone would retain the same places in every session of an arm.
+        The user's request is included because ids alone would select the same places in every session of an experiment.
         """
         request = view.task.text if view.task else ""
         salt = hashlib.sha256(f"{self.seed}/{request}".encode(errors="surrogatepass")).digest()
@@ -101,10 +104,10 @@ def _draw_rank(salt: bytes, item: ItemId) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRanking:
-    """Order by future need: first what cannot be obtained again, then what is needed soonest.
+    """Order by future need, for retaining messages: first content that cannot be obtained again, then what is needed soonest.
 
-    Of two equally needed blocks, the shorter one is retained first. If only the fact of a call is needed, a receipt is retained:
-    the call with its first argument, and the first line of the result.
+    Of two blocks that are needed equally, the shorter one is retained first. If a later step needs to know only that a tool was
+    called, the call is retained with its first argument and the first line of its result.
     """
 
     oracle: Oracle

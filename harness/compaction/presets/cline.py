@@ -57,10 +57,10 @@ class SizeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeNewest:
-    """Span before the newest tokens and before the last message of the user, unless that is the first message of all.
+    """Span of the messages before the newest tokens and before the user's last message.
 
-    The newest tokens are at most what the target leaves beside the system message. The span ends at an answer or at a message of
-    the user.
+    The user's last message does not limit the span if it is the first message of all. The newest tokens are at most what the
+    target size leaves beside the system message. The span ends at an answer or at a message of the user.
     """
 
     most_tokens: int

@@ -27,7 +27,7 @@ class WithoutOldest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """Reducer that retains the newest messages of the user up to a number of tokens and summarizes everything else.
+    """Reducer that retains the user's newest messages up to a number of tokens and summarizes everything else.
 
     The message that crosses the limit is cut in its middle. The summarizer reads everything, including the retained messages.
     Messages of the user since the last answer are neither summarized nor counted.

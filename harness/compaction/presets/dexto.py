@@ -67,7 +67,7 @@ class RequestsAndTools:
     """Maximum number of user requests in the list; the newest ones are taken."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return one line for each request, and one line for the tools with their numbers of calls."""
+        """Return one line for each of the user's requests, and one line with the tools used and their numbers of calls."""
         request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
         newest = (" ".join(text.split()) for text in request_texts[-self.requests :])
         lines = [f"- asked: {truncate_text(text, self.request_characters)}" for text in newest]

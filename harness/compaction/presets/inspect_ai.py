@@ -15,9 +15,9 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """Reducer that runs another one repeatedly, until the view no longer exceeds its threshold or a pass saves nothing.
+    """Reducer that runs another reducer repeatedly until the view fits its threshold or a run saves nothing.
 
-    The proposals of all passes become one plan.
+    The proposals of all runs become one plan.
     """
 
     reducer: Reducer

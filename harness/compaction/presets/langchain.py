@@ -61,7 +61,7 @@ class ShortenArguments:
         return Plan(reason=f"{reason}{outcome}", replace=tuple(changes))
 
     def shorten_item(self, item: Item) -> Replace | None:
-        """Return the replacement of a message with shortened arguments, or None if the message has no long argument."""
+        """Return the replacement of a message whose long call arguments are shortened, or None if no argument is long."""
         if item.message.role != "assistant":
             return None
         parts = tuple(map(self._shorten_part, item.message.parts))
@@ -342,7 +342,7 @@ class LangChainSummary(SummarizingPreset):
     kind: Literal["langchain-summary"] = "langchain-summary"
 
     def check_combination(self) -> None:
-        """Raise UsageError for fields that contradict each other."""
+        """Raise UsageError if triggers or retained amounts are set that contradict each other, or if no trigger is set."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
         if self.keep_tokens is not None and self.keep_share is not None:
             raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share cannot be combined; unset one of them")

@@ -1,4 +1,7 @@
-"""Policies of OpenHands: the condensers of its SDK and of the server before it (V0). Both count events; see `count_events`."""
+"""Policies of OpenHands: the condensers of its SDK and of the server before it (V0).
+
+Both count events: each message, tool call and tool result is one event.
+"""
 
 import json
 from collections.abc import Iterator, Sequence

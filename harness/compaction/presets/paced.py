@@ -19,7 +19,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Trigger that is due when enough steps have ended since the last compaction, or since the start of the session.
+    """Trigger that is due when enough steps (model calls with their tool results) have ended since the last compaction.
 
     Combined with another trigger by `AllOf`, it limits how often the view is edited.
     """

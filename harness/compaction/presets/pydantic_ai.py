@@ -1,4 +1,7 @@
-"""Policies of pydantic-ai-harness: summarize, evict, clear. Their unit is the bundle: a message, or all results of one answer."""
+"""Policies of pydantic-ai-harness, which summarize, evict or clear.
+
+Messages are counted in bundles: a bundle is one message, or all tool results of one answer.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +65,7 @@ class _BundleTally:
         self._stub = stub
         self._last: str | None = None
         self.count = -1
-        """Number of bundles, without the system message."""
+        """Number of bundles (requests and answers) counted so far, without the system message."""
 
     def add(self, item: Item) -> None:
         """Count the next item of the view as a new bundle, unless it continues a bundle of tool results."""
@@ -198,11 +201,13 @@ class _PydanticAi(Preset):
     """
 
     trigger_share: Share | None = None
-    """Share of the window above which compaction is triggered, by the last report and an estimate of later messages."""
+    """Share of the window above which compaction is triggered, measured by the provider's last report and an estimate since
+    then."""
     trigger_tokens: Positive | None = None
     """Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`."""
     trigger_messages: Positive | None = None
-    """Number of requests and answers above which compaction is triggered as well; all results of one answer are one request."""
+    """Number of requests and answers above which compaction is triggered as well; all tool results of one answer are one
+    request."""
 
     def check_combination(self) -> None:
         """Raise UsageError if the policy sets two token thresholds, or no trigger at all."""

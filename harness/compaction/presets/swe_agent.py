@@ -32,7 +32,7 @@ class _ResultTally:
     def __init__(self) -> None:
         self.count = 0
         self.masked = False
-        """Whether there is a masked result."""
+        """Whether the view contains a tool result that was already replaced by a line."""
 
     def add(self, item: Item) -> None:
         """Count the next item of the view if it is a tool result; a masked result sets the count back to 0."""
@@ -43,7 +43,7 @@ class _ResultTally:
 
 
 def _count_overdue(view: View, keep: int, every: int) -> int:
-    """Return the number of old tool results that must be masked now.
+    """Return the number of old tool results that must be masked now; 0 or less if there are none.
 
     The request counts as the first result, as in the original, but is never masked.
     """

@@ -77,7 +77,7 @@ STRATEGIES: dict[str, Strategy] = {
         focus=("Error patterns", "Reproduction steps", "Failed attempts"),
     ),
 }
-"""Strategies by kind of agent, with the examples of the policy's design and the corresponding tools of this project."""
+"""Results to retain and topics to summarize by kind of agent, from the policy's design and with the tools of this project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

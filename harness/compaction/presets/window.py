@@ -21,7 +21,7 @@ class Periodic:
     """Reducer that runs one reducer regularly, and another one once enough messages were evicted without a summary."""
 
     every_messages: int
-    """Number of messages evicted since the last summary, including those about to be evicted, from which on `periodic` runs."""
+    """Number of messages evicted since the last summary, including the current ones, from which on `periodic` runs."""
     regular: Reducer
     """Reducer that runs until enough messages were evicted without a summary."""
     periodic: Reducer
@@ -39,7 +39,7 @@ CONCISE_INSTRUCTION = (
     "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
     "what problems were encountered, and what the current state of the task is. Be factual and brief."
 )
-"""Instruction to the summarizer, verbatim from the design of the policy."""
+"""Instruction to the summarizer, with the exact wording of the policy's design."""
 
 
 HEADING = "[Conversation Summary]"
