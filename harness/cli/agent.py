@@ -286,7 +286,7 @@ def run_one_turn(session: SessionSpec, printer: EventPrinter) -> SessionResult:
 
 
 def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> None:
-    """Print how many files of the workspace were not copied, with the reasons for the first few."""
+    """Print the number of workspace files that were not copied at the end of a session, with the first few reasons."""
     if not copied_files.skipped:
         return
     printer.print_line(f"{format_count(len(copied_files.skipped), 'file')} not copied:")

@@ -58,7 +58,7 @@ class LazyCommandGroup(click.Group):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. A `HarnessError` is printed as one line, or raised with its traceback under `--debug`.
+        """Run a `harness` command. A `HarnessError` is printed as one line, or raised with its traceback under `--debug`.
 
         SIGTERM is handled like Ctrl-C, so that open files, sandboxes and child processes are closed.
         """

@@ -98,7 +98,7 @@ def check_policies() -> CheckResult:
 
 
 def check_local_models() -> CheckResult:
-    """Check which of the small local models are installed."""
+    """Check which of the small local models are installed on this machine."""
     missing_models = {name: reason for name, weights in CATALOGUE.items() if (reason := explain_missing(weights)) is not None}
     ready_models = [name for name in CATALOGUE if name not in missing_models]
     if ready_models:

@@ -190,7 +190,7 @@ class EventPrinter:
         )
 
     def format_total(self, simulated: bool) -> str:
-        """Return the totals of the session in one line; `simulated` marks the cost as simulated."""
+        """Return the totals of the session in one line of text, where `simulated` marks the cost of a scripted model."""
         line, sub_agents = self.totals.describe(" (simulated)" if simulated else ""), self.totals.sub_agents
         if not sub_agents:
             return line

@@ -29,7 +29,7 @@ BAR_CELLS = 50
 MAX_MESSAGE_LINES = 12
 """Maximum number of lines shown of one message, unless `--whole` is set."""
 MAX_COMPACTIONS_SHOWN = 4
-"""Maximum number of compactions listed between two bars of the timeline."""
+"""Maximum number of compactions that the timeline lists between two of its bars."""
 
 
 @click.command("inspect")
@@ -105,7 +105,7 @@ def _describe_usage(totals: SessionTotals) -> str:
 
 
 def build_shares_table(session: Inspection) -> Table:
-    """Return a table with the tokens of each kind of message, in the last request to the model and in the whole log."""
+    """Return a table with the tokens of each kind of message, in the session's last view and in the whole log."""
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
     rows = (
         (kind, tokens, _format_percent(tokens, viewed), messages, all_tokens, _format_percent(all_tokens, logged), all_messages)

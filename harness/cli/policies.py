@@ -110,7 +110,7 @@ OWN_SOURCE = "this project"
 
 
 def format_heading(name: str, description: str = "") -> Text:
-    """Return the bold name of a policy followed by its description."""
+    """Return a heading for the list of policies: the name of a policy in bold, followed by its description."""
     return Text.assemble((replace_control_characters(name), "bold"), f"  {replace_control_characters(description)}")
 
 

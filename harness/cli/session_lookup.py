@@ -58,7 +58,7 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
 
 
 def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
-    """Read a session from a journal, or from a file in which another agent or `harness export` recorded it.
+    """Read a stored session from a journal, or from a file that another agent or `harness export` wrote.
 
     Raises:
         UsageError: Not exactly one session matches.

@@ -16,7 +16,7 @@ PLAIN_WIDTH = 200
 
 
 def format_line(text: str, width: int = 200) -> str:
-    """Return a text on one line, without control characters, cut to a width in characters."""
+    """Return a text on one line, without control characters, cut to a maximum number of characters."""
     line = " ".join(replace_control_characters(text).split())
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
@@ -27,7 +27,7 @@ def format_counts(*counts: tuple[int, str]) -> str:
 
 
 def list_first(lines: Sequence[str], limit: int = 10) -> list[str]:
-    """Return at most `limit` lines, followed by a line such as `and 3 more` if lines are left out."""
+    """Return the first `limit` lines, followed by a line such as `and 3 more` if lines are left out."""
     return [*lines[:limit], f"and {len(lines) - limit} more"] if len(lines) > limit else list(lines)
 
 
@@ -51,7 +51,7 @@ def print_parts(*parts: RenderableType) -> None:
 def build_table(
     columns: Sequence[str], rows: Iterable[Iterable[str | int]], justify_rest: Literal["left", "right"] = "left"
 ) -> Table:
-    """Return a table with a bold header and without borders.
+    """Return a table for the terminal with a bold header and without borders.
 
     Args:
         columns: Titles of the columns.
@@ -67,7 +67,7 @@ def build_table(
 
 
 def build_named_grid(rows: Iterable[tuple[str, str]], indent: str = "") -> Table:
-    """Return a grid of two columns: dimmed names, and the text that belongs to each name."""
+    """Return a table for the terminal with two columns: dimmed names, and the text that belongs to each name."""
     table = Table.grid(padding=(0, 2))
     table.add_column(min_width=10)
     table.add_column(overflow="fold")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Grid of trials with a name and the settings of its run.
+    """Grid of trials (every combination of the values under study) with a name and the settings of its run.
 
     Attributes:
         name: Name of the experiment, which results are labelled with. Required.
@@ -75,7 +75,7 @@ class Experiment:
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Expand the grid, which refuses unknown paths and values of the wrong type, and looks up quantiles."""
+        """Build the grid of trials, which refuses unknown paths and values of the wrong type, and looks up quantiles."""
         object.__setattr__(self, "folder", to_path(self.folder))
         folder = self.settings.uncompressed
         uncompressed = UncompressedRun(Path(folder)) if folder else None
@@ -102,7 +102,7 @@ class Experiment:
         return (self.folder or Path("experiments") / self.name) / "output"
 
     def with_sandbox(self, backend: BackendName) -> "Experiment":
-        """Return the experiment with another sandbox backend in all trials. The trials have other ids."""
+        """Return the experiment with another sandbox backend in all trials, which changes the ids of the trials."""
         return replace(self, backend=backend)
 
     def with_cache(self, use: Literal["auto", "on", "off"], folder: str | os.PathLike[str] | None = None) -> "Experiment":
@@ -125,7 +125,7 @@ class Experiment:
         return replace(self, cassette=Cassette(path=Path(path).absolute(), mode=mode))
 
     def check(self) -> None:
-        """Check the experiment without writing anything or calling a model.
+        """Check names, keys and windows of the experiment without writing anything or calling a model.
 
         Raises:
             UsageError: a name is unknown, a key is missing, or a window is too small.
@@ -224,7 +224,7 @@ class _ExperimentRun:
 
     @property
     def _wiring(self) -> Wiring:
-        """Settings for calls to real models, before the servers of local models have started."""
+        """Settings for calls to real models, without the addresses of local models, whose servers have not started yet."""
         return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(

@@ -35,7 +35,7 @@ def is_block(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """Extra arm of an experiment, such as a control: the base trial with some changes, run in every block.
+    """Extra configuration in an experiment, e.g. a control: the base trial with some changes, run on each task, seed and world.
 
     Attributes:
         name: Name of the arm in tables and charts. Required.
@@ -139,7 +139,7 @@ class Grid(Sequence[Cell]):
 
 
 def _normalize_values(path: str, raw_values: object) -> list[object]:
-    """Return the values of an axis as plain data, also for policies and numpy numbers from a notebook."""
+    """Return the values of an axis as plain data; policies and numpy numbers from a notebook are converted."""
     if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
         raise UsageError(f"axes.{path}: must be a list of values (got {raw_values!r:.80}); write a single value as [value]")
     return [_normalize_value(value) for value in raw_values]
@@ -241,7 +241,7 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
 
 
 def _extract_configuration(cell: Cell) -> object:
-    """Return the part of a cell that all cells of an arm have in common, in a form that can be compared quickly."""
+    """Return the part of a trial's configuration that all trials of an arm share, in a form that is compared quickly."""
     return _drop_block_axes(cell) if cell.quantiles else replace(cell.trial, task="", seed=0, world=World())
 
 

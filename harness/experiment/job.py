@@ -49,7 +49,7 @@ class Provenance:
 
 
 def collect_provenance(price_table: str) -> Provenance:
-    """Return the provenance of results that this process computes."""
+    """Return the origin (code version, Python, platform, packages, prices) of results that this process computes."""
     return Provenance(
         git_commit=_find_commit(Path(__file__).parent),
         python=platform.python_version(),
@@ -103,7 +103,7 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Trial, with everything that a worker needs to run and record it."""
+    """Trial with everything that a worker needs to run and record it."""
 
     trial: Trial
     trial_id: str
@@ -193,7 +193,7 @@ class TrialRun:
 
 
 def encode_axes(axes: Mapping[str, object]) -> str:
-    """Return a trial's value on each axis as JSON, as stored in the trial's record."""
+    """Return a trial's value on each axis of the experiment as JSON, in the form that the trial's record stores."""
     return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
 
 

@@ -47,7 +47,7 @@ class Label(NamedTuple):
 
 
 class OutputFolder:
-    """Output folder of a running experiment, opened by `open_output`."""
+    """Output folder of a running experiment, with the journal of all trials."""
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self.journal = folder, journal
@@ -121,7 +121,7 @@ def open_output(folder: Path) -> Iterator[OutputFolder]:
 
 
 def remove_journal(path: Path) -> None:
-    """Delete a journal file together with its temporary files."""
+    """Delete a journal file together with the temporary files of its database."""
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         path.with_name(name).unlink(missing_ok=True)
 
@@ -135,7 +135,7 @@ def _make_earlier_label(record: TrialRecord) -> Label:
 
 
 def read_finished_trial(source: Path) -> FinishedTrial | None:
-    """Return the records in a trial's own journal; None if the trial did not end or was cancelled."""
+    """Return the records in the journal of one trial; None if the trial did not end or was cancelled."""
     if not source.exists():
         return None
     try:

@@ -17,7 +17,7 @@ def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values that a partial table sets, by dotted path. A table with a `kind` is a single value."""
+    """Return the values that a partial table sets, by dotted path. A table with a `kind` (a policy) is a single value."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"

@@ -1,4 +1,4 @@
-"""Plan file `plan.toml`. This module checks the shape of the file; the grid checks the values.
+"""Reader of the plan file `plan.toml`. This module checks the shape of the file; the grid checks the values.
 
 The file has four tables::
 
@@ -30,7 +30,7 @@ TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of an experiment as a whole: the table `[experiment]` of a plan file.
+    """Settings of an experiment as a whole, as in the table `[experiment]` of a plan file.
 
     Attributes:
         title: Title of the experiment in reports. Default: `''`.

@@ -30,15 +30,15 @@ class RunProgress:
     total_trials: int
     """Number of trials in the grid of the experiment."""
     previously_finished: int = 0
-    """Number of trials that an earlier run finished."""
+    """Number of trials in the grid that an earlier run finished."""
     finished: int = 0
     """Number of trials that this run has finished so far."""
     succeeded: int = 0
     """Number of trials of this run that passed all checks."""
     crashed: int = 0
-    """Number of trials of this run that crashed."""
+    """Number of trials of this run that ended with an unexpected error."""
     running_trials: tuple[str, ...] = ()
-    """Names of the running trials."""
+    """Names of the trials that are running now."""
     last_result: str = ""
     """Result of the trial that finished last, as one line of text."""
     last_record: TrialRecord | None = None

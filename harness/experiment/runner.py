@@ -127,7 +127,7 @@ class Runner:
             raise HarnessError(CANNOT_START_MESSAGE)
 
     def _was_stopped(self, future: "Future[FinishedTrial]") -> bool:
-        """Return whether a worker ended because a signal stopped the whole run.
+        """Return whether a worker process ended because a signal such as Ctrl-C stopped the whole run.
 
         The signal may reach the worker before it reaches this process.
         """
@@ -153,7 +153,7 @@ class Runner:
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:
-        """Return the records of a killed trial, with the data that its journal contains."""
+        """Return the records of a trial whose worker was killed, with the data that the trial's journal contains."""
         trial_run = TrialRun(started_at=started_at, ending=ending)
         if job.journal.exists():
             try:
@@ -193,7 +193,7 @@ def _describe_error(error: BaseException) -> str:
 
 @contextmanager
 def handle_interrupts(stop_event: threading.Event) -> Iterator[threading.Event]:
-    """Let the first SIGINT or SIGTERM set the stop event; a second signal raises `KeyboardInterrupt`.
+    """Set the stop event of the run on the first SIGINT or SIGTERM, and raise `KeyboardInterrupt` on the second.
 
     Yields an event that is set when a signal arrives. Has no effect outside of the main thread, which alone receives signals.
     """

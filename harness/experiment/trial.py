@@ -137,12 +137,12 @@ class Trial(codec.StrictFields):
 
     @property
     def model_seed(self) -> int:
-        """Seed of the model's random draws, derived from `seed` and `replicate`."""
+        """Seed of the scripted model's random draws, derived from the fields `seed` and `replicate`."""
         return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")
 
 
 def format_problem(task: str, world: World) -> str:
-    """Return the name of a task with the values of the world that are set, e.g. `long-march(steps=400)`."""
+    """Return the name of a task with the settings of its world that are set, e.g. `long-march(steps=400)`."""
     overrides = ", ".join(f"{name}={value!r}" for name, value in world.overrides.items())
     return f"{task}({overrides})" if overrides else task
 

@@ -1,4 +1,4 @@
-"""Workers that run jobs: processes, which can be killed, or threads, for models that mostly wait.
+"""Workers that run the trials of an experiment: processes, which can be killed, or threads, for models that mostly wait.
 
 Processes are spawned rather than forked, so that a worker uses the current environment and code; a notebook may have set an API
 key in the meantime. Their start takes little time compared with a trial.
@@ -55,7 +55,7 @@ class Workers(Protocol):
         ...
 
     def stop(self) -> None:
-        """Stop all workers at once; running jobs are lost."""
+        """Stop all workers at once, without waiting for their jobs; running jobs are lost."""
         ...
 
 
@@ -129,7 +129,7 @@ class ProcessWorkers:
         self._end(at_once=False)
 
     def stop(self) -> None:
-        """Stop all processes at once; running jobs are lost. Each process has three seconds to close its sandbox."""
+        """Stop all worker processes at once; running jobs are lost. Each process has three seconds to close its sandbox."""
         self._end(at_once=True)
 
     def _end(self, *, at_once: bool) -> None:
@@ -213,7 +213,7 @@ def _raise_terminated(*_: object) -> None:
 
 
 def _init_worker(parent_pid: int) -> None:
-    """Make a new worker process end together with its parent."""
+    """Prepare a new worker process, so that it ends together with its parent."""
     threading.Thread(target=_watch_parent, args=(parent_pid,), name="harness-follows", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""Creation of models from their names in a plan.
+"""Creation of models from the names by which a plan refers to them.
 
 - `scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` follow the script of the trial's task.
 - `scripted/oracle`, `scripted/extractive`, `scripted/lossy-P` and `scripted/empty` write summaries.
@@ -51,7 +51,7 @@ class Wiring:
     tool_calls: ToolCallMode = "native"
     """Form of the agent's tool calls, `native` or `text`."""
     cassette: Cassette | None = None
-    """Cassette for the answers of real models; None calls the models and records nothing."""
+    """Cassette (recording) for the answers of real models; None calls the models and records nothing."""
     take: int = 0
     """Number that distinguishes the recorded answers to equal requests, such as those of two repetitions of a trial."""
     stall_seconds: float = STALL_SECONDS
@@ -77,7 +77,7 @@ SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
 """Names of the scripted summarizers; P stands for a number from 0 to 1."""
 LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 SCRIPTED_WINDOW_TOKENS = 128_000
-"""Default window of scripted models in tokens: the window of GPT-4o."""
+"""Default context window of scripted models in tokens, the same as that of GPT-4o."""
 
 
 def split_scripted_name(name: str) -> tuple[str, str]:

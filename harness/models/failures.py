@@ -43,7 +43,7 @@ ADVICE = {
 UNREACHABLE = re.compile(
     r"connection error|connect(ion)? (refused|call failed)|cannot connect|name or service not known", re.IGNORECASE
 )
-"""Phrases of HTTP clients for an address where no server answers."""
+"""Phrases with which HTTP clients report an address where no server answers."""
 UNREACHABLE_ADVICE = "no server answers at this address: check the address, and that the server runs"
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
@@ -105,7 +105,7 @@ def _read_headers(error: Exception) -> Mapping[str, str]:
 
 
 def parse_retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the wait that a `Retry-After` header asks for, in seconds; None when it has no readable value.
+    """Return the time in seconds that a `Retry-After` header asks to wait; None when it has no readable value.
 
     The header may hold seconds or a date. Keys of `headers` are in lower case.
     """

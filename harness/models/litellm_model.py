@@ -78,13 +78,13 @@ class LitellmModel:
     api_base: str | None = None
     """Address of the model's server; None uses the provider's address or the environment."""
     api_key: str | None = field(default=None, repr=False)
-    """Key of a server that was started for this run; None takes the key from the environment."""
+    """Key for a server that was started for this run; None takes the key from the environment."""
     temperature: float | None = None
     """Sampling temperature of the model; None uses the provider's default."""
     stop: tuple[str, ...] = ()
     """Texts at which the model's answer ends, for providers that support stop texts. The answer does not include them."""
     answer_schema_json: str = ""
-    """JSON schema that the server enforces on the answer, if supported; empty for free text."""
+    """JSON schema that the server enforces on the model's answer, if supported; empty for free text."""
     timeout_seconds: float = STALL_SECONDS
     """Time in seconds without data from the provider after which a call counts as stalled."""
     retry: Retry = field(default_factory=Retry)
@@ -188,7 +188,7 @@ class LitellmModel:
 
 
 def _close_stream(stream: Any) -> None:
-    """Close the connection of a stream, so that the provider stops writing.
+    """Close the connection of a streamed answer, so that the provider stops writing.
 
     litellm leaves the stream open when its reader stops early. If the garbage collector then closes the stream while httpcore
     holds the lock of its connections, the thread waits for itself forever (encode/httpcore#990).

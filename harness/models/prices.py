@@ -50,7 +50,7 @@ NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_
 input price."""
 
 FREE_PRICE = Price(input_usd=0.0, output_usd=0.0, above_prompt_tokens=-1)
-"""Price of every model that runs on this machine."""
+"""Price of zero, used for every model that runs on this machine."""
 
 
 def identify_price_table() -> str:

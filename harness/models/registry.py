@@ -43,14 +43,14 @@ SELF_HOSTED_PROVIDERS = frozenset(
 BREAKPOINT_PROVIDERS = {"anthropic"}
 """Providers that accept cache breakpoints (marks up to which a prompt is cached) for all of their models."""
 CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
-"""Providers that accept cache breakpoints for `claude` models whose registry entry lists prompt caching."""
+"""Providers that accept cache breakpoints (marks up to which a prompt is cached) for `claude` models with prompt caching."""
 ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
 """Prefix of model names whose cache breakpoints (marks up to which a prompt is cached) are forwarded to Anthropic."""
 
 
 @cache
 def load_litellm() -> Any:
-    """Return the litellm package, imported and set to work offline and without output.
+    """Import the litellm package, set it to work offline and without output, and return it.
 
     The package is imported by name, because a type checker would otherwise read all of its two thousand files.
     """
@@ -84,7 +84,7 @@ def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def list_provider_errors() -> tuple[type[Exception], ...]:
-    """Return the exception classes that a call raises when the provider or the network fails.
+    """Return the exception classes that litellm raises when the provider or the network fails.
 
     litellm's own errors are subclasses of openai's errors; a fault in the middle of a stream may be an error of the HTTP client.
     """
@@ -100,7 +100,7 @@ def look_up_entry(name: str) -> Mapping[str, Any]:
 
 
 def supports_parameter(name: str, parameter: str) -> bool:
-    """Return whether the provider of a model accepts a parameter of the OpenAI format."""
+    """Return whether the provider of a model accepts a request parameter of the OpenAI format."""
     return parameter in (load_litellm().get_supported_openai_params(model=name) or ())
 
 
@@ -114,7 +114,7 @@ def supports_cache_breakpoints(name: str) -> bool:
 
 
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:
-    """Return the context window of a model: the given override, else the value of the registry, else 0 tokens for unknown.
+    """Return the context window of a model: the given size, else the size in litellm's registry, else 0 tokens for unknown.
 
     Windows of local models come from this project's own catalogue.
     """
@@ -156,7 +156,7 @@ def check_model_name(name: str, *, keys: bool = True) -> None:
 
 
 def _has_own_address(provider: str) -> bool:
-    """Return whether requests to a provider go to the user's own servers or to an address set in the environment."""
+    """Return whether requests to a provider go to the user's own server or to an address set in the environment."""
     of_provider = provider.upper().replace("-", "_")
     return provider in SELF_HOSTED_PROVIDERS or any(os.environ.get(f"{of_provider}_{end}") for end in ("API_BASE", "BASE_URL"))
 

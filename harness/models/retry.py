@@ -1,4 +1,4 @@
-"""Retries of failed model calls, with clock and randomness passed in so that tests need not wait."""
+"""Repetition of failed model calls, with clock and randomness passed in so that tests need not wait."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Retry:
     """
 
     retries: int = 3
-    """Maximum number of retries after the first attempt; 0 means no retry."""
+    """Maximum number of times that a call is repeated after the first attempt; 0 means no repetition."""
     first_seconds: float = 2.0
     """Time in seconds to wait before the first retry; each further wait is twice as long."""
     longest_seconds: float = 60.0

@@ -1,4 +1,4 @@
-"""Tool calls in plain text, for models without native tool calls.
+"""Tool calls written in plain text, for models without native tool calls.
 
 The system prompt ends with a section that describes the tools by their JSON schemas and the form of a call: a block between the
 tags `<call_tool>` and `</call_tool>`, the first at the beginning of a line and the second at the end of a line, around one JSON
@@ -51,7 +51,7 @@ EXAMPLE = {"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}
 
 
 def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> Message:
-    """Return a user message that holds tool results, each between an opening and a closing tag."""
+    """Return a user message that holds the results of tool calls, each between an opening and a closing tag."""
     return user("\n".join(f"<{tag}>\n{escape(result.output)}\n</{tag}>" for result in message.results))
 
 
@@ -230,7 +230,7 @@ class _CallFilter(AnswerFilter):
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
-        """Return the part of the answer that can be forwarded once this piece is received."""
+        """Return the part of the answer's text that can be forwarded once this piece is received."""
         return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
     def _take_line(self, piece: str) -> str:

@@ -1,4 +1,4 @@
-"""Token counts of scripted models by a real tokenizer that needs no download.
+"""Token counts for scripted models, made with a real tokenizer that needs no download.
 
 The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not imported. The usage that a scripted model reports
 therefore differs from the estimate of characters divided by four, as the usage of real models does.
@@ -41,7 +41,7 @@ def _load_encoding() -> "Encoding":
 
 @lru_cache(maxsize=20_000)
 def count_text_tokens(text: str) -> Measured:
-    """Return the number of tokens of a text; control tokens in the text are counted as plain text.
+    """Return the number of tokens in a text; control tokens in the text are counted as plain text.
 
     No token of this encoding continues after a line break that is followed by a character other than white space. A long text,
     such as a summary prompt, is therefore the sum of its pieces between such line breaks, and most pieces are already in the
@@ -65,7 +65,7 @@ def count_message_tokens(message: Message) -> Measured:
 
 
 class PromptTokenCounter:
-    """Token counter for whole prompts. Thread-safe.
+    """Counter of the tokens in whole prompts. Thread-safe.
 
     Only the new messages of a prompt that extends the previous prompt are counted.
     """

@@ -1,4 +1,4 @@
-"""Assembly of a session: builds an agent that is ready to run from a configuration and its resources.
+"""Assembly of a session: builds an agent from a configuration and the resources of the session.
 
 Trials, live sessions, sub-agents, previews, validity checks and tests all use `assemble_session`; they differ in configuration
 and resources only.
@@ -51,7 +51,7 @@ class SessionResources:
     outputs: OutputStore | None = None
     """Store of the full text of long tool outputs; None discards the text that is cut from an output."""
     on_event: EventListener = ignore
-    """Listener for log entries and signals, called in the session's thread."""
+    """Listener that receives log entries and signals of the session, called in the session's thread."""
     cancellation: Cancellation | None = None
     """Request that other code can make to stop the session; None for a session that cannot be stopped."""
     decide_repeated_call: Callable[[ToolCall, int], LoopDecision] | None = None
@@ -61,7 +61,7 @@ class SessionResources:
     model: Model | None = None
     """Model of the agent; None opens the model that the configuration names."""
     summarizer: Model | None = None
-    """Model that writes the summaries; None opens the model that the policy names."""
+    """Model that writes the summaries of compactions; None opens the model that the policy names."""
     oracle: Oracle | None = None
     """Prediction of what the agent will need later; None derives the prediction from the script of the task."""
     tools: Sequence[Tool] | None = None
@@ -99,7 +99,7 @@ class AssembledSession:
 
 
 class LogAndOutputs(NamedTuple):
-    """Log and saved tool outputs of one session."""
+    """Log of one session and the store of its long tool outputs."""
 
     log: Log
     outputs: OutputStore
@@ -123,7 +123,7 @@ def open_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Lo
 
 
 def write_workspace(task: Task | None, sandbox: Sandbox) -> None:
-    """Write the files of a task into the workspace."""
+    """Write the files of a task into the workspace of its session."""
     for path, text in task.workspace if task else ():
         sandbox.write(path, text.encode())
 
@@ -152,7 +152,7 @@ You explore a workspace for another agent, who sees nothing but your last messag
 EXPLORE_TOOL_NAMES = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
 """Names of the tools that a sub-agent gets if its session has them. A sub-agent explores and does not write."""
 MAX_ANSWER_CHARACTERS = 2_000
-"""Maximum length of a sub-agent's answer in characters; a longer answer is cut."""
+"""Maximum number of characters in a sub-agent's answer; a longer answer is cut."""
 
 
 EXPLORE_MAX_STEPS = 20
@@ -160,7 +160,7 @@ EXPLORE_MAX_STEPS = 20
 
 
 def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Return the tools of a session that its sub-agents may use."""
+    """Return those tools of a session that its sub-agents may use."""
     return tuple(tool for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
 
 

@@ -114,20 +114,23 @@ class SessionControl:
         self.end_request = Cancellation(self.flush)
         """Request of a caller to close the session."""
         self.is_coming_up = False
-        """Whether the sandbox and the models are still starting. A stopped session is idle meanwhile, but the start continues."""
+        """Whether the sandbox and the models are still starting.
+
+        A session that is stopped meanwhile becomes idle, but the start continues.
+        """
         self.jobs: deque[Callable[[], None]] = deque()
         self.cancellation: Cancellation | None = None
         self.inner: Session | None = None
         self.decision: LoopDecision | None = None
         self.thread_number: int | None = None
-        """Identifier of the session's thread, which alone calls the listener."""
+        """Identifier of the session's thread, the only thread that calls the listener."""
         self._on_event, self._is_flushing = on_event, False
         self._last_state_event: StateChanged | None = None
         self._draft_saver = DraftSaver(self.log.save_draft)
 
     @property
     def is_closing(self) -> bool:
-        """Whether the session was asked to close."""
+        """Whether a caller has asked the session to close."""
         return self.end_request.is_requested
 
     @property
@@ -160,13 +163,13 @@ class SessionControl:
         return self.state in {"new", "asking", "failed", "closed"}
 
     def refuse_if_over(self) -> None:
-        """Raise `UsageError` if the session is closed, closing or failed."""
+        """Raise `UsageError` if the session is closed, closing or failed, so that it accepts no more requests."""
         if self.is_closing or self.state in {"failed", "closed"}:
             why = f": {self.failure}" if self.failure else "; reopen it from its journal to continue"
             raise UsageError(f"session {self.session_id!r} is {'closed' if self.is_closing else self.state}{why}")
 
     def claim_start(self) -> None:
-        """Mark the session as starting. Raises `UsageError` if it was started before."""
+        """Mark the session as starting. Raises `UsageError` if the session was started before."""
         with self.condition:
             if self.state != "new":
                 raise UsageError(f"session {self.session_id!r} was already started; its state is {self.state!r}")
@@ -267,7 +270,7 @@ class SessionControl:
                 self._rest()
 
     def wait_for_first_message(self) -> str | None:
-        """Wait for the first message of a session without a request and return it.
+        """Wait for the user's first message in a session without a request, and return the message.
 
         Returns None when the session is asked to close.
         """
@@ -337,7 +340,7 @@ class QueuedLog:
                 self._save_draft(draft)
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Append events to the log and return their entries. Implements `harness.protocols.Log`."""
+        """Append events to the session's log and return the new entries."""
         with self._lock:
             if self._log is None:
                 raise UsageError("the session has not started; call start() first")

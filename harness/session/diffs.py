@@ -24,7 +24,7 @@ MAX_LINE_CHARACTERS = 500
 MAX_FILE_LINES = 400
 """Maximum number of lines shown of the diff of one file."""
 MAX_TOTAL_CHARACTERS = 200_000
-"""Maximum number of characters shown of all diffs together."""
+"""Maximum number of characters shown of the diffs of all files together."""
 MAX_FILES = 100
 """Maximum number of files whose diffs are shown."""
 MAX_FILE_BYTES = 2**20
@@ -56,7 +56,7 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
 
 
 def join_patches(file_patches: Sequence[FilePatch]) -> str:
-    """Return several diffs as one text of at most `MAX_TOTAL_CHARACTERS` characters plus a note about the rest."""
+    """Return the diffs of several files as one text of at most `MAX_TOTAL_CHARACTERS` characters, plus a note about the rest."""
     overflow_note = ["(there may be more files; these are the first)\n"] if len(file_patches) == MAX_FILES else []
     text = "".join([*(one.text for one in file_patches), *overflow_note])
     cut = len(text) - MAX_TOTAL_CHARACTERS
@@ -98,7 +98,7 @@ def _iter_differences(blobs: BlobStore, old: FileState | None, new: FileState | 
 
 
 def _split_lines(content: bytes) -> list[str]:
-    """Return the lines of a file with their line feeds. No other character ends a line."""
+    """Return the lines of a file, each with its line feed. No other character ends a line."""
     *complete_lines, rest = content.decode("utf-8", "backslashreplace").split("\n")
     return [f"{line}\n" for line in complete_lines] + [rest] * bool(rest)
 

@@ -88,7 +88,7 @@ class OpenSession(NamedTuple):
 
 @contextmanager
 def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStore | None = None) -> Iterator[OpenSession]:
-    """Start the local models and the sandbox of a session and assemble its agent. The workspace is empty.
+    """Start the local models and the sandbox of a session and assemble its agent. The workspace of the sandbox is still empty.
 
     Args:
         spec: Configuration of the session.

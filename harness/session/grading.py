@@ -71,7 +71,7 @@ def format_grader_command(grader: Grader) -> str:
 
 
 def _run_grader(grader: Grader, sandbox: Sandbox) -> ExecResult:
-    """Run a grader without a parent shell, because a waiting shell would keep the output open for other processes."""
+    """Run the grader without a parent shell, because a waiting shell would keep the output open for other processes."""
     if isinstance(sandbox, ServedSandbox):
         return sandbox.run_program(format_grader_command(grader), modules=grader.modules, timeout_seconds=grader.timeout_seconds)
     return sandbox.run(f"exec {format_grader_command(grader)}", timeout_seconds=grader.timeout_seconds)

@@ -115,13 +115,13 @@ def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def find_session_trees(entries: Iterable[Entry]) -> tuple[str, str] | None:
-    """Return the ids of the first and the last workspace snapshot of a session; None if there is no snapshot."""
+    """Return the ids of the first and the last workspace snapshot of a session; None if the session has no snapshot."""
     trees = list_trees(entries)
     return (trees[0], trees[-1]) if trees else None
 
 
 def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tuple[str, str] | None:
-    """Return the ids of the workspace snapshots before and after a turn; None if there are no snapshots.
+    """Return the ids of the workspace snapshots before and after a turn; None if the session has no snapshots.
 
     Args:
         entries: Log of the session.
@@ -146,7 +146,7 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
 
 
 def find_step_trees(entries: Iterable[Entry], step: int) -> tuple[str, str] | None:
-    """Return the ids of the workspace snapshots before and after a step; None if there are no snapshots."""
+    """Return the ids of the workspace snapshots before and after a step; None if the session has no snapshots."""
     saved_events = [event for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved)]
     trees_before = [event.tree_id for event in saved_events if event.step < step]
     trees_after = [event.tree_id for event in saved_events if event.step <= step]
@@ -194,7 +194,7 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: Draft) -> tuple[E
 
 
 def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:
-    """Return the later messages of a task that the session has not received yet."""
+    """Return the later user messages of a task that the session has not received yet."""
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
     sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
@@ -256,7 +256,7 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
 
 
 def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter) -> DroppedFacts:
-    """Return the facts whose newest value was in the view before a compaction and is not in the view after it.
+    """Return the facts of a task whose newest value was in the view before a compaction and is not in the view after it.
 
     The result contains the original lines that stated the facts rather than the values alone. A session that is forked right
     after the compaction and reminded of these lines then differs from an unreminded fork in these lines only.

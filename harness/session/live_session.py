@@ -85,7 +85,7 @@ class LiveSession:
     def __init__(
         self, spec: SessionSpec, *, session_id: str | None = None, on_event: EventListener = ignore, clock: Clock = time.time
     ) -> None:
-        """Create a session; nothing runs before `start`."""
+        """Create a live session; nothing runs before `start` is called."""
         self.spec = spec
         self.session_id = session_id or secrets.token_hex(6)
         self._clock = clock
@@ -140,7 +140,7 @@ class LiveSession:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the running turn was asked to stop and has not stopped yet."""
+        """Whether a caller has asked the running turn to stop and the turn has not stopped yet."""
         cancellation = self._control.cancellation
         return cancellation is not None and cancellation.is_requested
 

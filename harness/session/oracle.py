@@ -79,9 +79,10 @@ class ScriptedOracle:
     def _iter_evidence(
         self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
-        """Yield the messages that show which steps are done, with the need for each of them.
+        """Yield the messages that show steps as done, with the time at which the agent will need each message.
 
-        These are the receipts of a step if all of them are in view, else the shortest other evidence.
+        The messages are the receipts of a step (records of its answered calls) if all receipts are in view, else the shortest
+        other evidence.
         """
         alone = [self._reader.build_state(reading) for reading in readings]
         signs = {sign: at for at, each in enumerate(alone) for sign in each.receipt_slots}

@@ -1,4 +1,4 @@
-"""Configuration of one session, and its stored form in the log.
+"""Configuration of one session, and the form in which it is stored in the log.
 
 `harness.session.assembly` builds an agent from a configuration. The stored form, called the setup, contains everything that is
 needed to continue a session later. The person who reopens a session chooses three settings again, which are therefore not stored:

@@ -34,7 +34,7 @@ class SessionTotals:
     event_count: int = 0
     """Number of entries in the log of the session."""
     start_event: SessionStarted | None = None
-    """First `SessionStarted` event of the log; None before the session has begun."""
+    """First event of the session's log; None before the session has begun."""
     end_event: SessionEnded | None = None
     """Event that ended the session, if it is the last in the log; None while the session can continue."""
     steps: int = 0
@@ -56,7 +56,7 @@ class SessionTotals:
     compactions: int = 0
     """Number of compactions that were applied in the session, without those that were rolled back."""
     no_ops: int = 0
-    """Number of compactions that were not applied because they would have saved nothing."""
+    """Number of compactions in the session that were not applied because they would have saved nothing."""
     failed_compactions: int = 0
     """Number of compactions in the session that failed."""
     fallbacks: int = 0
@@ -115,7 +115,7 @@ class SessionTotals:
 
     @property
     def total_cost_usd(self) -> float | None:
-        """Cost of the agent, its summaries and its sub-agents in US dollars."""
+        """Total cost in US dollars of the session's agent, summaries and sub-agents."""
         return add_costs(self.agents_cost_usd, self.summarizer_cost_usd)
 
     @property
@@ -213,7 +213,7 @@ def add_costs(total_usd: float | None, cost_usd: float | None) -> float | None:
 
 
 def format_price(cost_usd: float | None) -> str:
-    """Return a cost as text in US dollars, or "at an unknown price"."""
+    """Return a cost in US dollars as text, or "at an unknown price" if the cost is unknown."""
     return "at an unknown price" if cost_usd is None else f"${cost_usd:.4f}"
 
 

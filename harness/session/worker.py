@@ -46,7 +46,7 @@ class SessionWorker:
         self.result: SessionResult | None = None
 
     def run(self) -> None:
-        """Run the session from its start to its end. An error sets the state to `failed` instead of being raised."""
+        """Run the live session from its start to its end. An error sets the state to `failed` instead of being raised."""
         control, failure = self._control, ""
         control.thread_number = threading.get_ident()
         try:
@@ -185,7 +185,7 @@ class SessionWorker:
         return (WorkspaceSaved(step=step, tree_id=snapshot.tree_id),)
 
     def _run_turn(self) -> None:
-        """Continue the unfinished turn if that was requested; else begin a turn with the next queued message."""
+        """Continue the unfinished turn if a caller requested that; otherwise begin a turn with the next queued message."""
         control, loop_session = self._control, self._loop_session
         with control.condition:
             continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False

@@ -56,7 +56,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from the module that defines it."""
+    """Load a public name of this package from the module that defines it."""
     for module, names in _NAMES_BY_MODULE.items():
         if name in names:
             globals()[name] = value = getattr(import_module(f"harness.testing.{module}"), name)

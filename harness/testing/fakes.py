@@ -14,7 +14,7 @@ from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 
 
 class FakeModel:
-    """A model that returns prepared replies in order and keeps the requests it received in `requests`.
+    """Model for tests that returns prepared replies in order and keeps the requests it received in `requests`.
 
     An error among the prepared replies is raised instead of returned. When no reply is left, the model raises AssertionError, so
     a test that calls the model too often fails.
@@ -40,7 +40,7 @@ class FakeModel:
         self._replies = iter(replies)
 
     def reply(self, request: protocols.Request, listen: Callable[[TextDelta], None] = protocols.ignore) -> protocols.Reply:
-        """Return the next prepared reply; token counts are characters divided by four.
+        """Return the next prepared reply, with token counts of one token for four characters.
 
         Raises:
             ModelError: the next prepared reply is an error.
@@ -62,7 +62,7 @@ class FakeModel:
 
 @dataclass(frozen=True, slots=True)
 class FakeTool:
-    """A tool that returns a prepared result for each call id.
+    """Tool for tests that returns a prepared result for each call id.
 
     Attributes:
         name: Name of the tool. Required.
@@ -88,7 +88,7 @@ def succeed(_: str) -> protocols.ExecResult:
 
 
 class MemorySandbox:
-    """A sandbox without a process: files are kept in memory, and a function answers commands.
+    """Sandbox for tests without a process: files are kept in memory, and a function answers commands.
 
     The class implements `harness.protocols.Sandbox`, except that commands neither read nor change the files.
 
@@ -150,7 +150,7 @@ class MemorySandbox:
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: protocols.Snapshot) -> None:
-        """Restore the workspace to the state of a snapshot."""
+        """Replace the files in memory by those of a snapshot."""
         self._files = {path: self._blobs.get(state.sha256) for path, state in snapshot.files.items()}
 
     def lay(self, files: Mapping[str, bytes]) -> None:

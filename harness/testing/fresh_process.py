@@ -50,7 +50,7 @@ class FreshModelSpec(NamedTuple):
 
 
 def digest_parts(task: Task) -> Digests:
-    """Return the digest of each part of a task; equal parts have equal digests in every process."""
+    """Return the digest of each part of a task (facts, steps and fields). Equal parts have equal digests in every process."""
     plain = {one.name: getattr(task, one.name) for one in fields(task)}
     plain["values"] = sorted(task.values)
     plain["facts"] = [fact.name for fact in task.facts]
@@ -79,7 +79,7 @@ def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
 
 
 def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
-    """Answer a request in a new process and return the answer as `encode_reply` does.
+    """Answer a request with a scripted model in a new process, and return the answer as `encode_reply` does.
 
     Args:
         model_spec: Model that answers.

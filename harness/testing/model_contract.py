@@ -18,7 +18,7 @@ class StopListening(Exception):
 
 
 class ModelContract:
-    """Contract tests of a model. Inherit the suite, set `requests` and define the fixture `model`.
+    """Suite of contract tests for a model. Inherit the suite, set `requests` and define the fixture `model`.
 
     Set `requests` to at least two requests that the model answers differently: one that is answered with text and, if the model
     calls tools, one that is answered with calls. Name missing abilities in `missing_abilities` with the reason; tests that need

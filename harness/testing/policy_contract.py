@@ -25,7 +25,7 @@ Law = Callable[[tuple[Entry, ...], str, Hook], None]
 
 
 class PolicyContract:
-    """Contract tests of a compaction policy. Inherit the suite and set `policy`.
+    """Suite of contract tests for a compaction policy. Inherit the suite and set `policy`.
 
     Hypothesis tries each test on many conversations. A policy made of stages (see `harness.compaction.pipeline`) has most of the
     tested properties by construction; a policy that makes its own plans must ensure them itself.

@@ -141,7 +141,7 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run(_COUNT_MARKED_PROCESSES.format(mark=mark.replace(".", "[.]"))).stdout == b"0\n"
 
     def test_a_flood_is_bounded_by_the_time_out(self, sandbox: Sandbox) -> None:
-        """Endless output is limited in time and size."""
+        """The sandbox limits the endless output of a command in time and size."""
         result = sandbox.run("yes", timeout_seconds=0.5)
         assert result.timed_out
         assert len(result.stdout) == SMALL_LIMITS.output_bytes
@@ -161,7 +161,7 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run("echo fine | cat").stdout == b"fine\n"
 
     def test_the_number_of_processes_is_limited(self, sandbox: Sandbox) -> None:
-        """The number of processes stays within the limit, apart from processes of the sandbox itself."""
+        """The number of a command's processes stays within the limit, apart from processes of the sandbox itself."""
         self.require("pids")
         assert "pids" in sandbox.info.enforced
         count = int(sandbox.run(f"python3 -c '{_FORK_UNTIL_REFUSED}'").stdout)
@@ -223,7 +223,7 @@ class ResourceAttacks(SandboxLaws):
         sandbox.write("more", bytes(SMALL_LIMITS.file_bytes))
 
     def test_nothing_outside_can_be_written(self, sandbox: Sandbox) -> None:
-        """The root file system is read-only."""
+        """Commands cannot write to the root file system, which is read-only."""
         self.require("read_only_root")
         for path in ("/x", "/etc/x", "/usr/x", "/usr/bin/x", "/var/x", "/dev/x", "/proc/sys/kernel/hostname", "/sys/x"):
             assert sandbox.run(f"echo x > {path}").exit_code != 0, path

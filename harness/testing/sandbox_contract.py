@@ -137,7 +137,7 @@ class CommandLaws(SandboxLaws):
         assert sandbox.run("sleep 1.3; cat done").stdout == b"x\n"
 
     def test_commands_and_file_tools_share_their_files(self, sandbox: Sandbox) -> None:
-        """Commands can change files that the file tools wrote, and the other way round."""
+        """Commands can run and delete files that the file tools wrote, and the file tools can read files that commands made."""
         sandbox.write("bin/go.sh", b"#!/bin/sh\necho old\n")
         assert sandbox.run("chmod +x bin/go.sh && ./bin/go.sh && umask 077 && echo c > made").stdout == b"old\n"
         sandbox.write("bin/go.sh", b"#!/bin/sh\necho new\n")

@@ -56,7 +56,7 @@ def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
 
 @st.composite
 def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
-    """Draw the log of a session without compactions, as entries numbered from 1.
+    """Draw the log of a session without compactions. Its entries are numbered from 1.
 
     Args:
         draw: Supplied by Hypothesis.
@@ -163,7 +163,7 @@ SUMMARY_COUNT = 60
 
 @st.composite
 def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[events.Entry, ...]:
-    """Draw the complete log of a session that ran under a policy.
+    """Draw the complete log of a session that ran under a compaction policy.
 
     The session runs in the real agent loop; the model, the tools and the summarizer give drawn answers.
 

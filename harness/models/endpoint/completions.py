@@ -87,7 +87,7 @@ def _parse_output_limit(given: Mapping[str, Any]) -> int | None:
 
 
 CREATED = 0
-"""Time stamp of every answer; constant, so that equal requests get identical bytes."""
+"""Time stamp in every answer of the server; constant, so that equal requests get identical bytes."""
 
 
 def choose_finish_reason(reply: Reply) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from harness.errors import UnknownName, UsageError
 
 FaultKind = Literal["429", "500", "529", "reset", "stall", "malformed", "unknown-tool", "overflow"]
-"""Kinds of faults.
+"""Kinds of faults that the server of scripted models can inject.
 
 - `429`: rate limit; the value is the number of seconds in `Retry-After`.
 - `500` and `529`: errors of the provider.
@@ -36,7 +36,7 @@ OVERFLOW_MESSAGES: Mapping[str, str] = MappingProxyType(
         "llama.cpp": "request ({prompt} tokens) exceeds the available context size ({window} tokens), try increasing it",
     }
 )
-"""Error message of each provider for a prompt longer than the window; all have status 400."""
+"""Error message of each provider for a prompt longer than the window. Responses with these messages have status 400."""
 
 REFUSAL_MESSAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -84,7 +84,7 @@ class Fault:
 
 
 def parse_fault(text: str) -> Fault:
-    """Return the fault that a text such as `429:7@3` describes.
+    """Return the fault that a text such as `429:7@3` (kind, value and affected request) describes.
 
     Raises:
         UsageError: the text describes no fault; the message shows the format.

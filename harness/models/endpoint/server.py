@@ -121,10 +121,10 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = READ_TIMEOUT_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class names it so)
-        """Log nothing; `ModelEndpoint.served` lists the requests."""
+        """Log nothing, because `ModelEndpoint.served` already lists the requests."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Send an error that the base class detects, such as an unknown HTTP method, as a JSON body."""
+        """Send an error that the HTTP base class detects, such as an unknown HTTP method, as a JSON body."""
         self.close_connection = True
         status = code if code < 500 else 405
         self._send(status, completions.encode_error(status, message or explain or "this is no request"))

@@ -29,7 +29,7 @@ class LocalWeights:
     window_tokens: int
     """Context window in tokens that the server gives the model: the window from its training, or less to save memory."""
     origin: str
-    """Published name and quantization of the weights."""
+    """Name under which the publisher released the weights, and their quantization."""
 
     @property
     def alias(self) -> str:
@@ -71,11 +71,11 @@ _WEIGHTS = (
 )
 
 CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _WEIGHTS}
-"""All local models by name, the smallest first."""
+"""Entries of all local models, by model name, the smallest model first."""
 
 
 def is_local(name: str) -> bool:
-    """Return whether a name has the prefix of local models; the model need not exist."""
+    """Return whether a model name has the prefix of local models; a model of that name need not exist."""
     return name.startswith(PREFIX)
 
 

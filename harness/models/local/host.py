@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Serve the configured model until standard input is closed."""
+    """Serve the configured local model over HTTP until standard input is closed."""
     import xllamacpp  # noqa: PLC0415  (optional, and only this process has it)
 
     configuration = json.loads(sys.stdin.readline())

@@ -1,4 +1,4 @@
-"""A local model behind the same interface as other models: greedy sampling, no cost, exact token counts."""
+"""Local model with the same interface as other models: greedy sampling, no cost, exact token counts."""
 
 import json
 import urllib.request
@@ -69,7 +69,7 @@ class LocalModel:
     stop: tuple[str, ...] = ()
     """Texts at which an answer of the model ends; the answer does not include them."""
     on_wait: Callable[[Waiting], None] = ignore
-    """Function that is called before the one retry of a failed call, which follows at once."""
+    """Function that is called before a failed call is repeated; a call is repeated once and without a wait."""
 
     def __post_init__(self) -> None:
         """Check that the requested window is not larger than the window of the model's server."""
@@ -145,7 +145,7 @@ class LocalModel:
 
 
 def describe_local_model(name: str) -> dict[str, object]:
-    """Return the description of a local model for the record of a trial: its weights and sampling settings."""
+    """Return the weights and sampling settings of a local model, for the record of a trial."""
     weights = look_up_weights(name)
     return {
         "name": name,

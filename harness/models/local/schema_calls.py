@@ -118,7 +118,7 @@ def _extract_arguments(raw: str) -> str:
 
 
 def parse_partial_object(raw: str) -> dict[str, Any]:
-    """Return the readable part of an incomplete JSON object."""
+    """Return the readable fields of a JSON object whose text is incomplete."""
     try:
         value = from_json(raw, allow_partial="trailing-strings")
     except ValueError:
@@ -134,7 +134,7 @@ class CallFilter(AnswerFilter):
         self._raw, self._sent_characters = "", 0
 
     def take(self, text: str) -> str:
-        """Return the readable text of the answer that was not forwarded yet."""
+        """Return the readable text of the answer that the filter has not forwarded yet."""
         self._raw += text
         readable = _extract_text(parse_partial_object(self._raw))
         news = readable[self._sent_characters :]

@@ -24,7 +24,7 @@ from harness.models.local.weights import check, verify
 from harness.protocols import ignore
 
 START_TIMEOUT_SECONDS = 300.0
-"""Maximum time for loading the weights in seconds; on an idle machine, loading takes one or two seconds."""
+"""Maximum time in seconds for loading the weights of a model; on an idle machine, loading takes one or two seconds."""
 STOP_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.2
 MAX_THREADS = 8
@@ -41,7 +41,7 @@ class Endpoint:
 
 
 Endpoints = Mapping[str, Endpoint]
-"""Addresses of running local models, by the name of the model."""
+"""Addresses and keys of the servers of running local models, by model name."""
 
 
 @contextmanager

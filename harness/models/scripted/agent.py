@@ -95,7 +95,7 @@ class ScriptedModel:
         return assistant(Template(self._farewell).substitute(self._choose_values(self._facts, visible.facts)))
 
     def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
-        """Return the known repair of a step's newest failure, unless all calls of the repair were made since."""
+        """Return the known repair for a step's newest failure. None if all calls of the repair were made since the failure."""
         step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
             if re.search(repair.error_pattern, failure.output, re.MULTILINE):
@@ -167,7 +167,7 @@ class ScriptedModel:
 
 
 def _make_call_id(position: int, tool: str, taken: set[str]) -> str:
-    """Return a call id that no visible call has; the id depends only on visible messages."""
+    """Return an id for a tool call that no visible call has; the id depends only on visible messages."""
     ids = (f"call_{hashlib.sha256(f'{tool}/{number}'.encode()).hexdigest()[:12]}" for number in itertools.count(position))
     return next(call_id for call_id in ids if call_id not in taken)
 

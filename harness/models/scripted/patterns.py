@@ -88,7 +88,7 @@ def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
 
 
 class ReceiptPatterns:
-    """Index from receipts, the records of answered tool calls, to the steps that the receipts show as done."""
+    """Index from receipts (records of answered tool calls) to the steps that the receipts show as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         """Store receipt patterns without wildcards in a dictionary and compile all other patterns."""
@@ -117,7 +117,7 @@ def _parse_exact_key(pattern: str) -> str | None:
 
 
 class StepCounters:
-    """Numbers in a text, such as a count of finished items, that show all steps up to the number as done."""
+    """Reader of numbers, such as a count of finished items, that show all steps up to the number as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         """Collect the steps of each counter, sorted by the number that shows a step as done."""
@@ -131,7 +131,7 @@ class StepCounters:
         self._indexes = [[index for _, index in pairs] for pairs in ordered]
 
     def read(self, text: str) -> dict[int, int]:
-        """Return the highest number that a text states for each counter."""
+        """Return the highest number that a text states for each counter of finished steps."""
         found = ((at, pattern.findall(text)) for at, pattern in enumerate(self._patterns))
         return {at: max(map(int, numbers)) for at, numbers in found if numbers}
 
@@ -142,7 +142,7 @@ class StepCounters:
 
 
 class DonePattern(NamedTuple):
-    """Pattern of a text that reports a step as done."""
+    """Pattern that recognizes a text which reports a step as done."""
 
     step: int
     pattern: re.Pattern[str]

@@ -48,7 +48,7 @@ def interpolate(curve: Curve, x: float) -> float:
 
 
 def compute_mean(curve: Curve) -> float:
-    """Return the mean of a curve between its first and its last point."""
+    """Return the mean value of a curve between its first and its last point."""
     area = sum((right - left) * (low + high) / 2 for (left, low), (right, high) in pairwise(curve))
     return area / (curve[-1][0] - curve[0][0])
 
@@ -65,10 +65,12 @@ class Profile:
     """Possible first sentences of a reply. One is drawn from seed and step, so two models that do the same differ in wording."""
 
     overlook_probability: float = 0.0
-    """Probability that a visible fact in the middle of a prompt of 128K tokens is overlooked."""
+    """Probability that the model overlooks a visible fact in the middle of a prompt of 128K tokens."""
 
     def compute_overlook_probability(self, prompt_tokens: int, depth: float) -> float:
-        """Return the probability that a visible fact is overlooked; it rises with the prompt length and is highest in the middle.
+        """Return the probability that the model overlooks a visible fact.
+
+        It rises with the prompt length and is highest in the middle.
 
         Args:
             prompt_tokens: Length of the whole request in tokens; the probability is constant beyond 128K, since no measurements

@@ -46,7 +46,7 @@ _STOP_WORDS = frozenset(
 
 @lru_cache(maxsize=patterns.MAX_CACHED_LINES)
 def split_words(line: str) -> tuple[str, ...]:
-    """Return the searchable words of a line in lower case."""
+    """Return the words of a line in lower case, as used to rank lines."""
     return tuple([word for word in _WORD.findall(line.lower()) if word not in _STOP_WORDS])
 
 
@@ -93,7 +93,7 @@ MAX_CACHED_SUMMARIES = 64
 Trials that differ only in their summarizer request the first summary of a session with the same prompt.
 """
 REQUEST_SHARE = 0.7
-"""Maximum share of an extractive summary for lines of the user's request."""
+"""Maximum share of an extractive summary that lines of the user's request may take."""
 
 
 class ScriptedSummarizer:
@@ -189,7 +189,7 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
 
 @lru_cache(maxsize=MAX_CACHED_SUMMARIES)
 def summarize_extractively(prompt: str, limit_tokens: int) -> str:
-    """Return the lines that are most relevant to the user's request and fit the limit, in their original order.
+    """Return a summary of the lines that are most relevant to the user's request and fit the limit, in their original order.
 
     Lines are ranked by their BM25 score with the request as the query, divided by their tokens. Lines of the request itself get
     at most seven tenths of the summary. Without a request the material itself is the query.
@@ -218,7 +218,7 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
 
 
 def build_lossy_summarize(share: float, seed: int) -> Summarize:
-    """Return a function that drops each line of the extractive summary with probability `share`.
+    """Return a function that writes an extractive summary and drops each line of it with probability `share`.
 
     The draw depends on seed, prompt and line. A higher share drops the same lines and others; a line that is missing from one
     summary may be in the next one if it is still in the material.

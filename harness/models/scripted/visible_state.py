@@ -1,4 +1,4 @@
-"""Facts, receipts, listings and finished steps that the scripted model reads from visible text.
+"""Reader of the facts, answered calls, listings and finished steps that the scripted model can see in its messages.
 
 Each message is read once and cached by its content. The state of a conversation is extended when the next conversation begins
 with the same messages. Both caches belong to pure functions and change no answer. A tool result is read together with its call,
@@ -67,7 +67,7 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class VisibleState:
-    """Information in all visible messages together, from which the model decides its next action."""
+    """Information in all visible messages together, from which the scripted model decides its next action."""
 
     facts: dict[str, str] = field(default_factory=dict)
     """Newest visible value of each fact (a value that the agent must know), by name of the fact."""
@@ -76,11 +76,14 @@ class VisibleState:
     characters: int = 0
     """Total length of all messages of the conversation in characters."""
     fresh_offset: int = 0
-    """Position in characters after the last call that was not a look-up of facts; text from there on is never overlooked."""
+    """Position in characters after the last call that was not a look-up of facts.
+
+    Text after this position is never overlooked.
+    """
     look_up_keys: set[tuple[str, str]] = field(default_factory=set)
     """Tool and key argument of the look-ups that the agent made since its last call of another kind."""
     success_positions: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Index of the message with the newest successful call, by tool and key argument."""
+    """Index of the message with the newest successful tool call, by tool and key argument of the call."""
     receipt_slots: set[patterns.ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
     """Newest failed tool call of each step, by index of the step."""
@@ -90,7 +93,7 @@ class VisibleState:
     """Highest visible number of each counter of finished steps."""
     call_ids: set[str] = field(default_factory=set)
     first_open_step: int = 0
-    """Index of the first step that is not done; the number of steps when all are done."""
+    """Index of the first step of the script that is not done; the number of steps when all are done."""
     position: int = 0
 
 

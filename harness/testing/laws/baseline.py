@@ -29,7 +29,7 @@ from harness.transcript import find_key_argument
 
 
 def check_success(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent with a complete context finishes the script and passes every check."""
+    """Check that an agent with a complete context finishes the script of the task and passes every check."""
     plain = sessions.run(seed)
     if plain.outcome.reason != "replied":
         words = f"the session does not end on its own: {plain.outcome.reason} after {plain.outcome.steps} model calls"
@@ -149,7 +149,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
-    """Return the reason why a fact cannot be recovered from a workspace; empty when the fact can be recovered."""
+    """Return the reason why no tool call recovers a fact from a workspace; empty when the fact can be recovered."""
     files = sandbox.snapshot().files
     if fact.source and fact.source not in files and not any(path.startswith(f"{fact.source}/") for path in files):
         return f"its source {fact.source!r} does not exist"

@@ -17,7 +17,7 @@ from harness.testing.laws.simulation import WINDOW_TOKENS, SessionCache
 from harness.tools import make_standard_tools
 
 SEEDS = range(50)
-"""Seeds for which the template must make a task, and across which tasks, values and priors are compared."""
+"""Task seeds for which a template must make a task, and whose tasks, values and priors (default guesses) are compared."""
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Scripted sessions of any task under any policy, each run once and shared by all laws that examine it."""
+"""Scripted sessions of any task under any policy. Each session is run once and shared by all validity checks."""
 
 import re
 import secrets
@@ -41,7 +41,7 @@ BUBBLEWRAP = SandboxChoice(backend="bubblewrap")
 
 
 class ScriptedModelSpec(NamedTuple):
-    """Choice of the scripted model that works on a task.
+    """Name and seed of the scripted model that works on a task.
 
     Args:
         name: Name of the model; may include a profile, e.g. `scripted:typical`. Default: `"scripted"`.
@@ -113,7 +113,7 @@ class Run:
 
 
 class _RecordingModel:
-    """A model that keeps each request with its reply."""
+    """Model that wraps another model and keeps each request with its reply."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.name, self.window = model, model.name, model.window
@@ -225,7 +225,7 @@ PRESETS: dict[str, KeepLast] = {
 }
 """Compaction policies whose trigger is relative to the context window, by the name of the preset."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
-"""Every policy with a public name, with default settings."""
+"""All compaction policies with default settings, by public name."""
 DEFAULT_PRESET = "extractive"
 """Name of the preset that leaves every setting of its policy at the default."""
 NOMINAL_WINDOW_TOKENS = 200_000
@@ -344,7 +344,7 @@ class SessionCache:
         return tight.scale_policy(policy), tight.window_tokens
 
     def choose_small_window(self, seed: int) -> SmallWindow:
-        """Return `WINDOW_TOKENS` if the session fills it, otherwise a smaller window that depends on the session.
+        """Return the window in which a session is compacted: `WINDOW_TOKENS` if the session fills it, otherwise a smaller one.
 
         The smaller window leaves room for the tool schemas and for the longest step. Its reserves allow for the difference
         between the policy's estimate and the model's own token count.
