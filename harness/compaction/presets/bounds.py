@@ -160,14 +160,12 @@ class MissingRanking:
 class DropAll(ThresholdPreset):
     """Eviction of everything but the system message and the newest message: the lower bound.
 
-    Choose it as the lower bound: a policy that is not better than this one retains nothing useful.
+    Choose it as the lower bound of a comparison; a policy that is not better than this one retains nothing useful.
 
     Source: this project, as the lower bound of every comparison.
 
     The newest message is retained because providers refuse an empty conversation. If the newest message is a tool result, its
     call and all results of that call's message are retained too. The user's request is evicted like everything else.
-
-    Choose this policy as the lower bound of a comparison.
 
     Attributes:
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
@@ -194,11 +192,9 @@ class DropAll(ThresholdPreset):
 class RandomRetention(ThresholdPreset):
     """Retention of randomly drawn messages up to a share of the threshold, in addition to the system and the newest message.
 
-    Choose it as the baseline for any rule that selects messages: a rule should retain more than a random choice of equal size.
+    Choose it as the baseline for policies that select messages; they should do better than a random choice of equal size.
 
     Source: this project, as a baseline for policies that select messages.
-
-    Choose this policy as a baseline: a policy that selects messages by their content should do better.
 
     Attributes:
         keep_share: Share of the threshold up to which the view is filled with retained messages, above 0 and at most 1.
@@ -230,7 +226,7 @@ class RandomRetention(ThresholdPreset):
 class OracleRetention(ThresholdPreset):
     """Retention of the messages that the task's script will need: the upper bound of retaining messages.
 
-    Choose it as the upper bound of keeping whole messages: it knows which messages the task still needs.
+    Choose it with a scripted agent, as the upper bound of a comparison; it knows which messages the task still needs.
 
     Source: the optimal replacement algorithm of Belady (1966), applied to messages.
 
@@ -243,8 +239,6 @@ class OracleRetention(ThresholdPreset):
     a window of 32,768. With that window the agent keeps re-reading; with 49,152 tokens it succeeds.
 
     The policy needs an oracle (`with_oracle`), which the runner provides for tasks that have a script.
-
-    Choose this policy as the upper bound of a comparison, with a scripted agent.
 
     Attributes:
         keep_share: Share of the threshold up to which the view is filled with retained messages, above 0 and at most 1.

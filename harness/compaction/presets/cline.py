@@ -368,7 +368,7 @@ class _ClineSdk(Preset):
 class Cline(_ClineSdk, SummarizingPreset):
     """Summary of everything before the newest 20K tokens, at 81 % of the window; each round updates the former summary.
 
-    Choose it when you compare Cline's current behaviour, or want a rolling summary beside a fixed amount of recent messages.
+    Choose it when you compare Cline's current behaviour, or want a rolling summary with a fallback that needs no model.
 
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`.
 
@@ -376,8 +376,6 @@ class Cline(_ClineSdk, SummarizingPreset):
     overflow, the digest of `cline-basic` replaces the messages. An empty summary leaves the view unchanged. The lists of files
     are read from the calls instead of being left to the summarizer. Different from the original, tool schemas do not count
     towards the threshold, because a policy does not see them.
-
-    Choose this policy to compare with Cline, or for a summary with a digest as its fallback.
 
     Attributes:
         threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
@@ -416,14 +414,12 @@ class Cline(_ClineSdk, SummarizingPreset):
 class ClineBasic(_ClineSdk):
     """Notice with files, commands and last answers in place of old messages, at 81 % of the window, without a model.
 
-    Choose it when summaries by a model are too slow or too expensive: the notice is built without a model call.
+    Choose it when summaries by a model are too slow or too expensive, but evicted work should still be listed in view.
 
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `basic`.
 
     All messages of the user are retained, of older turns also the last answer without calls, and of the last turn the newest
     messages that fit the target size. The notice stands below the user's last message and is updated in each round.
-
-    Choose this policy for compaction without a summarizer that still lists what was done.
 
     Attributes:
         threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
@@ -448,7 +444,7 @@ class ClineBasic(_ClineSdk):
 class ClineClassic(Preset):
     """Eviction of half of the messages, without a summary, when the last call reaches the limit that a table sets for the window.
 
-    Choose it to reproduce older Cline sessions, or as a cheap baseline that halves the conversation.
+    Choose it to compare with Cline before its SDK, or as a cheap baseline that halves the conversation without a summarizer.
 
     Source: Cline 01cfde0d and 031561ea, `src/core/context/context-management`.
 
@@ -456,8 +452,6 @@ class ClineClassic(Preset):
     first exchange is retained, with a notice in its answer. Different from the original, results of the first answer stay with
     their calls, and one more message at the end is evicted instead. The original evicts three quarters where half is not enough
     after a change of the model; a session here never changes its model.
-
-    Choose this policy to compare with Cline before its SDK, or for eviction without a summarizer.
 
     Attributes:
         enough_share: Share of the view's characters that must be saved by replacing repeated readings of a file; if less is

@@ -109,7 +109,7 @@ SUMMARY_HEADING = "Another model began this task. It left the following hand-ove
 class Codex(SummarizingPreset):
     """Hand-over summary of everything but the user's newest 20K tokens, at 90 % of the window.
 
-    Choose it when the user's own messages carry the instructions and everything else can be summarized.
+    Choose it when you compare Codex, or when the user's own messages carry the instructions and must stay verbatim.
 
     Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
 
@@ -118,8 +118,6 @@ class Codex(SummarizingPreset):
     message in each attempt. If the summary fails, the view stays unchanged. An empty summary is replaced by a constant text, and
     the event records that. Different from the original, instructions and environment are part of the system message, which always
     stays.
-
-    Choose this policy to keep the user's words verbatim, or to compare with Codex.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1; the view is measured by the provider's

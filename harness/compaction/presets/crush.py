@@ -65,7 +65,7 @@ CONTINUATION = "The session was interrupted because it grew too long. The user's
 class Crush(SummarizingPreset):
     """Summary of everything answered, when 20K tokens are left of a window above 200K, or a fifth of a smaller window.
 
-    Choose it when you compare Crush, or want a single summary late in a large window.
+    Choose it when you compare Crush, or want a single summary late in a large window, which is used almost completely.
 
     Source: Crush 37f36e93, `internal/agent/agent.go`.
 
@@ -73,8 +73,6 @@ class Crush(SummarizingPreset):
     the user's last message follows the summary; in repeated compactions these sentences nest, as in the original. If the summary
     fails or is empty, the view stays unchanged, while the original ends the turn. To-do lists are left out, because no tool here
     keeps one.
-
-    Choose this policy for large windows that should be used almost completely, or to compare with Crush.
 
     Attributes:
         left_share: Share of the window that is still free when compaction is triggered, for windows that are not large.

@@ -97,8 +97,6 @@ class Dexto(SummarizingPreset):
     summarized again, so its content is lost, as in the original. If the summary fails or is empty, a list of requests and tools
     replaces it.
 
-    Choose this policy to compare with Dexto, or for two tiers of which the cheap one comes first.
-
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
         window_cap_tokens: Maximum size of the window in tokens; None uses the window of the model. Default: `None`.

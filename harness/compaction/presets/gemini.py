@@ -184,7 +184,8 @@ ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 class GeminiCli(SummarizingPreset):
     """Snapshot of everything before the last 30 % of the characters, with an acknowledgement, at 50 % of the window.
 
-    Choose it when you compare Gemini CLI, or want an early summary that leaves the newest 30 % of the conversation whole.
+    Choose it when you compare Gemini CLI, or want an early summary that leaves the newest 30 % of the conversation whole. Set
+    `adapted` for sessions with one request.
 
     Source: Gemini CLI 5411f113, `packages/core/src/context/chatCompressionService.ts`.
 
@@ -194,8 +195,6 @@ class GeminiCli(SummarizingPreset):
     `clip_characters` is raised above `result_characters`. If the summary fails or is empty, the view stays unchanged. Different
     from the original, the summarizer reads unclipped results, and after an attempt without effect the session pauses compaction
     as for every policy instead of never trying again.
-
-    Choose this policy to compare with the Gemini CLI; set `adapted` for sessions with one request.
 
     Attributes:
         adapted: Whether the cut may also lie before an answer of the model. Default: `False`.
@@ -253,8 +252,6 @@ class GeminiMasking(Preset):
     files; a result that is hardly longer than its pointer stays and does not count; results of the newest answer are protected;
     both ends are cut alike for every tool, while the original keeps ten lines of each end of a command's output; and no tool is
     exempt by default.
-
-    Choose this policy for long tool outputs that the agent should be able to read again.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that stay in view; the result that exceeds this number and all

@@ -53,7 +53,7 @@ NOTE = "The conversation was compacted; I know it by the summary above. I go on 
 class Goose(SummarizingPreset):
     """Summary of the whole conversation and a note of the assistant, above 80 % of the window, before each turn.
 
-    Choose it when you compare goose, or want one summary of everything at a late threshold.
+    Choose it when you compare goose, or want one summary of everything in sessions with many short turns.
 
     Source: goose 006bd233, `crates/goose/src/context_mgmt/mod.rs`.
 
@@ -62,8 +62,6 @@ class Goose(SummarizingPreset):
     the system prompt; if it is too long, tool results are left out from the middle outwards. If the summary fails or is empty,
     the view stays unchanged. Different from the original, pairs of calls are not summarized in the background, and a threshold of
     1 stands for the whole window instead of turning compaction off.
-
-    Choose this policy for sessions with many short turns, or to compare with goose.
 
     Attributes:
         adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.

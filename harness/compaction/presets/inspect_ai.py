@@ -81,7 +81,7 @@ class _Inspect(Preset):
 class InspectSummary(_Inspect, SummarizingPreset):
     """Summary of everything but the system message and the request, above 90 % of the window.
 
-    Choose it when you evaluate with Inspect and instructions given during the session must survive.
+    Choose it when you compare agents of Inspect, or want a summary that keeps the user's request verbatim.
 
     Source: Inspect AI 0.3.285, `model/_compaction/summary.py`.
 
@@ -89,8 +89,6 @@ class InspectSummary(_Inspect, SummarizingPreset):
     stays unchanged, while the original ends the run. Also different from the original: a view that still exceeds the threshold is
     not summarized again at once, the last answer counts as reported instead of as estimated, and a prompt that is too long for
     the summarizer is not shortened.
-
-    Choose this policy to compare with Inspect, or for a summary that keeps the request verbatim.
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
@@ -121,13 +119,11 @@ class InspectSummary(_Inspect, SummarizingPreset):
 class InspectTrim(_Inspect):
     """Eviction of the oldest fifth of the messages behind the request, up to four times until the view fits the threshold.
 
-    Choose it when you evaluate with Inspect and want a sliding window without model calls.
+    Choose it when you evaluate with Inspect, or want a sliding window that keeps the user's request and calls no model.
 
     Source: Inspect AI 0.3.285, `model/_compaction/trim.py`.
 
     Different from the original, the session goes on if four passes are not enough, and the last answer counts as reported.
-
-    Choose this policy for eviction without a summarizer that keeps the request.
 
     Attributes:
         preserve: Share of the messages behind the user's request that each eviction retains, at least 0 and at most 1.
@@ -157,14 +153,12 @@ class InspectTrim(_Inspect):
 class InspectEdit(_Inspect):
     """Masking of all tool results but the newest 3, above 90 % of the window.
 
-    Choose it when you evaluate with Inspect and tool results dominate the context.
+    Choose it when you evaluate with Inspect, or want masking that starts only near the end of the window.
 
     Source: Inspect AI 0.3.285, `model/_compaction/edit.py`.
 
     Different from the original, no thinking is cleared because none is sent back, calls stay when their results are masked, the
     session goes on if masking is not enough, and the last answer counts as reported.
-
-    Choose this policy for masking that starts late, near the end of the window.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked; results of exempt tools do not count among them.

@@ -20,8 +20,6 @@ class KeepLast(SummarizingPreset, ThresholdPreset):
     Each summary takes in the former one, and the summarizer always receives the user's request from the log. If nothing lies
     before the retained messages, nothing is done. If the summary fails or is empty, the view stays unchanged.
 
-    Choose this policy as a starting point: it works in every session, and its fields vary threshold and depth independently.
-
     Attributes:
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
         keep_last: Number of messages retained at the end of the conversation, at least 1; more if a call would be separated from

@@ -255,14 +255,12 @@ class _ClearToolUses(Preset):
 class LangChainClear(_ClearToolUses):
     """Clearing of all tool results but the newest 3, above 100,000 tokens.
 
-    Choose it when you compare agents that use LangChain's context editing.
+    Choose it when you compare agents that use LangChain's context editing, or for large tool outputs without a summarizer.
 
     Source: LangChain 1.4.7, `context_editing.py`, ClearToolUsesEdit with its defaults.
 
     The original edits a copy of the whole history for each request; here the edit is an event, and the cleared result stays in
     view. Both are equivalent, because the trigger measures the view as if nothing had been cleared.
-
-    Choose this policy for long sessions with large tool outputs, without a summarizer.
 
     Attributes:
         trigger_tokens: Number of tokens in view above which tool results are cleared, counted as if none had been cleared yet.
@@ -298,7 +296,8 @@ class LangChainClear(_ClearToolUses):
 class LangChainSummary(SummarizingPreset):
     """Summary of everything before the newest 20 messages, including the user's request, at 80 % of the window.
 
-    Choose it when you compare agents that use LangChain's summarization middleware.
+    Choose it when you compare agents that use LangChain's summarization middleware. Set `trim_tokens=None` for useful summaries
+    of long runs.
 
     Source: LangChain 1.4.7, `summarization.py`.
 
@@ -308,8 +307,6 @@ class LangChainSummary(SummarizingPreset):
     corrects the estimate by the provider's report like the original, the trimming does not. If the prompt is too long for the
     summarizer, one more request without the middle half is made. If the summary fails, the view stays unchanged, while the
     original ends the run. An empty summary is accepted.
-
-    Choose this policy to compare with LangChain agents; set `trim_tokens=None` for useful summaries of long runs.
 
     Attributes:
         trigger_share: Share of the window that triggers compaction, measured by estimate or by the provider's last report; None
@@ -381,7 +378,7 @@ class LangChainSummary(SummarizingPreset):
 class DeepAgents(SummarizingPreset):
     """Shortening of long arguments of old calls at 85 % of the window; if that is not enough, a summary of all but the last 10 %.
 
-    Choose it when you compare agents built with deepagents, whose large tool arguments are shortened before a summary.
+    Choose it when you compare agents built with deepagents, or agents that write large files: long arguments are shortened first.
 
     Source: deepagents 0.7.32, `middleware/summarization.py`, with the sizes of its factory.
 
@@ -391,8 +388,6 @@ class DeepAgents(SummarizingPreset):
     are not written to a file (the log holds them), shortened arguments stay short in retained answers, the count is not corrected
     by the provider's report after shortening, results are not cut after a refused prompt, and an unknown window disables
     compaction instead of setting a threshold of 170,000 tokens.
-
-    Choose this policy for agents that write large files, or to compare with deepagents.
 
     Attributes:
         threshold: Share of the window that triggers compaction, measured by estimate or by the provider's last report, above 0
@@ -452,8 +447,6 @@ class AnthropicClear(_ClearToolUses):
     The provider edits each request and leaves the session as it is, so the trigger measures the view as if nothing had been
     cleared. Different from the original: tokens are estimated as characters / 4, there is no trigger by the number of tool uses,
     and `least_saved_tokens` counts only newly cleared results.
-
-    Choose this policy to simulate context editing by the provider, without a summarizer.
 
     Attributes:
         trigger_tokens: Number of tokens in view above which tool results are cleared, counted as if none had been cleared yet.

@@ -92,8 +92,6 @@ class Letta(SummarizingPreset):
     from the original, the size after a cut is estimated, and a view that is still too large is compacted again only in the next
     step.
 
-    Choose this policy to keep most recent messages verbatim at each compaction, or to compare with Letta.
-
     Attributes:
         threshold: Share of the window that the tokens of the last model call must exceed to trigger compaction, above 0 and at
             most 1. Default: `0.9`.

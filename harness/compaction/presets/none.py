@@ -15,8 +15,6 @@ class NoCompaction(Preset):
 
     Source: this project, as the control of every comparison.
 
-    Choose this policy as the control: the other policies are measured against it.
-
     Attributes:
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.

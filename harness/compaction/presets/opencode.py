@@ -87,15 +87,13 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 class OpenCode(SummarizingPreset):
     """Summary of all but the last 2 turns, as an answer of the assistant, when the last call fills the model's usable input.
 
-    Choose it when you compare OpenCode, which prunes old tool results and summarizes only on overflow.
+    Choose it when you compare OpenCode, or want a summary that leaves the last turns in view, up to a small budget.
 
     Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
     The view then holds a question of the user, the summary as its answer, the retained turns, and a request to continue. A former
     summary is updated. After an overflow nothing is retained but the user's last message, repeated behind the summary. If the
     summary fails or is empty, the view stays unchanged, while the original stops.
-
-    Choose this policy to compare with OpenCode, or to keep the last turns up to a small budget.
 
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.
@@ -168,14 +166,12 @@ class OpenCode(SummarizingPreset):
 class OpenCodePrune(Preset):
     """Clearing of tool results outside the newest 40K tokens and the last 2 turns, before a turn, if that saves 20K tokens.
 
-    Choose it to measure OpenCode's pruning alone, without summaries.
+    Choose it to measure OpenCode's pruning alone, without summaries. Set `adapted` for sessions with one request.
 
     Source: OpenCode fork 975d7312, `packages/opencode/src/session/compaction.ts`, `prune`, which is off by default there.
 
     The policy acts between two turns of the user, so it does nothing in a session with a single request. `adapted` lets it act
     before every step, without protected turns.
-
-    Choose this policy for cheap clearing in sessions with many turns; set `adapted` for sessions with one request.
 
     Attributes:
         adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.

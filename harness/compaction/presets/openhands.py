@@ -284,7 +284,7 @@ class _OpenHands(SummarizingPreset):
 class OpenHands(_OpenHands):
     """Summary of all but the first and the newest events, above 80 events, which leaves half of that number in view.
 
-    Choose it when you compare the OpenHands SDK, or want to bound the number of events by periodic summaries.
+    Choose it when you compare the OpenHands SDK, or want to bound the number of events instead of tokens.
 
     Source: OpenHands SDK 1.58.0, `llm_summarizing_condenser.py`, with the sizes of its default agent.
 
@@ -295,8 +295,6 @@ class OpenHands(_OpenHands):
     after which the original ends the run. An empty summary is accepted. Different from the original, tokens are estimated from
     characters, a summary must be shorter than what it stands for, and a view that is still too large is compacted again only
     before the next step.
-
-    Choose this policy for compaction by the number of events instead of tokens, or to compare with OpenHands.
 
     Attributes:
         max_size: Number of events in view above which compaction is triggered. Default: `80`.
@@ -366,15 +364,13 @@ class OpenHands(_OpenHands):
 class OpenHandsV0(_OpenHands):
     """Summary of all but the first and the newest events, above 120 events; each round updates the former summary.
 
-    Choose it to reproduce results of OpenHands before its SDK.
+    Choose it to reproduce results of OpenHands before its SDK, with longer excerpts for the summarizer.
 
     Source: OpenHands V0 156d0686, the condensers of the server's default pipeline.
 
     After a refused prompt, the older half of the messages behind the request is evicted without a summary. If the summary fails
     or is empty, the view stays unchanged, while the original ends the run. Also different from the original: calls stay with
     their results, no browser screenshots are masked, and the summary has the role of the user.
-
-    Choose this policy for compaction by the number of events with longer excerpts, or to compare with OpenHands V0.
 
     Attributes:
         max_size: Number of events in view above which compaction is triggered. Default: `120`.

@@ -113,8 +113,6 @@ class Paced(SummarizingPreset):
     step is a call of the model with the results of its tools. If the summary fails or is empty, the view stays unchanged, and the
     summary is requested again before the next step.
 
-    Choose this policy to study the frequency of compaction or the effect of pinned messages.
-
     Attributes:
         every_steps: Number of steps (model calls with their tool results) from the last compaction, or from the start of the
             session, to the next one. Default: `20`.

@@ -108,7 +108,7 @@ TURN_HEADING = "---\n\n**The turn so far:**\n"
 class Pi(SummarizingPreset):
     """Summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
-    Choose it when you compare pi, whose reserve and amount of recent tokens do not depend on the window.
+    Choose it when you compare pi, or want a reserve and an amount of recent messages that do not depend on the window.
 
     Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`.
 
@@ -117,8 +117,6 @@ class Pi(SummarizingPreset):
     that commit, the second compaction begins behind the first and loses what the first one retained: `fixed=False` reproduces
     that. If the newest result alone fills the retained tokens, nothing can be cut. Thinking is not summarized, because a view
     does not contain it. If the summary fails or is empty, the view stays unchanged.
-
-    Choose this policy for a reserve at the end of the window with a large verbatim tail, or to compare with pi.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

@@ -230,7 +230,7 @@ def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:
 class PydanticSummary(_PydanticAi, SummarizingPreset):
     """Summary of everything before the newest 20 requests and answers, behind the user's first message, above 90 % of the window.
 
-    Choose it when you compare agents built with pydantic-ai-harness that summarize.
+    Choose it when you compare agents built with pydantic-ai-harness, or want a summary that keeps the first request verbatim.
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
 
@@ -239,8 +239,6 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     unchanged, while the original ends the run. Also different from the original: queued messages of the user are requests of
     their own, `keep_tokens` counts estimates instead of shares of the provider's report, and a summary begins with an
     introductory line that counts.
-
-    Choose this policy to compare with pydantic-ai-harness, or for a summary that keeps the first request verbatim.
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
@@ -289,13 +287,11 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 class PydanticWindow(_PydanticAi):
     """Eviction of all but the user's first message and the newest 40 requests and answers, above 80 of them.
 
-    Choose it when you compare agents built with pydantic-ai-harness that use a sliding window.
+    Choose it when you compare agents built with pydantic-ai-harness, or want a sliding window that keeps the first request.
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_sliding_window_compaction.py`, with the trigger of its documentation.
 
     Different from the original, queued messages of the user are requests of their own, and `keep_tokens` counts estimates.
-
-    Choose this policy for a sliding window by messages that keeps the first request.
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
@@ -329,13 +325,11 @@ class PydanticWindow(_PydanticAi):
 class PydanticClear(_PydanticAi):
     """Clearing of all tool results but the newest 3, above 100,000 tokens.
 
-    Choose it when you compare agents built with pydantic-ai-harness that clear old tool results.
+    Choose it when you compare agents built with pydantic-ai-harness, or want clearing triggered by tokens or by messages.
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_clear_tool_results.py`, with the trigger of its documentation.
 
     `trigger_messages` counts the requests and answers since the newest cleared result.
-
-    Choose this policy for clearing with a trigger by tokens or by messages, without a summarizer.
 
     Attributes:
         trigger_share: Share of the window above which tool results are cleared, measured by the provider's last report and an

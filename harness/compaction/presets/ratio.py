@@ -47,15 +47,13 @@ class _ShareKept(SummarizingPreset):
 class Ratio(_ShareKept):
     """Summary of all but the last 30 % of the messages, as a system message, at 80 % of the window.
 
-    Choose it to study one rule: compact at a share of the window and keep a share of the messages.
+    Choose it to study one rule, compaction at a share of the window, and to vary the retained share of the messages.
 
     Source: this project's own design.
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
     where no call waits for its result, while the design falls back to an unsafe cut. If the summary fails or is empty, the view
     stays unchanged.
-
-    Choose this policy to vary how much of the view is retained as a share instead of a number of messages.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
@@ -78,14 +76,12 @@ class Ratio(_ShareKept):
 class SeedOpenCode(_ShareKept):
     """Clearing of tool outputs outside the last 40K tokens and then a summary, as this project's design describes OpenCode.
 
-    Choose it to vary an OpenCode-like rule in isolation, with the same parts as `keep-last`.
+    Choose it to vary an OpenCode-like rule with the parts of `keep-last`, or to compare this description with `opencode`.
 
     Source: this project's own design; `opencode` reproduces the actual program.
 
     The design leaves trigger and cut open, which are those of `ratio`. If the summary fails or is empty, only the clearing takes
     effect.
-
-    Choose this policy to compare the description of OpenCode with `opencode`.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
@@ -112,13 +108,11 @@ class SeedOpenCode(_ShareKept):
 class SeedGemini(_ShareKept):
     """Summary of all but the last 30 % of the characters, at 50 % of the window, as this project's design describes Gemini CLI.
 
-    Choose it to vary a Gemini-like rule in isolation, with the same parts as `keep-last`.
+    Choose it to vary a Gemini-like rule with the parts of `keep-last`, or to compare this description with `gemini-cli`.
 
     Source: this project's own design, with its weights of characters; `gemini-cli` reproduces the actual program.
 
     If the summary fails or is empty, the view stays unchanged.
-
-    Choose this policy to compare the description of the Gemini CLI with `gemini-cli`.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.

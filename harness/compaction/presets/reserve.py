@@ -112,14 +112,12 @@ def _find_newest_turn(view: View) -> int:
 class ReserveRecent(SummarizingPreset):
     """Markdown summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
-    Choose it when a fixed reserve and a fixed amount of recent tokens matter more than a share of the window.
+    Choose it in windows of 64K tokens or more, when a fixed reserve and a large amount of recent messages matter most.
 
     Source: this project's own design.
 
     Each round merges the former document with the new messages and lists the files that were read and modified. If the summary
     fails or is empty, the view stays unchanged.
-
-    Choose this policy for a large verbatim tail, in windows of 64K tokens or more.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

@@ -119,7 +119,7 @@ class _RooCode(Preset):
 class RooCode(_RooCode, SummarizingPreset):
     """One summary of the whole conversation when the window is full; nothing else is retained.
 
-    Choose it when you compare Roo Code with its summaries enabled.
+    Choose it when you compare Roo Code with its summaries enabled, or want the smallest view after a compaction.
 
     Source: Roo Code cb836567, `src/core/condense` and `src/core/context-management`.
 
@@ -127,8 +127,6 @@ class RooCode(_RooCode, SummarizingPreset):
     half of the messages are evicted without a summary; below that limit, the view stays unchanged. An empty summary counts as
     failed. Different from the original, file outlines made by a parser, editor commands and environment details are left out, and
     after an overflow one attempt is made instead of up to three.
-
-    Choose this policy for the smallest view after compaction, or to compare with Roo Code.
 
     Attributes:
         condense_share: Share of the window that triggers the summary, if it is below the limit set by `hard_share`; the original
@@ -175,11 +173,9 @@ class RooCode(_RooCode, SummarizingPreset):
 class RooSliding(_RooCode):
     """Eviction of half of the messages behind the first one when the window is full, with a notice of their number.
 
-    Choose it when you compare Roo Code with its summaries disabled.
+    Choose it when you compare Roo Code with its summaries disabled, or want a sliding window without a summarizer.
 
     Source: Roo Code cb836567, `src/core/context-management`, with condensing turned off.
-
-    Choose this policy for a sliding window without a summarizer.
 
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer, in addition to a tenth of the window.

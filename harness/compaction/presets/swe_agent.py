@@ -171,15 +171,14 @@ class SummarizeOldestTurns:
 class MiniSweAgent(Preset):
     """No compaction; of a tool output above 10,000 characters, the first and the last half of that number are kept.
 
-    Choose it as the control for published results with mini-swe-agent: long outputs are shortened, nothing is compacted.
+    Choose it as a control that is comparable with published results of mini-swe-agent: long outputs are shortened, nothing is
+    compacted.
 
     Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`.
 
     The history is linear and complete, as in the published results of that agent. A refused prompt ends the run, as in the
     original. Different from the original, the line between the two ends counts towards the limit, so each end is 30 characters
     shorter.
-
-    Choose this policy as a control that is comparable with published results.
 
     Attributes:
         clip_characters: Maximum length of a tool output, in characters; of a longer output, both ends are logged, half each.
@@ -220,15 +219,13 @@ class _LastObservations(Preset):
 class SweAgent(_LastObservations):
     """Masking of all tool results but the newest 5, before every step, by a line with their length.
 
-    Choose it as the classic baseline: only the newest observations stay, and no model is called.
+    Choose it as the classic baseline: only the newest tool results stay in view, and no model is called.
 
     Source: SWE-agent 3ea751c0, `sweagent/agent/history_processors.py`, LastNObservations with the paper's n = 5.
 
     The original masks a copy of the whole history for each request; here a masked result stays masked, which is equivalent
     because results only get older. If masking saves nothing, because the results are shorter than the line, the compactor pauses.
     The number of images in a result is not given, because there are none.
-
-    Choose this policy for simple masking without a trigger, or to compare with SWE-agent.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked. Default: `5`.
@@ -245,14 +242,12 @@ class SweAgent(_LastObservations):
 class ComplexityTrapMask(_LastObservations):
     """Masking of all tool results but the newest 10, before every step, by a line with their length.
 
-    Choose it as the strong, cheap baseline of published studies: it needs no model and edits the view in small steps.
+    Choose it as the strong, cheap baseline that the study recommends: it needs no model and edits the view in small steps.
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10.
 
     The window is that of the study's main runs and of its hybrid; the study also tries 5 and 15. Otherwise the policy equals
     `swe-agent`.
-
-    Choose this policy for masking with the window that the study recommends.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked. Default: `10`.
@@ -276,15 +271,13 @@ CHECKPOINT_INSTRUCTION = (
 class ComplexityTrapSummary(SummarizingPreset):
     """Checkpoint of the oldest 21 turns, behind the request, after 31 turns without one; the newest 10 turns are retained.
 
-    Choose it to reproduce the study's comparison of masking with periodic summaries.
+    Choose it to reproduce the study's comparison of masking with periodic summaries, or for compaction by turns.
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10.
 
     Former checkpoints stay in view, and the newest one is passed to the summarizer. `mask_results=10` gives the hybrid of the
     study. Different from the original, the summarizer reads the request every time instead of only the first time, and messages
     of the user between turns are summarized instead of being lost. If the summary fails or is empty, the view stays unchanged.
-
-    Choose this policy for compaction by turns, or to compare summaries with masking as in the study.
 
     Attributes:
         turns: Number of turns (answers with tool calls) that one checkpoint summarizes. Default: `21`.

@@ -84,7 +84,7 @@ STRATEGIES: dict[str, Strategy] = {
 class ThreeTiers(SummarizingPreset):
     """Truncation of long tool outputs, clearing of old ones before each turn, and one summary of everything on overflow.
 
-    Choose it for long, mixed sessions, or to measure what truncation, pruning and summaries contribute each.
+    Choose it for long, mixed sessions, or to measure what truncation, clearing and summaries contribute each.
 
     Source: this project's own design.
 
@@ -92,8 +92,6 @@ class ThreeTiers(SummarizingPreset):
     one prompt unless `prune_at` is `step`; the other tiers work in any session. Tokens written to a provider's cache count as
     input, unlike in the design. No older message stays in view after a summary. If the summary fails or is empty, the view stays
     unchanged.
-
-    Choose this policy to study several measures together and to turn them off one by one.
 
     Attributes:
         truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.

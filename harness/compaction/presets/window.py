@@ -89,8 +89,6 @@ class MessageWindow(SummarizingPreset):
     The system message does not count. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
     messages of one turn. If the summary fails or is empty, the messages are evicted without one.
 
-    Choose this policy for a sliding window by messages, with or without summaries.
-
     Attributes:
         max_messages: Maximum number of messages in view; 0 never evicts any. Default: `100`.
         preserve_first_n: Number of messages behind the system message that are always retained; 1 retains the user's request.
