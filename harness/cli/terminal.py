@@ -54,8 +54,8 @@ def build_table(
     """Return a table for the terminal with a bold header and without borders.
 
     Args:
-        columns: Titles of the columns.
-        rows: Cells of each row; integers are written with thousands separators.
+        columns: Titles of the columns in the header.
+        rows: Content of the cells of each row; integers are written with thousands separators.
         justify_rest: Alignment of all columns but the first.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))

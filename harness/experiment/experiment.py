@@ -38,8 +38,8 @@ class Experiment:
     """Grid of trials (every combination of the values under study) with a name and the settings of its run.
 
     Attributes:
-        name: Name of the experiment, which results are labelled with. Required.
-        base: Trial whose values apply unless an axis or an arm changes them. Required.
+        name: Name of the experiment, with which its results are labelled. Required.
+        base: Trial whose values apply unless an axis or an extra arm changes them. Required.
         axes: Lists of values by dotted path into the trial, e.g. `{"policy.threshold": [0.5, 0.8]}`. The grid contains every
             combination of the values. Default: `{}`.
         arms: Extra arms, such as controls, that are not part of the grid of axes. Default: `()`.
@@ -111,8 +111,8 @@ class Experiment:
         The trials keep their ids.
 
         Args:
-            use: `on` for all trials, `auto` for trials with a scripted agent, or `off`.
-            folder: Folder of the action cache; None keeps the folder of the settings.
+            use: Trials that use the cache: `on` for all trials, `auto` for trials with a scripted agent, or `off` for none.
+            folder: Folder of the action cache; None keeps the folder in the experiment's settings.
         """
         cache_folder = self.settings.action_cache_folder if folder is None else os.fspath(folder)
         return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=cache_folder))
@@ -148,7 +148,7 @@ class Experiment:
         for the duration of the run, one for each model.
 
         Args:
-            output: Folder for journal and tables; None uses `Experiment.output`.
+            output: Folder for the journal and the tables; None uses `Experiment.output`.
             workers: Number of trials that run at the same time; None uses the number of processors.
             progress: Progress display: `auto`, `rich`, `plain`, `notebook`, `off`, or an object with the methods of `Display`.
             stop: Event that another thread can set to end the run after the trials that have finished; the others run next time.

@@ -38,7 +38,7 @@ class Arm:
     """Extra configuration in an experiment, e.g. a control: the base trial with some changes, run on each task, seed and world.
 
     Attributes:
-        name: Name of the arm in tables and charts. Required.
+        name: Name of the arm (compared configuration) in tables and charts. Required.
         trial: Differences from the base trial, as nested tables or dotted paths. A table with a `kind` replaces the whole policy.
             Default: `{}`.
 
@@ -87,9 +87,9 @@ class Grid(Sequence[Cell]):
         """Build all cells from the base trial, the axes and the extra arms.
 
         Args:
-            base: Trial whose values apply unless an axis or an arm changes them.
-            axes: Lists of values by dotted path into the trial.
-            arms: Extra arms.
+            base: Trial whose values apply unless an axis or an extra arm changes them.
+            axes: Values of each axis, by the dotted path of the trial's field that the axis varies.
+            arms: Extra arms, which are not part of the combinations of axis values.
             backend: Sandbox backend for all trials; None keeps the backends of base, axes and arms.
             uncompressed: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 

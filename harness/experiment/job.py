@@ -136,7 +136,7 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
     Args:
         trial: Configuration of the trial.
         task: Task of the trial, made with the trial's seed and world.
-        wiring: Settings of the run for calls to real models.
+        wiring: Settings of the run for calls to real models, such as cassette and time limit.
     """
     return SessionSpec(
         request=task.prompt,

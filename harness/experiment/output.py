@@ -60,7 +60,7 @@ class OutputFolder:
         """Return the ids of the trials that are finished and need not run again.
 
         Args:
-            retry_failed: Also repeat trials that failed for external reasons.
+            retry_failed: Whether to repeat trials that failed for external reasons, which then do not count as finished.
         """
         records = self.journal.list_trials()
         return {record.trial_id for record in records if not _should_rerun(record, retry_failed)}

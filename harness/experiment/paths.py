@@ -54,9 +54,9 @@ def with_values(table: Mapping[str, object], values: Mapping[str, object], locat
     """Return a copy of a nested table with other values at some dotted paths. A whole table is set before the fields inside it.
 
     Args:
-        table: Nested table.
-        values: New values by dotted path.
-        location: Dotted path of the table, for error messages.
+        table: Nested table that is copied.
+        values: New values, by the dotted path of the value that each replaces.
+        location: Dotted path of the whole table in the plan, for error messages.
 
     Raises:
         UnknownName: the table does not have one of the paths.
@@ -81,9 +81,9 @@ def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> No
     """Refuse plan values that the parser converted to another type, e.g. text to a number, and numbers that are not finite.
 
     Args:
-        raw_value: Value in the plan.
-        parsed_value: Value after parsing, as plain data.
-        location: Dotted path of the value, for error messages.
+        raw_value: Value as written in the plan.
+        parsed_value: Same value after parsing, as plain data.
+        location: Dotted path of the value in the plan, for error messages.
 
     Raises:
         UsageError: a value was converted; the message names the path, the value and the required type.

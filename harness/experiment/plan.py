@@ -33,8 +33,8 @@ class Settings:
     """Settings of an experiment as a whole, as in the table `[experiment]` of a plan file.
 
     Attributes:
-        title: Title of the experiment in reports. Default: `''`.
-        description: Description of the experiment in reports. Default: `''`.
+        title: Title of the experiment, shown in reports. Default: `''`.
+        description: Description of the experiment, shown in reports. Default: `''`.
         trial_timeout_seconds: Maximum duration of a trial in seconds. A longer trial is killed and recorded as crashed.
             Default: `3600.0`.
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.

@@ -24,7 +24,7 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     """Refuse trials that could not run because of an unknown name, a missing key or a window that is too small.
 
     Args:
-        trials: Trials whose names, keys and windows are checked.
+        trials: Trials of the experiment, whose names, keys and windows are checked.
         cassette: Recording that the trials write or replay, or None. During a replay, real models need no key.
 
     Raises:

@@ -69,7 +69,7 @@ class RequestPool(NamedTuple):
         """Return the number of tokens that a text such as `q0.9` specifies.
 
         Args:
-            text: Text of the quantile.
+            text: Quantile as written in the plan, e.g. `q0.9`.
             location: Dotted path of the quantile in the plan, for error messages.
 
         Raises:
@@ -118,8 +118,8 @@ class UncompressedRun:
         """Return the lengths of the requests of all sessions with the same task, world and model as a trial.
 
         Args:
-            plain: Trial as nested tables, with every default written out.
-            counter: Token counter of the trial's policy.
+            plain: Configuration of the trial as nested tables, with every default written out.
+            counter: Token counter of the trial's compaction policy.
 
         Raises:
             UsageError: there is no such session.
@@ -155,9 +155,9 @@ def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun
     """Return the trial that nested tables describe, after replacing the quantiles in its policy by numbers of tokens.
 
     Args:
-        plain: Trial as nested tables, with every default written out.
-        uncompressed: Run in which quantiles are looked up; None if there must be no quantiles.
-        location: Dotted path of the tables in the plan, for error messages.
+        plain: Configuration of the trial as nested tables, with every default written out.
+        uncompressed: Finished run without compaction in which quantiles are looked up; None if there must be no quantiles.
+        location: Dotted path of the trial's tables in the plan, for error messages.
 
     Raises:
         UnknownName: a name in the tables is unknown.

@@ -44,7 +44,7 @@ class Trial(codec.StrictFields):
         nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
             of the actual window to this window. None keeps the constants unchanged. Default: `None`.
         max_steps: Maximum number of model calls, after which the session ends. Default: `50`.
-        parallel_tools: Run the tool calls of one reply in parallel. Default: `False`.
+        parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
         sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
 
@@ -163,7 +163,7 @@ def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
     """Return the trial that nested tables of a plan describe; missing fields get their defaults.
 
     Args:
-        plain: Nested tables, as in the plan file.
+        plain: Configuration of the trial as nested tables, as in the plan file.
         location: Dotted path of the tables in the plan, for error messages.
 
     Raises:

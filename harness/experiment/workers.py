@@ -108,8 +108,8 @@ class ProcessWorkers:
         """Prepare a pool of processes; each process starts with its first job.
 
         Args:
-            count: Number of processes.
-            run_job: Function that runs a job.
+            count: Number of worker processes.
+            run_job: Function that a worker process calls to run a job.
             timeout_seconds: Maximum duration of a job in seconds.
         """
         self.count, self._run_job, self._timeout_seconds = count, run_job, timeout_seconds
@@ -144,8 +144,8 @@ class ThreadWorkers:
         """Open a pool of threads that run jobs.
 
         Args:
-            count: Number of threads.
-            run_job: Function that runs a job.
+            count: Number of worker threads.
+            run_job: Function that a worker thread calls to run a job.
             timeout_seconds: Maximum duration of a job in seconds.
         """
         self.count, self._run_job, self._timeout_seconds = count, run_job, timeout_seconds

@@ -104,8 +104,8 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
             `anthropic/claude-sonnet-4-5`.
         task: Task whose script a scripted model follows; the model never sees the task's values. None for real models.
         seed: Seed of a scripted model's own random draws.
-        window_tokens: Context window in tokens; None uses the window of the model.
-        wiring: Settings for real models.
+        window_tokens: Context window in tokens; None uses the model's own window.
+        wiring: Settings for calls to real models, such as cassette and time limit.
 
     Raises:
         UnknownName: there is no such model, task or profile.
@@ -149,12 +149,12 @@ def open_summarizer(
     Args:
         name: Name of a scripted summarizer such as `scripted/extractive`, of a real model, or `same`: the agent's own model,
             replaced by `scripted/extractive` when the agent is scripted.
-        agent: Model of the agent.
+        agent: Model of the agent whose messages are summarized.
         task: Task whose facts the summarizer `scripted/oracle` keeps; None for other summarizers.
         seed: Seed of the random draws of `scripted/lossy-P`.
         window_tokens: Context window of a scripted summarizer in tokens; None uses 128,000 tokens or the agent's window if
             larger.
-        wiring: Settings for real models.
+        wiring: Settings for calls to real models, such as cassette and time limit.
 
     Raises:
         UnknownName: there is no such model or summarizer.

@@ -54,7 +54,7 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
     """Return a text on one line with at most 600 characters, in which *** replaces everything that is or looks like a key.
 
     Args:
-        text: Any text.
+        text: Text that may contain keys, such as an error message.
         environment: Environment variables; values of variables named like `…_API_KEY` are secret. None uses the environment of
             this process.
     """

@@ -249,7 +249,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
     """Open the models of a session, scale its policy to the context window, and build the agent.
 
     Args:
-        spec: Configuration of the session.
+        spec: Configuration of the session that is assembled.
         resources: Log, sandbox and other resources that the session uses.
 
     Raises:

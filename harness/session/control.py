@@ -49,7 +49,7 @@ class DraftSaver:
         """Start with an empty unfinished answer.
 
         Args:
-            save_draft: Function that stores an unfinished answer.
+            save_draft: Function that stores an answer that the model has not finished.
             clock: Source of the time in seconds; must never go back.
         """
         self._save_draft, self._clock = save_draft, clock
@@ -87,7 +87,7 @@ class DraftSaver:
 class SessionControl:
     """Shared state of a live session, its requests from callers, and the events that its listener has not received yet.
 
-    Its lock is only held briefly.
+    The lock that protects the state is only held briefly.
     """
 
     def __init__(self, session_id: str, on_event: EventListener, entries: Sequence[Entry] = ()) -> None:
@@ -306,7 +306,7 @@ class QueuedLog:
 
         Args:
             on_entry: Listener for new entries, called in order while the lock is held; must return immediately.
-            entries: Entries of a reopened session.
+            entries: Log entries of a reopened session; empty for a new session.
         """
         self._on_entry = on_entry
         self._entries = list(entries)
@@ -321,8 +321,8 @@ class QueuedLog:
         """Begin to write to the underlying log. In a reopened session, messages that were queued before are logged now.
 
         Args:
-            log: Log that stores the events.
-            save_draft: Function that stores an unfinished answer.
+            log: Underlying log that stores the events.
+            save_draft: Function that stores an answer that the model has not finished.
         """
         with self._lock:
             self._log, self._save_draft = log, save_draft

@@ -54,7 +54,7 @@ def execute_session(
     """Run a session from start to end without a user, copy its files and run the checks of its task.
 
     Args:
-        spec: Configuration of the session.
+        spec: Configuration of the session that is run.
         session_id: Name of the session in the journal, and of its container.
         on_event: Listener for every log entry and every signal, called in the thread where the event happens.
         cancellation: Request that other code can make to end the session early.
@@ -91,9 +91,9 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
     """Start the local models and the sandbox of a session and assemble its agent. The workspace of the sandbox is still empty.
 
     Args:
-        spec: Configuration of the session.
-        resources: All resources except the sandbox and the servers of local models.
-        blobs: Store of file contents for snapshots; None keeps them in memory.
+        spec: Configuration of the session that is opened.
+        resources: Resources of the session, without the sandbox and the servers of local models, which this function starts.
+        blobs: Store of file contents for workspace snapshots; None keeps the contents in memory.
 
     Raises:
         ProviderFailed: the server of a local model did not start.

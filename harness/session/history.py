@@ -87,7 +87,7 @@ def find_step_end(entries: Sequence[Entry], step: int) -> int:
     """Return the number of the last event in the log that belongs to a step.
 
     Args:
-        entries: Log of the session.
+        entries: Entries of the session's log.
         step: Number of the step; 0 is the beginning of the session, before the first model call.
 
     Raises:
@@ -124,8 +124,8 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
     """Return the ids of the workspace snapshots before and after a turn; None if the session has no snapshots.
 
     Args:
-        entries: Log of the session.
-        number: Number of the turn, from 1; None is the newest turn.
+        entries: Entries of the session's log.
+        number: Number of the turn (a user message and the agent's work on it), from 1; None is the newest turn.
 
     Raises:
         UsageError: there is no such turn.
@@ -159,9 +159,9 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
     The new session starts with an empty queue of user messages.
 
     Args:
-        entries: Log of the original session.
+        entries: Entries of the original session's log.
         session_id: Name of the new session.
-        to_event: Number of the last event that is copied.
+        to_event: Number of the last event that is copied from the original session.
         setup: Setup of the new session as JSON; empty copies the setup of the original session.
 
     Raises:
@@ -241,8 +241,8 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
     """Return the number of the log event that records an applied compaction.
 
     Args:
-        entries: Log of the session.
-        round_number: Number of the applied compaction, from 1.
+        entries: Entries of the session's log.
+        round_number: Number of the compaction among the applied compactions of the session, from 1.
 
     Raises:
         UsageError: there is no such compaction.
@@ -262,10 +262,10 @@ def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int
     after the compaction and reminded of these lines then differs from an unreminded fork in these lines only.
 
     Args:
-        entries: Log of the session, at least up to the compaction.
-        task: Task of the session.
-        compaction_seq: Number of the event of the compaction.
-        counter: Token counter of the policy.
+        entries: Entries of the session's log, at least up to the compaction.
+        task: Task whose facts are searched for.
+        compaction_seq: Number of the log event that records the compaction.
+        counter: Token counter of the session's compaction policy.
 
     Source: restoration of dropped facts as in arXiv 2608.16370.
     """

@@ -110,11 +110,11 @@ class LiveSession:
         by `start`. Only one process can run a session at a time.
 
         Args:
-            journal: Journal file of the session.
+            journal: Journal file that stores the session.
             session_id: Name of the session in the journal.
             spec: Configuration for the continued session. None restores the configuration from the log, except `unsafe_local`:
                 the permission to run commands without isolation must be given again.
-            on_event: Listener for new log entries and signals.
+            on_event: Listener that receives new log entries and signals.
             clock: Source of the time of each event, in seconds since the epoch.
 
         Raises:
@@ -200,7 +200,7 @@ class LiveSession:
         before its sandbox has started, and in a reopened session before `start`, the message is only kept in memory.
 
         Args:
-            text: Message of the user.
+            text: Text of the user message.
 
         Returns:
             Position in the queue; 1 is the next message.
@@ -221,7 +221,7 @@ class LiveSession:
         """Remove a user message from the queue and return its text.
 
         Args:
-            position: Position in the queue; 1 is the next message.
+            position: Position of the message in the queue; 1 is the next message.
 
         Raises:
             UsageError: no message is queued at that position.
@@ -260,7 +260,7 @@ class LiveSession:
         """Decide about a repeated tool call for a session in state `asking`: run the call, or stop the turn.
 
         Args:
-            decision: What to do with the call.
+            decision: Decision to run the repeated call or to stop the turn.
 
         Raises:
             UsageError: the session is in another state.
@@ -309,7 +309,7 @@ class LiveSession:
         """Return the files that a turn changed in the workspace, sorted by path. Empty if the session keeps no snapshots.
 
         Args:
-            turn: Number of the turn, from 1. None is the newest turn.
+            turn: Number of the turn (a user message and the agent's work on it), from 1. None is the newest turn.
 
         Raises:
             UsageError: there is no such turn.
@@ -323,8 +323,8 @@ class LiveSession:
         Empty if the session keeps no snapshots.
 
         Args:
-            turn: Number of the turn, from 1. None is the newest turn.
-            whole_session: Return the changes of the whole session instead.
+            turn: Number of the turn (a user message and the agent's work on it), from 1. None is the newest turn.
+            whole_session: Whether to return the changes of the whole session instead of one turn.
 
         Raises:
             UsageError: there is no such turn.
@@ -359,7 +359,7 @@ class LiveSession:
         """Restore the view and the workspace as they were after a step. Later log entries stay in the log, but no longer count.
 
         Args:
-            step: Number of the step; 0 is the state before the first step.
+            step: Number of the step whose end is restored; 0 is the state before the first step.
 
         Raises:
             UsageError: the session is not idle, there is no such step, or no snapshot of the workspace was kept.
@@ -377,11 +377,11 @@ class LiveSession:
         """Create another session with the log and the workspace of this session up to a step. This session is not changed.
 
         Args:
-            step: Last step that both sessions share; 0 is the state before the first step.
+            step: Number of the last step that both sessions share; 0 is the state before the first step.
             journal: Journal file of the new session. None uses the journal of this session.
             spec: Configuration of the new session, e.g. with another policy. None copies the configuration of this session,
                 except `keep`.
-            on_event: Listener for the new session.
+            on_event: Listener that receives log entries and signals of the new session.
 
         Returns:
             New session, not started: call `start`, then `send` or `resume`.
@@ -409,11 +409,11 @@ class LiveSession:
         losing these facts.
 
         Args:
-            round_number: Number of the applied compaction, from 1.
+            round_number: Number of the compaction among the applied compactions of the session, from 1.
             journal: Journal file of the new session. None uses the journal of this session.
-            remind: Add the message that repeats the facts.
+            remind: Whether to add the user message that repeats the removed facts.
             spec: Configuration of the new session. None copies the configuration of this session, except `keep`.
-            on_event: Listener for the new session.
+            on_event: Listener that receives log entries and signals of the new session.
 
         Returns:
             New session, not started: call `start`, then `send` or `resume`.

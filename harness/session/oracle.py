@@ -18,8 +18,8 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
     Other policies are returned unchanged.
 
     Args:
-        policy: Policy of the session.
-        oracle: Oracle for the policy; None derives an oracle from the script of the task.
+        policy: Compaction policy of the session.
+        oracle: Prediction of what the agent will need; None derives the prediction from the script of the task.
         task: Task of the session; None for a session without a task.
 
     Raises:

@@ -43,9 +43,9 @@ def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
     """Assemble a session without a sandbox to find unknown names and policies that cannot work in the window.
 
     Args:
-        spec: Configuration of the session.
-        name: Name of the task for error messages.
-        first_tokens: Size of the first request in tokens, tools included.
+        spec: Configuration of the session that is checked.
+        name: Name of the task, for error messages.
+        first_tokens: Number of tokens in the first request, including the schemas of the tools.
 
     Raises:
         WindowTooSmall: the first request cannot fit the window of the agent's model.
@@ -61,9 +61,9 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
     """Yield warnings about a compaction policy that will not act as its configuration suggests.
 
     Args:
-        spec: Configuration of the session; its policy is not scaled yet.
+        spec: Configuration of the session, with a policy that is not scaled to the window yet.
         window: Context window of the agent's model.
-        name: Name of the task for the warnings; empty uses the name of the session.
+        name: Name of the task, for the warnings; empty uses the name of the session.
     """
     kind = name_policy(spec.policy)
     if isinstance(spec.policy, WarningPolicy):

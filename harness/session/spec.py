@@ -59,10 +59,10 @@ class SessionSpec(codec.StrictFields):
         journal: Journal file for the session's log. None keeps the log in memory. Default: `None`.
         keep: New or empty folder into which the workspace is copied at the end. None discards the workspace with the sandbox.
             Default: `None`.
-        snapshots: Save the workspace after each step, so that a `LiveSession` can be rolled back, forked and reopened.
+        snapshots: Whether to save the workspace after each step, so that a `LiveSession` can be rolled back, forked and reopened.
             Default: `True`.
-        explore: Give the agent the tool `explore`, which lets a sub-agent with an empty context look around and return a short
-            answer. Default: `False`.
+        explore: Whether the agent has the tool `explore`, which lets a sub-agent with an empty context look around and return a
+            short answer. Default: `False`.
         repeated: Reaction when the agent makes the same tool call three times in a row: `ask` the user (without a user, the call
             is made), `continue`, or `stop`. Default: `'ask'`.
 

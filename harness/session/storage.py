@@ -46,8 +46,8 @@ def open_storage(
     """Open the log, saved tool outputs and snapshots of a session, and close them at the end of the context.
 
     Args:
-        journal: Journal file; None stores everything in memory.
-        session_id: Name of the session in the journal.
+        journal: Path of the journal file; None keeps everything in memory.
+        session_id: Name under which the journal stores the session.
         entries: Log of the session so far. Entries that the journal does not contain yet are added to it.
         memory_workspaces: Store of workspace snapshots for a session without a journal.
         clock: Source of the time of each event, in seconds since the epoch.
@@ -103,9 +103,9 @@ def restore_spec(entries: Sequence[Entry], journal: Path, spec: SessionSpec | No
     """Return the configuration with which a reopened session continues, in the sandbox backend that its log names.
 
     Args:
-        entries: Log of the session.
-        journal: Journal file of the session.
-        spec: Configuration to use; None restores the configuration from the log.
+        entries: Log of the session that is reopened.
+        journal: Journal file that stores the session.
+        spec: Configuration for the continued session; None restores the configuration from the log.
 
     Raises:
         UsageError: the session has not begun, `spec` asks for another sandbox backend, or the log contains a name that is unknown
@@ -147,7 +147,7 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
     """Return the changes that a stored session made to its workspace, as one diff for each file.
 
     Args:
-        location: Journal and name of the session.
+        location: Journal file and name of the stored session.
         step: Number of the step whose changes are returned, from 1. None returns the changes of the whole session.
 
     Raises:

@@ -35,10 +35,10 @@ class SessionWorker:
 
         Args:
             control: State of the session that is shared with the callers of the session.
-            spec: Configuration of the session.
+            spec: Configuration of the session that the worker runs.
             memory_workspaces: Store of workspace snapshots for a session without a journal.
-            clock: Source of the time of each event.
-            exit_stack: Resources to release after the journal is closed.
+            clock: Source of the time of each event, in seconds since the epoch.
+            exit_stack: Open resources of the session, which are released after the journal is closed.
         """
         self._exit_stack = exit_stack
         self._control, self._spec, self._memory_workspaces, self._clock = control, spec, memory_workspaces, clock

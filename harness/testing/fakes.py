@@ -20,8 +20,8 @@ class FakeModel:
     a test that calls the model too often fails.
 
     Args:
-        replies: Messages to return and errors to raise, in order.
-        name: Name of the model. Default: `"puppet"`.
+        replies: Messages that the model returns and errors that it raises, in order.
+        name: Name that the model reports. Default: `"puppet"`.
         window_tokens: Context window in tokens; the model does not enforce the window. Default: `128_000`.
 
     Example:
@@ -65,8 +65,8 @@ class FakeTool:
     """Tool for tests that returns a prepared result for each call id.
 
     Attributes:
-        name: Name of the tool. Required.
-        outputs: Result of each call, by call id. Required.
+        name: Name of the tool, as used in tool calls. Required.
+        outputs: Result of each tool call, by call id. Required.
     """
 
     name: str

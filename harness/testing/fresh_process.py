@@ -82,8 +82,8 @@ def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_s
     """Answer a request with a scripted model in a new process, and return the answer as `encode_reply` does.
 
     Args:
-        model_spec: Model that answers.
-        request: Request as sent to the model in the session.
+        model_spec: Settings of the scripted model that answers.
+        request: Request in the form in which the session sent it to the model.
         hash_seed: Value of `PYTHONHASHSEED` in the new process; None chooses a value that differs from the current process.
 
     Raises:

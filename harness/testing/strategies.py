@@ -40,7 +40,7 @@ def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
     """Draw a conversation that providers accept: system message, user message, then steps whose calls all have results.
 
     Args:
-        draw: Supplied by Hypothesis.
+        draw: Function that draws values; supplied by Hypothesis.
         max_steps: Maximum number of steps after the first user message. Default: `30`.
 
     Example:
@@ -59,7 +59,7 @@ def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
     """Draw the log of a session without compactions. Its entries are numbered from 1.
 
     Args:
-        draw: Supplied by Hypothesis.
+        draw: Function that draws values; supplied by Hypothesis.
         max_steps: Maximum number of steps after the first user message. Default: `30`.
     """
     drawn: list[events.MessageAdded | events.StepFinished] = []
@@ -84,7 +84,7 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
     step.
 
     Args:
-        draw: Supplied by Hypothesis.
+        draw: Function that draws values; supplied by Hypothesis.
     """
     drawn: list[events.Event] = [
         make_session_started("s"),
@@ -168,8 +168,8 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
     The session runs in the real agent loop; the model, the tools and the summarizer give drawn answers.
 
     Args:
-        draw: Supplied by Hypothesis.
-        policy: Compaction policy of the session.
+        draw: Function that draws values; supplied by Hypothesis.
+        policy: Compaction policy under which the session runs.
         max_steps: Maximum number of steps with tool calls. Default: `12`.
     """
     replies, outputs = [], {}
@@ -201,8 +201,8 @@ def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entr
     """Draw the log of a session that was rolled back to one of its steps and then continued for one turn.
 
     Args:
-        draw: Supplied by Hypothesis.
-        policy: Compaction policy of the session.
+        draw: Function that draws values; supplied by Hypothesis.
+        policy: Compaction policy under which the session runs.
     """
     log = draw(sessions(policy))
     seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, events.StepFinished)]))

@@ -114,8 +114,8 @@ def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[
     """Yield the chunks of a streamed answer: reasoning and text line by line, the arguments of each call in two halves.
 
     Args:
-        model: Name of the model as in the request.
-        reply: Reply to encode.
+        model: Name of the model, as in the request.
+        reply: Complete reply that is sent in chunks.
         include_usage: Whether the last chunk holds the token usage.
     """
     yield _encode_chunk(model, {"role": "assistant", "content": ""})

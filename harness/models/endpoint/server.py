@@ -88,11 +88,11 @@ def serve_endpoint(
     """Run an HTTP server that answers requests for models while the context is open.
 
     Args:
-        find: Function that returns the model of a name.
-        names: Names in the list of models.
-        faults: Faults to inject; the first fault that affects a request is used.
-        key: Key that requests must have; None accepts all requests.
-        port: Port number; 0 chooses a free port.
+        find: Function that returns the model with a given name.
+        names: Names in the server's list of models.
+        faults: Faults that the server injects; the first fault that affects a request is used.
+        key: Key that requests must carry; None accepts all requests.
+        port: Port number of the server; 0 chooses a free port.
 
     Raises:
         UsageError: the port cannot be used.

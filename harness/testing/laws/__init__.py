@@ -68,7 +68,7 @@ class LawResult(NamedTuple):
     """Result of trying one law (a validity check) on a task template.
 
     Args:
-        law: Law that was tried.
+        law: Law (validity check) that was tried.
         findings: Findings of the law. An empty tuple means that the task passes; None means that the law was not tried because a
             law of an earlier stage failed.
     """
@@ -81,8 +81,8 @@ def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[s
     """Try every law (validity check) on a task template in order and yield one result for each. Equal findings are reported once.
 
     Args:
-        sessions: Cache of the sessions of the template.
-        seeds: Task seeds on which each law is tried.
+        sessions: Cache of the sessions of the task template.
+        seeds: Seeds of the tasks on which each law is tried.
         presets: Names of the policies under which the policy-dependent laws are tried. Default: `("extractive",)`.
 
     Example:

@@ -23,10 +23,10 @@ class Finding:
 
     Attributes:
         message: Description of the violation, if possible with advice; may quote untrusted text. Required.
-        step: Name of the step of the script at fault; empty when no single step is. Default: `''`.
-        fact: Name of the fact at fault; empty when no single fact is. Default: `''`.
-        check: Name of the check at fault; empty when no single check is. Default: `''`.
-        seed: Task seed; None when the violation does not depend on the seed. Default: `None`.
+        step: Name of the step of the script that causes the violation; empty when no single step does. Default: `''`.
+        fact: Name of the fact that causes the violation; empty when no single fact does. Default: `''`.
+        check: Name of the check that causes the violation; empty when no single check does. Default: `''`.
+        seed: Seed of the task that shows the violation; None when the violation does not depend on the seed. Default: `None`.
     """
 
     message: str

@@ -49,10 +49,10 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
     """Yield a finding for each difference between two sessions that should be equal, with the step and the fact at fault.
 
     Args:
-        task: Task of both sessions.
-        first: Session whose steps are named in the findings.
-        second: Session that should be equal.
-        seed: Task seed.
+        task: Task that both sessions work on.
+        first: First session, whose steps are named in the findings.
+        second: Second session, which should be equal to the first.
+        seed: Seed of the task, which each finding states.
         when: Phrase for the end of a message that says how the second session was made.
     """
     yield from _find_divergence(task, first, second, seed, when)

@@ -45,7 +45,7 @@ class ScriptedModelSpec(NamedTuple):
 
     Args:
         name: Name of the model; may include a profile, e.g. `scripted:typical`. Default: `"scripted"`.
-        seed: Seed of the model's own random draws. Default: `1`.
+        seed: Seed of the model's own random draws, independent of the task's seed. Default: `1`.
     """
 
     name: str = "scripted"
@@ -63,7 +63,7 @@ class Run:
         outcome: Stop reason of the session and counts of its model calls and tool calls, from the agent loop. Required.
         entries: Entries of the session's log, in order. Required.
         requests: Every request that the model answered, together with the reply, in order. Required.
-        check_results: Verdict of each check of the task. Required.
+        check_results: Verdict of the grader on each check of the task. Required.
         files: Text of each file of the workspace after the session, by path. Required.
     """
 
@@ -137,10 +137,10 @@ def simulate(
     """Run a task to its end in a real sandbox and grade the result.
 
     Args:
-        task: Task to run.
-        policy: Compaction policy of the session.
+        task: Task that the scripted model works on.
+        policy: Compaction policy that the session uses.
         window_tokens: Context window of the scripted model in tokens.
-        max_steps: Maximum number of model calls.
+        max_steps: Maximum number of model calls, after which the session ends.
         sandbox: Backend of a new sandbox; the backend `local` needs no further permission here. Or a sandbox that was not started
             yet and that the caller closes.
         model_spec: Scripted model that works on the task.
@@ -275,7 +275,7 @@ class SessionCache:
     """Cache of the tasks that one template makes and of their sessions, each made once. Not thread-safe.
 
     Args:
-        template: Function from a task seed to the task.
+        template: Function that makes the task of a seed.
         name: Name under which another process finds the template, as for `load_task`. Empty when no other process can find the
             template; the laws that need a new process are then skipped. Default: `""`.
         sandbox: Sandbox backend of all sessions. Default: bubblewrap.
@@ -331,8 +331,8 @@ class SessionCache:
         """Return the session of a seed in a window so small that the policy has to compact.
 
         Args:
-            seed: Task seed.
-            preset: Name of a policy in `PRESETS` or `POLICIES`.
+            seed: Seed from which the template makes the task.
+            preset: Name of a compaction policy in `PRESETS` or `POLICIES`.
             summarizer: Summarizer instead of the preset's own; None keeps the preset's summarizer.
         """
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
