@@ -121,11 +121,11 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
     """Return the policy class with a public name; of other packages, only this class is loaded.
 
     Args:
-        name: Kind of the policy, such as `keep-last`.
-        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
+        name: Public name of the policy, such as `keep-last`.
+        where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UnknownName: no policy has this kind; the message lists the nearest kinds.
+        UnknownName: no policy has this public name; the message lists the nearest names.
         UsageError: the class of an installed package cannot be loaded or is not a policy class.
     """
     if name in PRESETS:
@@ -171,11 +171,11 @@ def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
     """Return a policy given as an object or by its public name, such as `"codex"` for `Codex()`.
 
     Args:
-        policy: Policy object, or the kind of a policy with default fields.
-        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
+        policy: Policy object, or the public name of a policy, which gets default fields.
+        where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UnknownName: no policy has this kind; the message lists the nearest kinds.
+        UnknownName: no policy has this public name; the message lists the nearest names.
         UsageError: the value is not a policy.
     """
     resolved = policy_from_plain({"kind": policy}, where) if isinstance(policy, str) else policy
@@ -187,11 +187,11 @@ def check_policy(value: object, where: str = "policy") -> None:
     """Raise UsageError for a value that is not a policy, such as a policy class, a number or a table.
 
     Args:
-        value: Value to check.
-        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
+        value: Value that should be a policy.
+        where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UsageError: names the value and the expression to write instead.
+        UsageError: the value is not a policy; the message shows what to write instead.
     """
     if isinstance(value, type):
         raise UsageError(f"{where}: expected a policy, got the class {value.__name__}; write {value.__name__}(...)")
@@ -208,7 +208,7 @@ def expand_shorthand(value: object) -> object:
     with that maximum number of messages.
 
     Args:
-        value: Value of a policy in a plan file.
+        value: Value that stands for a policy in a plan file, such as `"none"`, `30` or a table.
     """
     if isinstance(value, str):
         return {"kind": value}
@@ -221,11 +221,11 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
     """Return the policy that a table such as `{"kind": "keep-last", "threshold": 0.8}` describes.
 
     Args:
-        plain: Fields of the policy by name, including `kind`.
-        where: Path of the policy in the configuration, for error messages. Default: `'policy'`.
+        plain: Values of the policy's fields by name, including `kind`, the public name of the policy.
+        where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UnknownName: the kind does not exist, or the kind has no such field.
+        UnknownName: no policy has this public name, or the policy has no such field.
         UsageError: the kind is missing, a value has the wrong type or is out of range, or a package's policy is broken.
     """
     kind = plain.get("kind")

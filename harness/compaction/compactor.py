@@ -354,9 +354,9 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
     A line in the prompt says so. Former summaries are never left out.
 
     Args:
-        slot: Slot of the summary.
-        view: View that the items of the slot belong to.
-        count_tokens: Function that counts the tokens of a prompt; called only if there is a limit.
+        slot: Place in the plan that the summary will fill, with the messages it stands for.
+        view: View that contains the messages to summarize.
+        count_tokens: Function that counts the tokens of a prompt; called only if the slot limits the input tokens.
 
     Raises:
         SummaryFailed: the prompt would be too long even with the newest message alone.

@@ -44,11 +44,11 @@ def check_feasible(policy: object, budget: Budget) -> None:
     Rules for an overflow do not count.
 
     Args:
-        policy: Policy as it will run; a policy without a pipeline of stages is not checked.
+        policy: Policy with its final field values; a policy without a pipeline of stages is not checked.
         budget: Budget that the policy computed for the window.
 
     Raises:
-        UsageError: names the retained amount, the amount that makes the rule due, and the rule of the budget.
+        UsageError: no rule could ever act; the message names the retained amount, the threshold and its origin.
     """
     results = [_find_conflict(rule, budget) for rule in _list_rules(policy)]
     conflicts = [one for one in results if one is not None]

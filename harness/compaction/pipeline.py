@@ -118,7 +118,7 @@ def check_ranges(policy: Any) -> None:
     """Raise UsageError if a field of the policy holds a value outside the range of the field.
 
     Raises:
-        UsageError: names the field, its value and its range.
+        UsageError: a value is out of range; the message names the field, its value and its range.
     """
     policy_class: Any = type(policy)
     for name, field_range in _list_ranges(policy_class):
@@ -170,7 +170,7 @@ class Preset(StrictFields, ABC):
         """Raise UsageError if fields contradict each other although each value is in its own range.
 
         Raises:
-            UsageError: names the fields and what to change.
+            UsageError: the fields contradict each other; the message names them and what to change.
         """
 
     @property

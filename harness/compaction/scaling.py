@@ -44,9 +44,9 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
     """Return a policy with its constants, such as reserves in tokens, scaled to a context window.
 
     Args:
-        policy: Policy as configured.
+        policy: Compaction policy as configured.
         window: Window of the agent's model; the policy's own `context_window` takes precedence.
-        nominal_window_tokens: Window for which the policy's constants were made; None does not scale them.
+        nominal_window_tokens: Window in tokens for which the policy's constants were chosen; None does not scale them.
 
     Raises:
         UsageError: the window is unknown, or the nominal window is below 1 token.

@@ -286,8 +286,8 @@ class Mask:
         """Return whether all tool results of an item are exempt from masking.
 
         Args:
-            item: Tool message of the view.
-            calls: Name and key argument of each call, by call id.
+            item: Message in view that holds tool results.
+            calls: Tool name and key argument of each call, by call id.
         """
         for part in item.message.parts:  # a loop is faster than a generator, and a view may have thousands of results
             if isinstance(part, ToolResult) and self.can_mask(part) and not self._must_stay(part, calls):
@@ -471,11 +471,11 @@ def make_split_slots(
 
     Args:
         view: View that the items belong to.
-        before: History before the turn, including former summaries.
-        within: Beginning of the turn; empty if the cut does not split a turn.
-        history: Slot for the history, also used if only former summaries precede the turn.
-        beginning: Slot for the beginning of the turn behind a summary of the history.
-        alone: Slot for the beginning of the turn if nothing precedes it.
+        before: Messages before the turn, including former summaries.
+        within: Messages at the beginning of the turn, before the cut; empty if the cut does not split a turn.
+        history: Summary slot for the messages before the turn; also used if only former summaries precede the turn.
+        beginning: Summary slot for the beginning of the turn if other messages precede the turn.
+        alone: Summary slot for the beginning of the turn if nothing precedes the turn.
     """
     if not within:
         chosen = [(history, before)]

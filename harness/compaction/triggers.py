@@ -233,7 +233,7 @@ def check_triggers(share: float | None, tokens: int | None, messages: int | None
     """Raise UsageError if a policy sets two token thresholds, or no trigger at all.
 
     Raises:
-        UsageError: names the fields.
+        UsageError: two token thresholds are set, or no trigger is set; the message names the fields.
     """
     if share is not None and tokens is not None:
         raise UsageError(f"trigger_tokens={tokens!r} and trigger_share cannot be combined; unset one of them")
@@ -249,7 +249,7 @@ def subtract_reserves(window: Window, reserved_tokens: int) -> int:
     """Return the number of tokens of a window that is left after the reserves are subtracted.
 
     Raises:
-        UsageError: the reserves leave nothing.
+        UsageError: the reserves are at least as large as the window.
     """
     available = window.tokens - reserved_tokens
     if available <= 0:

@@ -151,7 +151,7 @@ class MissingRanking:
         """Raise UsageError, because the policy needs an oracle to rank messages.
 
         Raises:
-            UsageError: always.
+            UsageError: always, because no oracle was given.
         """
         raise UsageError("policy 'oracle' needs an oracle before it can plan; call its method `with_oracle`")
 
@@ -231,14 +231,16 @@ class OracleRetention(ThresholdPreset):
     Source: the optimal replacement algorithm of Belady (1966), applied to messages.
 
     Messages with content that cannot be obtained again come first, then all others, each by the step that needs them next, up to
-    a share of the threshold. Messages that are never needed again are evicted even if there is room. If only the fact of a call
-    is needed, its receipt is retained, because whole messages would soon fill any budget.
+    a share of the threshold. Messages that are never needed again are evicted even if there is room. If the task only needs to
+    know that a tool was called, the call is retained with the first line of its result, because whole messages would soon fill
+    any budget.
 
-    The bound holds only where the messages needed by one step fit the share. `spec-api` has a step that needs seven readings of
-    its specification at once (15,000 tokens), and a later step that needs more than the 21,768 tokens that the reserves leave of
-    a window of 32,768. With that window the agent keeps re-reading; with 49,152 tokens it succeeds.
+    The policy is an upper bound only if all messages that one step needs fit into the share. The task `spec-api` has a step that
+    needs seven readings of its specification at once (15,000 tokens), and a later step that needs more than the 21,768 tokens
+    that the reserves leave of a window of 32,768. With that window the agent keeps re-reading; with 49,152 tokens it succeeds.
 
-    The policy needs an oracle (`with_oracle`), which the runner provides for tasks that have a script.
+    The policy needs an oracle (see `with_oracle`), which predicts the needs of a session. The runner provides one for every task
+    that has a script.
 
     Attributes:
         keep_share: Share of the threshold up to which the view is filled with retained messages, above 0 and at most 1.

@@ -90,7 +90,8 @@ class BeforeNewest:
 class WindowTable:
     """Division that looks up the threshold in a table of window sizes.
 
-    In a window that is not in the table, the threshold is the larger of a share and of the window less a reserve.
+    In a window that is not in the table, the threshold is a share of the window or the window less a reserve, whichever is
+    larger.
     """
 
     thresholds: tuple[tuple[int, int], ...]
@@ -163,8 +164,8 @@ This limit is the choice of this project, since the source sets none.
 class Digest:
     """Reducer that replaces old messages by a notice of their files, commands and last answers, without calling a model.
 
-    It retains every message of the user, the last answer without calls in each turn but the last, and the newest messages that
-    fit a target.
+    The reducer retains every message of the user, the last answer without tool calls in each turn but the last, and the newest
+    messages that fit the target size.
     """
 
     target: SizeTarget
@@ -374,7 +375,7 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     The cut never lies behind the user's last message, unless that is the first message of all. If the summary fails, and after an
     overflow, the digest of `cline-basic` replaces the messages. An empty summary leaves the view unchanged. The lists of files
-    are read from the calls instead of being left to the summarizer. Different from the original, tool schemas do not count
+    are compiled from the tool calls; the summarizer does not write them. Different from the original, tool schemas do not count
     towards the threshold, because a policy does not see them.
 
     Attributes:
@@ -418,8 +419,9 @@ class ClineBasic(_ClineSdk):
 
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `basic`.
 
-    All messages of the user are retained, of older turns also the last answer without calls, and of the last turn the newest
-    messages that fit the target size. The notice stands below the user's last message and is updated in each round.
+    All messages of the user are retained. From older turns, the last answer without tool calls is retained too; from the last
+    turn, the newest messages that fit the target size. The notice stands below the user's last message and is updated in each
+    round.
 
     Attributes:
         threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
@@ -450,8 +452,8 @@ class ClineClassic(Preset):
 
     First, a note replaces every reading of a file but the newest; if that saves 30 % of the characters, nothing else is done. The
     first exchange is retained, with a notice in its answer. Different from the original, results of the first answer stay with
-    their calls, and one more message at the end is evicted instead. The original evicts three quarters where half is not enough
-    after a change of the model; a session here never changes its model.
+    their calls, and one more message at the end is evicted instead. After a change of the model, the original evicts three
+    quarters if half is not enough; a session here never changes its model.
 
     Attributes:
         enough_share: Share of the view's characters that must be saved by replacing repeated readings of a file; if less is

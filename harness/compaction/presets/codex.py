@@ -29,7 +29,7 @@ class WithoutOldest:
 class HandOver:
     """Reducer that retains the user's newest messages up to a number of tokens and summarizes everything else.
 
-    The message that crosses the limit is cut in its middle. The summarizer reads everything, including the retained messages.
+    The message that exceeds the limit loses its middle. The summarizer reads everything, including the retained messages.
     Messages of the user since the last answer are neither summarized nor counted.
     """
 
@@ -113,11 +113,11 @@ class Codex(SummarizingPreset):
 
     Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
 
-    The summarizer receives the messages of the session and one more message, so its prompt begins like the request before it. A
-    former hand-over is summarized again and does not count as a message of the user. A prompt that is too long loses its oldest
-    message in each attempt. If the summary fails, the view stays unchanged. An empty summary is replaced by a constant text, and
-    the event records that. Different from the original, instructions and environment are part of the system message, which always
-    stays.
+    The summarizer receives the messages of the session and one more message with the instruction, so its prompt begins like the
+    last request to the model. A former hand-over is summarized again and does not count as a message of the user. A prompt that
+    is too long loses its oldest message in each attempt. If the summary fails, the view stays unchanged. An empty summary is
+    replaced by a constant text, and the event records that. Different from the original, instructions and environment are part of
+    the system message, which always stays.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1; the view is measured by the provider's

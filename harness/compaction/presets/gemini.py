@@ -19,8 +19,8 @@ from harness.view import Item, View
 class BeforeUserMessage:
     """Span of a first share of the characters in view, extended to the next message of the user.
 
-    If no such message follows that share, the span covers everything answered where the last answer has no calls, and otherwise
-    everything before the user's last message.
+    If no user message follows the share, the span ends behind the last answer if that answer has no tool calls, and otherwise
+    before the user's last message.
     """
 
     keep_share: float
@@ -57,7 +57,7 @@ class BeforeUserMessage:
 class ClipOldResults:
     """Reducer that runs another reducer and also shortens long tool results beyond the newest tool output.
 
-    If the other reducer finds nothing to do, no result is clipped either.
+    If the other reducer finds nothing to do, no result is shortened either.
     """
 
     reducer: Reducer
@@ -119,8 +119,8 @@ POINTER_CHARACTERS = 300
 class Offload(Mask):
     """Mask that saves old tool results outside the view and leaves a pointer between both ends of each result.
 
-    A result must be longer than its pointer, or it would be offloaded again and again; so `least_characters` must be set. The
-    stub is not used.
+    A result must be longer than its pointer, or it would be saved again and again; `least_characters` must be set for this
+    reason. The field `stub` has no effect.
     """
 
     preview_characters: int = 0
@@ -189,11 +189,11 @@ class GeminiCli(SummarizingPreset):
 
     Source: Gemini CLI 5411f113, `packages/core/src/context/chatCompressionService.ts`.
 
-    The cut lies at a message of the user. In a session with a single request there is no such message behind the first, so every
-    attempt is a no-op; `adapted` also allows a cut before an answer of the model. The summarizer is asked twice: for a draft, and
-    for what the draft leaves out. Results beyond the newest 50K tokens of tool output are clipped, but none is that long unless
-    `clip_characters` is raised above `result_characters`. If the summary fails or is empty, the view stays unchanged. Different
-    from the original, the summarizer reads unclipped results, and after an attempt without effect the session pauses compaction
+    The cut lies at a message of the user. A session with a single request has no second message of the user, so every attempt
+    changes nothing; `adapted` also allows a cut before an answer of the model. The summarizer is asked twice: for a draft, and
+    for what the draft leaves out. Results beyond the newest 50K tokens of tool output are shortened to `result_characters`; this
+    has no effect unless `clip_characters` is larger. If the summary fails or is empty, the view stays unchanged. Different from
+    the original, the summarizer reads results at full length, and after an attempt without effect the session pauses compaction
     as for every policy instead of never trying again.
 
     Attributes:
@@ -247,11 +247,11 @@ class GeminiMasking(Preset):
 
     Source: Gemini CLI 25137857, `packages/core/src/context/toolOutputMaskingService.ts`.
 
-    Both ends of a result stay in view with the name of the saved text, which the tools `read_output` and `search_output` read. No
-    summarizer is needed, and messages other than results are never evicted. Different from the original: texts are not saved as
-    files; a result that is hardly longer than its pointer stays and does not count; results of the newest answer are protected;
-    both ends are cut alike for every tool, while the original keeps ten lines of each end of a command's output; and no tool is
-    exempt by default.
+    Both ends of a result stay in view with the name of the saved text, which the agent can read again with the tools
+    `read_output` and `search_output`. No summarizer is needed, and messages other than results are never evicted. Different from
+    the original: texts are not saved as files; a result that is hardly longer than the text that would replace it stays in view
+    and is not counted; results of the newest answer are protected; both ends are cut alike for every tool, while the original
+    keeps ten lines of each end of a command's output; and no tool is exempt by default.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that stay in view; the result that exceeds this number and all

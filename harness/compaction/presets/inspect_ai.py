@@ -87,8 +87,8 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     The former summary is summarized again as one of the messages. An empty summary is accepted. If the summary fails, the view
     stays unchanged, while the original ends the run. Also different from the original: a view that still exceeds the threshold is
-    not summarized again at once, the last answer counts as reported instead of as estimated, and a prompt that is too long for
-    the summarizer is not shortened.
+    not summarized again at once, the tokens of the last answer are taken from the provider's report instead of an estimate, and a
+    prompt that is too long for the summarizer is not shortened.
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
@@ -123,7 +123,8 @@ class InspectTrim(_Inspect):
 
     Source: Inspect AI 0.3.285, `model/_compaction/trim.py`.
 
-    Different from the original, the session goes on if four passes are not enough, and the last answer counts as reported.
+    Different from the original, the session goes on if four evictions are not enough, and the tokens of the last answer are taken
+    from the provider's report.
 
     Attributes:
         preserve: Share of the messages behind the user's request that each eviction retains, at least 0 and at most 1.
@@ -157,8 +158,8 @@ class InspectEdit(_Inspect):
 
     Source: Inspect AI 0.3.285, `model/_compaction/edit.py`.
 
-    Different from the original, no thinking is cleared because none is sent back, calls stay when their results are masked, the
-    session goes on if masking is not enough, and the last answer counts as reported.
+    Different from the original, no thinking is cleared, because none is sent back to the model; calls stay when their results are
+    masked; the session goes on if masking is not enough; and the tokens of the last answer are taken from the provider's report.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked; results of exempt tools do not count among them.

@@ -17,8 +17,8 @@ class KeepLast(SummarizingPreset, ThresholdPreset):
 
     Source: this project's default design.
 
-    Each summary takes in the former one, and the summarizer always receives the user's request from the log. If nothing lies
-    before the retained messages, nothing is done. If the summary fails or is empty, the view stays unchanged.
+    Each summary includes the content of the former one, and the summarizer always receives the user's original request. If
+    nothing lies before the retained messages, nothing is done. If the summary fails or is empty, the view stays unchanged.
 
     Attributes:
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.

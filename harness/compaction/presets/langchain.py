@@ -37,8 +37,8 @@ from harness.view import Item, View
 class ShortenArguments:
     """Reducer that shortens long arguments of old tool calls to their beginning and a mark.
 
-    If no call in view is long, the cost depends only on the items added since the last call of this reducer; otherwise the cost
-    of the tail is added.
+    If no tool call in view has long arguments, a run costs only as much as the items added since the last run; otherwise the cost
+    of finding the tail is added.
     """
 
     tail: Tail
@@ -118,8 +118,8 @@ class LastOfWindow:
 class NewestFromUser:
     """Excerpt for the summarizer with the newest messages that fit a number of tokens, from a user message on.
 
-    If the message before them was written by the user, as many of its last lines as fit are added. If none of the newest messages
-    was written by the user, the excerpt is empty.
+    If the message directly before the excerpt was written by the user, as many of its last lines as fit are added. If none of the
+    newest messages was written by the user, the excerpt is empty.
     """
 
     tokens: int
@@ -190,7 +190,7 @@ class CharactersAndOverhead:
     Source: langchain-core 1.7.2, `messages/utils.py`.
 
     Calls count in LangChain's own notation, a list of dictionaries. Tool schemas do not count, because a policy does not see
-    them. The correction by a provider's report is left to the trigger.
+    them. The estimate is not corrected by the provider's report; the trigger does that.
     """
 
     characters_per_token: float = 4.0
@@ -303,10 +303,10 @@ class LangChainSummary(SummarizingPreset):
 
     The original has no default trigger; 0.8 of the window is the example of its documentation. By default the summarizer reads
     only the last 4,000 tokens, beginning at a message of the user. In a long run without user messages it therefore reads
-    nothing: the summary is then a fixed sentence, and no model is asked. `trim_tokens=None` passes all messages. The trigger
-    corrects the estimate by the provider's report like the original, the trimming does not. If the prompt is too long for the
-    summarizer, one more request without the middle half is made. If the summary fails, the view stays unchanged, while the
-    original ends the run. An empty summary is accepted.
+    nothing: the summary is then a fixed sentence, and no model is asked. `trim_tokens=None` passes all messages. As in the
+    original, the trigger corrects its token estimate by the provider's report; the limit `trim_tokens` uses the plain estimate.
+    If the prompt is too long for the summarizer, one more request is made with half of the transcript, without its middle. If the
+    summary fails, the view stays unchanged, while the original ends the run. An empty summary is accepted.
 
     Attributes:
         trigger_share: Share of the window that triggers compaction, measured by estimate or by the provider's last report; None

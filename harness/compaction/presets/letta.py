@@ -20,7 +20,7 @@ from harness.view import Item, View
 class UpToShare:
     """Span of the oldest messages, enlarged step by step until the rest is below a share of the window.
 
-    The span ends at the last answer within its share. If no smaller span is enough, the span is everything.
+    The span ends at the last answer within its share. If no smaller span is enough, the span covers everything.
     """
 
     first_share: float
@@ -86,8 +86,8 @@ class Letta(SummarizingPreset):
 
     Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`.
 
-    The cut lies before an answer. The setting that the original calls the share to keep is the share that it evicts, and the
-    first step is added before the first attempt. If the summary fails or is empty, everything is summarized instead; if that
+    The cut lies before an answer. The setting that the original calls the share to keep is in fact the share that it evicts, and
+    the first step is added before the first attempt. If the summary fails or is empty, everything is summarized instead; if that
     fails too, the view stays unchanged. A prompt that is too long is shortened, first its results and then its middle. Different
     from the original, the size after a cut is estimated, and a view that is still too large is compacted again only in the next
     step.

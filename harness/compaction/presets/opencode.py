@@ -19,8 +19,8 @@ from harness.view import Item, View
 class BeforeTurns:
     """Span before the last turns, as far as the last turns fit a share of the threshold between two bounds.
 
-    The newest turn comes first. A turn is retained whole while it fits; of the first turn that does not fit, the longest end that
-    fits is retained.
+    Turns are retained whole from the newest one backwards as long as they fit. The first turn that does not fit is cut, and its
+    longest end that fits is retained.
     """
 
     turns: int
@@ -91,9 +91,9 @@ class OpenCode(SummarizingPreset):
 
     Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
-    The view then holds a question of the user, the summary as its answer, the retained turns, and a request to continue. A former
-    summary is updated. After an overflow nothing is retained but the user's last message, repeated behind the summary. If the
-    summary fails or is empty, the view stays unchanged, while the original stops.
+    After a compaction, the view holds a question of the user, the summary as its answer, the retained turns, and a request to
+    continue. Each round updates the former summary. After an overflow nothing is retained but the user's last message, repeated
+    behind the summary. If the summary fails or is empty, the view stays unchanged, while the original stops.
 
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.

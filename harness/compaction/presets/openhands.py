@@ -193,7 +193,7 @@ CUT_MARK = "[...]"
 class ShorterEvents:
     """Shortening of a summarizer's prompt that cuts the middle of long texts, further in each attempt.
 
-    Arguments of calls stay unchanged.
+    The arguments of tool calls are not cut.
     """
 
     characters: int | None
@@ -289,12 +289,12 @@ class OpenHands(_OpenHands):
     Source: OpenHands SDK 1.58.0, `llm_summarizing_condenser.py`, with the sizes of its default agent.
 
     The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` passes
-    everything. Too many tokens or a refused prompt trigger a summary as well; if nothing lies between head and tail then,
-    everything but the system message is summarized. If the summary fails, the view stays unchanged; but after too many tokens or
-    a refused prompt, everything but the system message is summarized at once, with shorter events in up to four more attempts,
-    after which the original ends the run. An empty summary is accepted. Different from the original, tokens are estimated from
-    characters, a summary must be shorter than what it stands for, and a view that is still too large is compacted again only
-    before the next step.
+    everything. Too many tokens or a refused prompt trigger a summary as well; if there is nothing to evict between the first and
+    the newest events in this case, everything but the system message is summarized. If the summary fails, the view stays
+    unchanged; but after too many tokens or a refused prompt, everything but the system message is summarized at once, with
+    shorter events in up to four more attempts, after which the original ends the run. An empty summary is accepted. Different
+    from the original, tokens are estimated from characters, a summary must be shorter than what it stands for, and a view that is
+    still too large is compacted again only before the next step.
 
     Attributes:
         max_size: Number of events in view above which compaction is triggered. Default: `80`.

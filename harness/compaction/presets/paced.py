@@ -21,7 +21,7 @@ from harness.view import View
 class Steps:
     """Trigger that is due when enough steps (model calls with their tool results) have ended since the last compaction.
 
-    Combined with another trigger by `AllOf`, it limits how often the view is edited.
+    Combined with another trigger by `AllOf`, this trigger limits how often the view is edited.
     """
 
     count: int
@@ -42,9 +42,9 @@ class KeepPinned:
     """Reducer that protects pinned messages from the plan of another reducer.
 
     A message is pinned if one of its lines matches a shell pattern; a call is pinned together with all its results. Shell
-    patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. Pinned
-    messages are not part of a summary. Summaries are never pinned, because a summary that quotes a pinned line would stay for
-    ever.
+    patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. The
+    summarizer does not read pinned messages. Summaries are never pinned, because a summary that quotes a pinned line would stay
+    in view for ever.
     """
 
     patterns: tuple[str, ...]
@@ -91,7 +91,7 @@ def check_patterns(policy: object, name: str) -> None:
     """Raise UsageError if a shell pattern of the policy would match no line or every line.
 
     Raises:
-        UsageError: names the field, the pattern and a valid example.
+        UsageError: a pattern matches no line or every line; the message gives a valid example.
     """
     for pattern in getattr(policy, name):
         if not pattern.strip() or "\n" in pattern:
@@ -108,9 +108,9 @@ class Paced(SummarizingPreset):
 
     Source: this project, to vary the frequency of compaction alone.
 
-    Each edit of the view breaks the cached prefix of the provider, so the policy sets a minimum number of steps between two
-    edits. With `threshold`, the view must also have reached that share of the window. Summary and cut are those of `keep-last`. A
-    step is a call of the model with the results of its tools. If the summary fails or is empty, the view stays unchanged, and the
+    Each edit of the view breaks the cached prefix of the provider, so the policy compacts only after a minimum number of steps.
+    With `threshold`, the view must also have reached that share of the window. Summary and cut are those of `keep-last`. A step
+    is a call of the model with the results of its tools. If the summary fails or is empty, the view stays unchanged, and the
     summary is requested again before the next step.
 
     Attributes:

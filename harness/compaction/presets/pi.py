@@ -18,8 +18,8 @@ class SummarizeSplitTurn:
     """Reducer that replaces everything before the newest tokens by one user message with the summary.
 
     The cut lies at the next message that is not a tool result. If the cut splits a turn, the history before the turn and the
-    beginning of the turn are summarized separately and joined. If only a former summary precedes the turn, its beginning is
-    merged into that summary.
+    beginning of the turn are summarized separately and joined. If only a former summary precedes the turn, the beginning of the
+    turn is merged into that summary.
     """
 
     keep_tokens: int
@@ -114,9 +114,9 @@ class Pi(SummarizingPreset):
 
     The cut lies at the next message that is not a tool result; a turn that the cut splits is summarized separately from the
     history before it. The summary is updated in each round and lists the files that were read and modified. In the original at
-    that commit, the second compaction begins behind the first and loses what the first one retained: `fixed=False` reproduces
-    that. If the newest result alone fills the retained tokens, nothing can be cut. Thinking is not summarized, because a view
-    does not contain it. If the summary fails or is empty, the view stays unchanged.
+    that commit, a second compaction loses the messages that the first one retained; `fixed=False` reproduces this defect. If the
+    newest tool result alone is longer than the tokens to retain, nothing can be summarized. Thinking is not summarized, because a
+    view does not contain it. If the summary fails or is empty, the view stays unchanged.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

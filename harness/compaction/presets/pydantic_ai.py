@@ -118,7 +118,7 @@ class ForgetExceptRequest:
 class SummarizeExceptRequest:
     """Reducer that replaces everything before the retained end of the view by a summary behind the user's first message.
 
-    The first message of the user is summarized and retained.
+    The user's first message is summarized and also retained verbatim.
     """
 
     tail: Tail
@@ -238,7 +238,7 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     The summarizer reads 500 characters of each result. If the summary fails or is empty after one retry, the view stays
     unchanged, while the original ends the run. Also different from the original: queued messages of the user are requests of
     their own, `keep_tokens` counts estimates instead of shares of the provider's report, and a summary begins with an
-    introductory line that counts.
+    introductory line, whose tokens count.
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an

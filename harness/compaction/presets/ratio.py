@@ -52,8 +52,8 @@ class Ratio(_ShareKept):
     Source: this project's own design.
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
-    where no call waits for its result, while the design falls back to an unsafe cut. If the summary fails or is empty, the view
-    stays unchanged.
+    where no call is separated from its result, while the policy's design allows such a separation if there is no better place. If
+    the summary fails or is empty, the view stays unchanged.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
@@ -80,8 +80,8 @@ class SeedOpenCode(_ShareKept):
 
     Source: this project's own design; `opencode` reproduces the actual program.
 
-    The design leaves trigger and cut open, which are those of `ratio`. If the summary fails or is empty, only the clearing takes
-    effect.
+    The policy's design does not define trigger and cut; both are taken from the policy `ratio`. If the summary fails or is empty,
+    only the clearing takes effect.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.

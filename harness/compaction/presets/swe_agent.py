@@ -177,8 +177,8 @@ class MiniSweAgent(Preset):
     Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`.
 
     The history is linear and complete, as in the published results of that agent. A refused prompt ends the run, as in the
-    original. Different from the original, the line between the two ends counts towards the limit, so each end is 30 characters
-    shorter.
+    original. Different from the original, the line between the two ends is part of the maximum length, so each end is 30
+    characters shorter.
 
     Attributes:
         clip_characters: Maximum length of a tool output, in characters; of a longer output, both ends are logged, half each.
@@ -224,8 +224,8 @@ class SweAgent(_LastObservations):
     Source: SWE-agent 3ea751c0, `sweagent/agent/history_processors.py`, LastNObservations with the paper's n = 5.
 
     The original masks a copy of the whole history for each request; here a masked result stays masked, which is equivalent
-    because results only get older. If masking saves nothing, because the results are shorter than the line, the compactor pauses.
-    The number of images in a result is not given, because there are none.
+    because results only get older. If masking saves nothing, because the results are shorter than the line, compaction pauses
+    until the view has grown. The line does not give the number of images in a result, because results here contain none.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked. Default: `5`.
@@ -246,8 +246,8 @@ class ComplexityTrapMask(_LastObservations):
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10.
 
-    The window is that of the study's main runs and of its hybrid; the study also tries 5 and 15. Otherwise the policy equals
-    `swe-agent`.
+    The number of retained results is that of the study's main runs and of its combination with summaries; the study also tries 5
+    and 15. Otherwise the policy equals `swe-agent`.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked. Default: `10`.
@@ -275,9 +275,10 @@ class ComplexityTrapSummary(SummarizingPreset):
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10.
 
-    Former checkpoints stay in view, and the newest one is passed to the summarizer. `mask_results=10` gives the hybrid of the
-    study. Different from the original, the summarizer reads the request every time instead of only the first time, and messages
-    of the user between turns are summarized instead of being lost. If the summary fails or is empty, the view stays unchanged.
+    Former checkpoints stay in view, and the newest one is passed to the summarizer. `mask_results=10` gives the study's
+    combination of summaries and masking. Different from the original, the summarizer reads the request every time instead of only
+    the first time, and messages of the user between turns are summarized instead of being lost. If the summary fails or is empty,
+    the view stays unchanged.
 
     Attributes:
         turns: Number of turns (answers with tool calls) that one checkpoint summarizes. Default: `21`.

@@ -89,9 +89,9 @@ class ThreeTiers(SummarizingPreset):
     Source: this project's own design.
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
-    one prompt unless `prune_at` is `step`; the other tiers work in any session. Tokens written to a provider's cache count as
-    input, unlike in the design. No older message stays in view after a summary. If the summary fails or is empty, the view stays
-    unchanged.
+    one prompt unless `prune_at` is `step`; the other tiers work in any session. Unlike in the policy's design, tokens that the
+    provider writes to its cache count as input. No older message stays in view after a summary. If the summary fails or is empty,
+    the view stays unchanged.
 
     Attributes:
         truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.

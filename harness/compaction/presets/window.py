@@ -86,7 +86,7 @@ class MessageWindow(SummarizingPreset):
 
     Source: this project's own design.
 
-    The system message does not count. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
+    The system message is not counted. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
     messages of one turn. If the summary fails or is empty, the messages are evicted without one.
 
     Attributes:
@@ -136,7 +136,7 @@ class MessageWindow(SummarizingPreset):
         """Return a list of messages without those that this policy would evict from a session's view, without a summary.
 
         Args:
-            messages: Valid conversation; a system message at its beginning stays and does not count.
+            messages: Messages of a valid conversation; a system message at the beginning stays and is not counted.
         """
         system = () if messages[:1] and messages[0].role == "system" else (Message(role="system", parts=()),)
         numbered = enumerate((*system, *messages), start=1)
