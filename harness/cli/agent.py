@@ -1,4 +1,4 @@
-"""`harness agent`: runs one session at a terminal or in a pipe."""
+"""Command `harness agent`, which runs one session at a terminal or in a pipe."""
 
 import secrets
 import sys

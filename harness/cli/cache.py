@@ -1,4 +1,4 @@
-"""`harness cache`: show or empty the action cache."""
+"""Command `harness cache`, which shows or empties the action cache (stored results of sandbox commands)."""
 
 import datetime as dt
 from pathlib import Path

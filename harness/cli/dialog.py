@@ -47,7 +47,7 @@ class SlashCommand(NamedTuple):
     parameter: str = ""
     """Name of the number after the slash command in its help text.
 
-    In brackets if the number is optional; empty for a command without a number.
+    The name is in brackets if the number is optional, and empty for a command without a number.
     """
 
 

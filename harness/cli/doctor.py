@@ -1,4 +1,4 @@
-"""`harness doctor`: check what works on this machine and say what to install. Values of keys are never shown."""
+"""Command `harness doctor`, which checks what works on this machine and says what to install. Values of keys are never shown."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""`harness inspect`: totals and timeline of a session, or one of its requests.
+"""Command `harness inspect`, which shows the totals and the timeline of a session, or one of its requests.
 
 Texts of models and tools are printed as plain text, with their control characters replaced.
 """

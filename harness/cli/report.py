@@ -1,4 +1,4 @@
-"""`harness report`: tables and charts of an experiment."""
+"""Command `harness report`, which writes the tables and charts of an experiment."""
 
 import multiprocessing
 from pathlib import Path

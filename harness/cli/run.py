@@ -1,4 +1,4 @@
-"""`harness run`: describe an experiment before it starts, run it and print its report."""
+"""Command `harness run`, which describes an experiment before it starts, runs it and prints its report."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -63,7 +63,7 @@ STALL_SECONDS = 300.0
 class LitellmModel:
     """Real model under its litellm name, e.g. `anthropic/claude-sonnet-4-5` or `hosted_vllm/qwen`.
 
-    Thread-safe; keeps no connection.
+    The model is thread-safe and keeps no connection open.
 
     The prefix `hosted_vllm/` stands for any server with an API like OpenAI's; its address is `api_base` or the environment
     variable `HOSTED_VLLM_API_BASE`.

@@ -205,9 +205,9 @@ def look_up_provider(name: str) -> str:
 
 
 def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
-    """Return the environment variables with keys of which one is needed and none is set.
+    """Return the environment variables, such as API keys, of which a provider needs one while none is set.
 
-    Variables needed together are joined by "and".
+    Variables that are needed together are joined by "and".
     """
     base = BASE_VARIABLES.get(provider)
     if base is not None:

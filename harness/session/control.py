@@ -397,7 +397,7 @@ class QueuedLog:
     def take_first(self) -> str | None:
         """Remove the first user message that was queued before the session had begun, and return it.
 
-        None if the queue is empty.
+        Returns None if the queue is empty.
         """
         with self._lock:
             return self._early.pop(0) if self._early else None

@@ -320,7 +320,7 @@ class LiveSession:
     def list_patches(self, turn: int | None = None, *, whole_session: bool = False) -> tuple[FilePatch, ...]:
         """Return the changes of a turn in the workspace as one readable diff for each file.
 
-        Empty if the session keeps no snapshots.
+        The result is empty if the session keeps no snapshots.
 
         Args:
             turn: Number of the turn (a user message and the agent's work on it), from 1. None is the newest turn.

@@ -180,7 +180,7 @@ def encode_setup(spec: SessionSpec) -> str:
 def find_setup(entries: Iterable[Entry]) -> str:
     """Return the newest setup (stored configuration) in a log.
 
-    Empty for a trial and for a session of another program, which have no setup.
+    The result is empty for a trial and for a session of another program, which have no setup.
     """
     starts = [event for _, event in entries if isinstance(event, SessionStarted | SessionForked | SessionResumed)]
     return next((event.setup_json for event in reversed(starts) if event.setup_json), "")

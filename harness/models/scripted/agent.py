@@ -125,7 +125,7 @@ class ScriptedModel:
     def _look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
         """Return the next tool call that may show a fact again, beginning with a search for its source.
 
-        None when no call is left.
+        Returns None when no call is left.
 
         Each call is made once in a series of look-ups: an answer that does not show the fact may have been overlooked, or its
         text may have been evicted from a view that still holds the call.

@@ -44,7 +44,7 @@ class MessageReading:
     output: str | None = None
     """Output of an answered tool call.
 
-    None for calls that a summary reports, so that no failure is recognized from their output.
+    The output is None for calls that a summary reports, so that no failure is recognized from their output.
     """
     listed_paths: frozenset[str] = frozenset()
     named_steps: frozenset[int] = frozenset()
