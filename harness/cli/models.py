@@ -1,4 +1,4 @@
-"""`harness models`: list and download small local models. `harness serve-scripted`: serve the scripted models over HTTP."""
+"""Commands for models: `harness models` lists and downloads local models, `harness serve-scripted` serves scripted ones."""
 
 import threading
 

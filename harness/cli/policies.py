@@ -1,4 +1,4 @@
-"""`harness policies`: list every policy with its source, stages and fields, and show its effect on a sample session."""
+"""Command `harness policies`, which lists every compaction policy and shows its effect on a sample session."""
 
 import inspect
 from collections import Counter

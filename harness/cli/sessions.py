@@ -1,4 +1,4 @@
-"""`harness sessions`: list, read, search and archive logged sessions. `harness export` and `harness import`: JSONL files."""
+"""Commands for logged sessions: `harness sessions` lists, reads, searches and archives; `export` and `import` copy a session."""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""`harness tasks`: list the built-in tasks or show one. `harness task`: create or check a task of your own."""
+"""Commands for tasks: `harness tasks` lists or shows built-in tasks, `harness task` creates or checks a task of your own."""
 
 import importlib.resources
 import inspect
