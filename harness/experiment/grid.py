@@ -190,7 +190,7 @@ class _ArmNamer:
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
         all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
         self._differ: dict[tuple[str, object], list[str]] = {}
-        """Policy fields in which the policies of one kind differ, by path and kind."""
+        """Names of the fields in which policies of one kind differ, by the path of the axis and the kind of the policies."""
         for axes in points:
             for path, value in axes.items():
                 if isinstance(value, Mapping) and "kind" in value:

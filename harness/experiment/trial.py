@@ -110,7 +110,7 @@ class Trial(codec.StrictFields):
 
     @property
     def problem(self) -> str:
-        """Name of the task with the world's values that are set, e.g. `long-march(steps=400)`.
+        """Name of the task with those settings of its world that are set, e.g. `long-march(steps=400)`.
 
         Arms (compared configurations) are paired on equal problems.
         """
@@ -142,7 +142,7 @@ class Trial(codec.StrictFields):
 
 
 def format_problem(task: str, world: World) -> str:
-    """Return the name of a task with the settings of its world that are set, e.g. `long-march(steps=400)`."""
+    """Return the name of a task with those settings of its world that are set, e.g. `long-march(steps=400)`."""
     overrides = ", ".join(f"{name}={value!r}" for name, value in world.overrides.items())
     return f"{task}({overrides})" if overrides else task
 

@@ -40,7 +40,10 @@ class FilePatch:
     """Path of the changed file on one line, without control characters."""
     kind: Literal["added", "modified", "deleted"]
     text: str
-    """Unified diff of the file. For a file that is too large or binary, header of the diff and a sentence about the change."""
+    """Unified diff of the file.
+
+    For a file that is too large or binary, only the diff's header and a sentence about the change.
+    """
 
 
 def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:

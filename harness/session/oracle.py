@@ -13,7 +13,7 @@ from harness.tokens import count_characters
 
 
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> Policy:
-    """Give the oracle (a prediction of what the agent will need) to a policy with a method `with_oracle`.
+    """Give a policy with a method `with_oracle` its oracle (a prediction of what the agent will need).
 
     Other policies are returned unchanged.
 

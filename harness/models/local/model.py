@@ -109,7 +109,7 @@ class LocalModel:
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """Return the number of tokens of messages in the form of the server's chat template.
+        """Return the number of tokens in a prompt of these messages, made with the chat template of the model's server.
 
         Raises:
             UsageError: no server runs for the model.

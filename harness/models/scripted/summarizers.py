@@ -128,7 +128,7 @@ def render_prompt(messages: Sequence[Message]) -> str:
 
 
 def extract_material(prompt: str) -> dict[str, list[str]]:
-    """Return the lines of a summary prompt that are to be summarized, by the heading before them, without instructions.
+    """Return the lines of a summary prompt that are to be summarized, by heading and without the instructions.
 
     Material follows headings in capitals and ends at the instruction that begins with `Create a summary`; a prompt without
     headings is material as a whole. The original task comes first, so that revised values come after the values that they

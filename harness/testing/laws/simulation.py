@@ -103,7 +103,7 @@ class Run:
 
     @property
     def failed_checks(self) -> set[str]:
-        """Names of the checks of the task that failed."""
+        """Names of those checks of the task that failed at the end of the session."""
         return {judged.check.name for judged in self.check_results if not judged.passed}
 
     @property
