@@ -1,12 +1,14 @@
 """Compaction of one session: plan, request summaries, check the result and build the event.
 
-All guards stand here, once for all policies. The system message stays, calls and their results stay together, and a change that
-saves nothing is recorded as a no-op and not applied. After two attempts in a row without effect, no further attempt is made until
-the view has grown by a tenth. A failed summary is recorded; then the view stays unchanged or the plan's fallback is applied. A
-summary that saves nothing counts as failed if the plan has a fallback.
+The checks in this module apply to all policies. The system message stays, tool calls and their results stay together, and a
+change that saves no tokens is recorded as an attempt without effect and not applied. After two such attempts in a row, no further
+attempt is made until the view (the messages that the model sees next) has grown by a tenth. A failed summary is recorded; then
+the view stays unchanged or the plan's fallback is applied. If the plan has a fallback, a summary that saves no tokens counts as
+failed.
 
-Only the text of a summarizer's answer counts; a tool call in the answer is never run. The content of the text is not judged: a
-refusal, or a reply to the conversation, is accepted as the summary. It is stored in the event, and what it leaves out is lost.
+Only the text of the summarizer's answer is used; a tool call in the answer is never run. The content of the text is not judged: a
+refusal, or a reply to the conversation, is accepted as the summary. The text is stored in the event, and whatever it leaves out
+is no longer visible to the agent.
 """
 
 from bisect import bisect_left
@@ -350,8 +352,8 @@ def _sum_usages(usages: list[Usage]) -> Usage:
 def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
     """Return the prompt that asks for the summary of a slot, within the slot's limit of input tokens.
 
-    If the whole material is too long, as few of the oldest messages as possible are left out, calls together with their results.
-    A line in the prompt says so. Former summaries are never left out.
+    If all messages together are too long, as few of the oldest as possible are left out, and tool calls together with their
+    results. A line in the prompt gives their number. Former summaries are never left out.
 
     Args:
         slot: Place in the plan that the summary will fill, with the messages it stands for.

@@ -15,7 +15,7 @@ from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
 
 CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assistant"]
-"""Kinds of messages that a cut may leave as the first retained one: any message but a tool result, or one of certain roles.
+"""Kinds of messages that a cut may leave as the first retained one, such as any message but a tool result.
 
 A tool result must not be the first retained message, because its call would be evicted.
 """
@@ -106,12 +106,12 @@ class LastShare:
     share: float
     """Share of the view to retain, above 0 and at most 1."""
     unit: Literal["messages", "characters"] = "messages"
-    """Unit in which the retained share is measured: messages, or characters of their JSON."""
+    """Unit in which the retained share is measured, either messages or characters of their JSON."""
     excluded_messages: int = 0
     """Number of messages at the beginning of the view that are not counted when the share of messages is computed."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index behind which the configured share of the messages or of their characters lies."""
+        """Return the index from which on the configured share of the messages, or of their characters, is retained."""
         if self.unit == "messages":
             beside = min(self.excluded_messages, len(items))
             return beside + int((len(items) - beside) * (1 - self.share))
@@ -133,7 +133,7 @@ class Snap:
     """Rule that moves a cut (the boundary between evicted and retained messages) to the nearest legal place."""
 
     direction: Literal["back", "forward"] = "back"
-    """Direction in which the cut moves: back to earlier messages, or forward to later ones."""
+    """Direction in which the cut moves, back to earlier messages or forward to later ones."""
     legal: CutBoundary = "no-result"
     """Kinds of messages that may be the first retained one behind the cut."""
 

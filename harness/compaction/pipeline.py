@@ -22,7 +22,7 @@ from harness.truncation import Truncation
 from harness.view import View
 
 AUTOMATIC_HOOKS: tuple[Hook, ...] = ("step", "turn", "overflow")
-"""Points in a session at which a policy's rules run on their own: before a step, before a turn, and after an overflow."""
+"""Points in a session (before a step, before a turn, after an overflow) at which rules run without a request of the user."""
 MANUAL_REASON = "asked for"
 """Reason recorded for a compaction that the user requested."""
 
@@ -36,7 +36,7 @@ class Rule:
     reducer: Reducer
     """Reducer that proposes how to shorten the view, for example by a summary."""
     moment: Hook = "step"
-    """Point in the session at which the trigger is checked: before a step, before a turn, or after an overflow."""
+    """Point in the session at which the trigger is checked, such as before a step, before a turn or after an overflow."""
     quiet: bool = False
     """Whether no attempt is recorded if the trigger is due but the reducer finds nothing to do."""
 
@@ -82,7 +82,7 @@ class Pipeline:
 def join_plans(first: Plan, second: Plan) -> Plan:
     """Return one plan that makes the changes of two plans; the second was made for the view that the first leaves.
 
-    An item that the first plan replaces stays replaced if the second plan evicts it, so the summarizer reads the replacement.
+    A message that the first plan replaces and the second evicts stays replaced, so that the summarizer reads the replacement.
     """
     if second.is_empty:
         return first
@@ -142,10 +142,10 @@ def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Preset(StrictFields, ABC):
-    """Base of all policies of this package: a frozen dataclass whose property `pipeline` defines its behaviour.
+    """Base of all policies of this package, a frozen dataclass whose property `pipeline` defines its behaviour.
 
-    A preset is equal to another one with equal fields. The pipeline is built from the fields once and cached. Base classes with
-    shared fields have no slots of their own, so that a preset can inherit from several of them.
+    Two presets of one class are equal if their fields are equal. The pipeline is built from the fields once and cached. Base
+    classes with shared fields have no slots of their own, so that a preset can inherit from several of them.
     """
 
     __slots__ = ()
@@ -180,7 +180,7 @@ class Preset(StrictFields, ABC):
 
     @property
     def truncation(self) -> Truncation:
-        """Limits on the length of tool outputs: outputs longer than `clip_characters` are cut before they are logged."""
+        """Limits on the length of tool outputs; an output longer than `clip_characters` is cut before it is logged."""
         return Truncation(max_characters=self.clip_characters)
 
     @property

@@ -73,8 +73,8 @@ class Middle:
     head_messages: int = 1
     """Number of messages retained at the beginning of the view, including the system message."""
     head_events: int = 0
-    """Number of events retained at the beginning, in addition to `head_messages`; a message is retained whole. See
-    `harness.view.count_events`."""
+    """Number of events (messages, tool calls and results) retained at the beginning, in addition to `head_messages`; messages are
+    retained whole."""
     snap: Snap = SNAP_BACK
     """Rule that moves the end of the span to a place where no call loses its result."""
 
@@ -130,7 +130,8 @@ class Summarize:
     """Treatment of summaries from former compactions. `apart` passes them to the summarizer separately, `among` as messages like
     all others; `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
     when_failed: Literal["skip", "forget"] = "skip"
-    """Behaviour if the summary fails: `skip` leaves the view unchanged; `forget` evicts the span but retains former summaries."""
+    """Behaviour if the summary fails; `skip` leaves the view unchanged, and `forget` evicts the span but retains former
+    summaries."""
     least_share: float = 0.0
     """Minimum share of the view that a summary must replace; a smaller span of messages is left unchanged."""
     in_events: bool = False

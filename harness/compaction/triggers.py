@@ -287,12 +287,12 @@ class Full:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreThan:
-    """Trigger that is due when the view holds more than a number of messages or events."""
+    """Trigger that is due when the view holds more than a number of messages or events (messages, tool calls and results)."""
 
     count: int
     """Number of messages or events that the view must exceed to trigger compaction."""
     unit: Literal["messages", "events"] = "messages"
-    """Unit that the trigger counts: messages or events."""
+    """Unit that the trigger counts, either messages or events."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the number of messages or events as the reason if the view holds more than `count`, or None."""

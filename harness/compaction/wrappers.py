@@ -101,7 +101,7 @@ class WithClosingMessage:
     """Text of the user message added at the end; `{said}` is replaced by the user's last message, whether it is in view or
     not."""
     when: Literal["always", "interrupted", "overflow"] = "always"
-    """Views to which the closing message is added: all, or with `interrupted` only those that end with a tool result."""
+    """Views to which the closing message is added; `interrupted` restricts it to views that end with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the reducer, with a user message added at the end of the view if the plan contains a summary."""

@@ -239,7 +239,8 @@ class ForgetHalf:
     notice: str
     """Text of the notice about the eviction; `{count}` is replaced by the number of evicted messages."""
     place: Literal["behind", "in-answer"]
-    """Place of the notice about the eviction: a user message behind the first messages, or the first answer's text, once."""
+    """Place of the notice about the eviction, either a user message behind the first messages or, once, the first answer's
+    text."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts the configured share of the messages behind the first ones and inserts a notice."""

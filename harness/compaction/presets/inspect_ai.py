@@ -56,11 +56,11 @@ CLOSING = "(Go on with the task from here.)"
 
 
 MAX_PASSES = 4
-"""Maximum number of evictions in one compaction: the first one, and up to three more while the view exceeds the threshold."""
+"""Maximum number of evictions in one compaction; all but the first happen only while the view exceeds the threshold."""
 
 
 INPUT_MESSAGES = 2
-"""Number of messages at the beginning that are always retained: the system message and the user's request."""
+"""Number of messages at the beginning that are always retained, namely the system message and the user's request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

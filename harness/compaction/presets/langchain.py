@@ -179,8 +179,10 @@ TOO_LONG_SUMMARY = "(The conversation before this was too long to be summarized.
 
 
 SUMMARY_PROCEDURE = replace(ACCEPT_EMPTY, shorter=WithoutMiddle(share=0.5, head_share=0.25))
-"""Handling of failed summaries: a prompt that is too long is sent once more with half of the transcript; an empty answer is
-accepted."""
+"""Handling of failed summaries, which repeats a request once with half of the transcript if the prompt is too long.
+
+An empty answer of the summarizer is accepted as the summary.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

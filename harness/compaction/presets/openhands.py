@@ -110,7 +110,7 @@ class TranscriptEvent(NamedTuple):
     """One message, tool call or tool result of a conversation, as the summarizer reads it."""
 
     kind: Literal["message", "call", "result"]
-    """Kind of the event in the transcript: a message, a tool call or a tool result."""
+    """Kind of the event in the transcript, which is a message, a tool call or a tool result."""
     speaker: str
     """Role of the message's author, or name of the tool that was called."""
     text: str
