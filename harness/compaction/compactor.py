@@ -125,7 +125,10 @@ class SessionCompactor:
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Return the event of a compaction attempt at a hook, or None if the policy does not act or compaction pauses."""
+        """Return the event of a compaction attempt, or None if the policy does not act now or compaction pauses.
+
+        The hook is the point in the session at which the policy is asked, such as before a step or after an overflow.
+        """
         if self._warning_policy is not None and (text := self._warning_policy.check_view(view)):
             signal(Notice(text=text))
         if _should_hold_back(view) and hook != "manual":
@@ -350,10 +353,10 @@ def _sum_usages(usages: list[Usage]) -> Usage:
 
 
 def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
-    """Return the prompt that asks for the summary of a slot, within the slot's limit of input tokens.
+    """Return the prompt that asks the summarizer for the summary of a slot, within the slot's limit of input tokens.
 
-    If all messages together are too long, as few of the oldest as possible are left out, and tool calls together with their
-    results. A line in the prompt gives their number. Former summaries are never left out.
+    If all messages together are too long, as few of the oldest as possible are left out. Tool calls are left out together with
+    their results, and a line in the prompt gives the number of omitted messages. Former summaries are never left out.
 
     Args:
         slot: Place in the plan that the summary will fill, with the messages it stands for.

@@ -50,7 +50,7 @@ def inspect_abilities(policy: object) -> Abilities:
 
 
 def walk_parts(value: object) -> Iterator[object]:
-    """Yield a value and, recursively, the fields of dataclasses and the elements of tuples inside it."""
+    """Yield a value and, recursively, all field values of dataclasses and elements of tuples inside it."""
     yield value
     for part in list_parts(value):
         yield from walk_parts(part)
@@ -66,9 +66,9 @@ def list_parts(value: object) -> tuple[object, ...]:
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:
-    """Return the stages of a policy as text: a line for tool outputs, and one for each rule with hook, trigger and reducer.
+    """Return the stages of a policy as text, one line for tool outputs and one for each rule.
 
-    Fields at their default are left out.
+    The line of a rule names its hook, its trigger and its reducer. Fields that have their default value are left out.
     """
     pipeline = getattr(policy, "pipeline", None)
     truncation_line = (f"output: {format_stage(policy.truncation)}",) if isinstance(policy, TruncatingPolicy) else ()

@@ -39,9 +39,9 @@ class _Conflict(NamedTuple):
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
-    """Raise UsageError if every rule of a policy would find nothing to do, because it retains all that triggers it.
+    """Raise UsageError if no rule of a policy could ever evict anything, because each retains as much as triggers it.
 
-    Rules for an overflow do not count.
+    Rules for an overflow of the window do not count.
 
     Args:
         policy: Policy with its final field values; a policy without a pipeline of stages is not checked.
@@ -70,7 +70,7 @@ def has_unknown_threshold(policy: Policy, window: Window) -> bool:
 def explain_never_due(policy: object, budget: Budget) -> str:
     """Return why a policy can never act before the window overflows; empty if it may act, or if the window is unknown.
 
-    A policy with constants for a larger window may be used in a small one on purpose, so this is a warning and not an error.
+    This is a warning and not an error, because a policy with constants for a larger window may be used in a small one on purpose.
     """
     window, rules = budget.window_tokens, _list_rules(policy)
     smallest_views = [_find_smallest_view(rule, budget) for rule in rules]
@@ -90,8 +90,8 @@ def _list_rules(policy: object) -> tuple[Rule, ...]:
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     """Return what a rule retains and what triggers it if it would find nothing to do, or None if it may find something.
 
-    No view holds more tokens than the threshold when the rule becomes due, whatever else triggers the rule. A quiet rule waits
-    until it finds something, in tokens at most up to the window.
+    When the rule becomes due, the view holds no more tokens than the threshold, whatever else triggers the rule. A quiet rule
+    waits until it finds something to do, at most until the view fills the window.
     """
     due_amounts, kept_amounts = state_due(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
@@ -132,7 +132,8 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
     """Return the size of the smallest view in which a rule can have an effect, or None if the size is unknown.
 
-    A required number of messages counts only if it exceeds the tokens of the window, since every message has at least one token.
+    A required number of messages is considered only if it exceeds the number of tokens in the window, since every message has at
+    least one token.
     """
     due, messages = state_due(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:

@@ -55,7 +55,8 @@ class Pipeline:
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
         """Return one plan with the proposals of all rules that are due at a hook, or None if no rule is due.
 
-        A compaction that the user requests runs every rule of its hook, whether it is due or not.
+        A hook is a point in the session, such as before a step or after an overflow. A compaction that the user requests runs
+        every rule of its hook, whether the rule is due or not.
         """
         plan: Plan | None = None
         rules = self._select_rules(hook)
@@ -73,7 +74,10 @@ class Pipeline:
         return plan
 
     def _select_rules(self, hook: Hook) -> list[Rule]:
-        """Return the rules of a hook; a manual compaction uses the first automatic hook for which the policy has rules."""
+        """Return the rules of a hook, such as before a step.
+
+        A compaction that the user requests uses the first automatic hook for which the policy has rules.
+        """
         if hook == "manual":
             hook = next((one for one in AUTOMATIC_HOOKS if any(rule.moment == one for rule in self.rules)), "step")
         return [rule for rule in self.rules if rule.moment == hook]
@@ -151,7 +155,7 @@ class Preset(StrictFields, ABC):
     __slots__ = ()
 
     revision: ClassVar[int] = 0
-    """Number of times that the behaviour of this policy has changed since version 0.1; part of trial ids from 1 on."""
+    """Number of times that this policy's behaviour has changed since version 0.1, which becomes part of trial ids from 1 on."""
     clip_characters: Positive = 10_000
     """Maximum length of a tool output, in characters; a longer output is cut before it is logged."""
 
@@ -202,7 +206,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).division.compute_budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the plan of all rules that are due at a hook, or None if no rule is due."""
+        """Return the plan of all rules that are due at a hook, such as before a step, or None if no rule is due."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
 
 

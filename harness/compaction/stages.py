@@ -1,7 +1,7 @@
-"""Stages from which presets are built: reducers that evict, mask or summarize items of a view.
+"""Stages from which presets are built, mainly reducers that evict, mask or summarize messages in view.
 
-A reducer proposes a plan; it neither calls a model nor changes the view. Each reducer keeps the system message and keeps calls
-together with their results. The compactor checks both again for every policy.
+A reducer proposes a plan; it neither calls a model nor changes the view. Each reducer keeps the system message and keeps tool
+calls together with their results. The compactor checks both again for every policy.
 """
 
 import re
@@ -46,7 +46,7 @@ class Span(Protocol):
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the items of the view to evict or summarize, in view order.
 
-        The items form one contiguous stretch behind the system message, with calls and their results together.
+        The items form one contiguous stretch behind the system message, with tool calls and their results together.
         """
         ...
 
@@ -261,7 +261,7 @@ class Mask:
     def is_worthwhile(self, view: View) -> bool:
         """Return whether masking all unprotected old tool results would save the required number of tokens.
 
-        The cost depends only on the items added since the last call.
+        The cost of a call depends only on the items that were added to the view since the last call.
         """
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 

@@ -1,6 +1,7 @@
 """Summary formats and excerpts that several presets share.
 
-Lists of files are not left to the summarizer: they are read from the calls and carried on from summary to summary.
+Lists of the files that were read or modified are not written by the summarizer. They are compiled from the tool calls and carried
+on from summary to summary.
 """
 
 import re

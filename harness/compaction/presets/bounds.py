@@ -1,6 +1,6 @@
 """Bounds of what any policy can achieve without summaries: retain nothing, random messages, or the messages needed later.
 
-All three bounds are triggered like `keep-last` and fill the same budget, so they can be compared with that policy and with each
+All three policies are triggered like `keep-last` and use the same budget, so they can be compared with that policy and with each
 other.
 """
 
@@ -275,7 +275,7 @@ class OracleRetention(ThresholdPreset):
 
 
 class OraclePolicy:
-    """Policy `oracle` for one session, with the oracle that predicts which messages this session will need."""
+    """Policy that retains the messages a session will need, with the oracle that predicts the needs of this one session."""
 
     def __init__(self, policy: OracleRetention, oracle: Oracle) -> None:
         self._policy, self._pipeline = policy, policy.build_ranked_pipeline(OracleRanking(oracle=oracle, counter=policy.counter))
