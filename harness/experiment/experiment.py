@@ -75,7 +75,7 @@ class Experiment:
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Build the grid of trials, which refuses unknown paths and values of the wrong type, and looks up quantiles."""
+        """Build the grid of trials. Unknown settings and values of the wrong type are refused, and quantiles are looked up."""
         object.__setattr__(self, "folder", to_path(self.folder))
         folder = self.settings.uncompressed
         uncompressed = UncompressedRun(Path(folder)) if folder else None
@@ -102,11 +102,11 @@ class Experiment:
         return (self.folder or Path("experiments") / self.name) / "output"
 
     def with_sandbox(self, backend: BackendName) -> "Experiment":
-        """Return the experiment with another sandbox backend in all trials, which changes the ids of the trials."""
+        """Return the experiment with another sandbox backend in all trials. The change gives the trials new ids."""
         return replace(self, backend=backend)
 
     def with_cache(self, use: Literal["auto", "on", "off"], folder: str | os.PathLike[str] | None = None) -> "Experiment":
-        """Return the experiment with another use of the action cache, which stores results of sandbox commands.
+        """Return the experiment with other settings of the action cache, which stores the results of sandbox commands.
 
         The trials keep their ids.
 
@@ -224,7 +224,7 @@ class _ExperimentRun:
 
     @property
     def _wiring(self) -> Wiring:
-        """Settings for calls to real models, without the addresses of local models, whose servers have not started yet."""
+        """Settings for calls to real models, without the addresses of local model servers, which have not started yet."""
         return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(

@@ -22,14 +22,14 @@ from harness.sandboxes.backends import BackendName
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")
-"""First parts of axis paths that vary the problem, such as task or seed.
+"""Settings that vary the problem rather than the configuration under study: task, seed and world.
 
-Arms are compared on equal values of these axes, which vary slowest.
+Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
 """
 
 
 def is_block(path: str) -> bool:
-    """Return whether an axis varies the problem on which arms (compared configurations) are paired, rather than the arm."""
+    """Return whether a setting varies the problem (task, seed or world) rather than the configuration that is compared."""
     return path.partition(".")[0] in BLOCK_AXES
 
 
@@ -53,13 +53,13 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Trial together with its position in the grid of an experiment."""
+    """Trial of an experiment, together with the name of its configuration and its values of the settings under study."""
 
     trial: Trial
     arm: str
     """Name of the arm (the compared configuration) of the trial, equal for all seeds and tasks."""
     axes: Mapping[str, object]
-    """Value of the trial on each axis, by dotted path.
+    """Value of the trial for each setting under study, by dotted path such as `policy.threshold`.
 
     A quantile is shown as in the plan. None stands for a field that the trial does not have.
     """
@@ -84,7 +84,7 @@ class Grid(Sequence[Cell]):
         backend: BackendName | None = None,
         uncompressed: UncompressedRun | None = None,
     ) -> None:
-        """Build all cells from the base trial, the axes and the extra arms.
+        """Build all trials from the base trial, the values of each axis (a setting under study) and the extra configurations.
 
         Args:
             base: Trial whose values apply unless an axis or an extra arm changes them.
@@ -109,7 +109,7 @@ class Grid(Sequence[Cell]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Cell]: ...
     def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
-        """Return the cell at an index of the grid, or the cells of a slice."""
+        """Return the trial at an index of the experiment's grid, or the trials of a slice."""
         return self._cells[index]
 
     def __len__(self) -> int:
@@ -139,7 +139,10 @@ class Grid(Sequence[Cell]):
 
 
 def _normalize_values(path: str, raw_values: object) -> list[object]:
-    """Return the values of an axis as plain data; policies and numpy numbers from a notebook are converted."""
+    """Return the values that an experiment tries for one setting, as plain data like the values in a plan file.
+
+    Policy objects and numpy numbers, which a notebook may pass, are converted.
+    """
     if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
         raise UsageError(f"axes.{path}: must be a list of values (got {raw_values!r:.80}); write a single value as [value]")
     return [_normalize_value(value) for value in raw_values]
@@ -172,12 +175,15 @@ def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
 
 
 def _format_quantiles(cell: Cell) -> str:
-    """Return the quantiles that a cell uses as text; empty for a cell without quantiles."""
+    """Return a text that lists the quantiles, such as `q0.9`, in a trial's configuration; empty if there are none."""
     return " and ".join(f"{path}={quantile.text} ({quantile})" for path, quantile in cell.quantiles.items())
 
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Return the cells with names for their arms, which are derived from the axes on which they differ."""
+    """Return the trials of a grid, each with the name of its arm (the configuration that is compared), such as `threshold=0.5`.
+
+    The name is made from the values under study. An extra arm keeps the name that it has in the plan.
+    """
     namer = _ArmNamer([cell.axes for cell in cells if not cell.arm])
     return tuple(
         cell if cell.arm else replace(cell, arm=namer.format_name(cell.axes) or cell.trial.policy_kind) for cell in cells
@@ -185,12 +191,12 @@ def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 
 
 class _ArmNamer:
-    """Formatter of arm names, such as `threshold=0.5`, from the values of the axes."""
+    """Maker of the names of compared configurations, such as `threshold=0.5`, from the settings under study and their values."""
 
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
         all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
         self._differ: dict[tuple[str, object], list[str]] = {}
-        """Names of the fields in which policies of one kind differ, by the path of the axis and the kind of the policies."""
+        """Names of the fields in which policies of one kind differ, by the dotted path of the setting and the kind of policy."""
         for axes in points:
             for path, value in axes.items():
                 if isinstance(value, Mapping) and "kind" in value:
@@ -202,7 +208,10 @@ class _ArmNamer:
             self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
 
     def format_name(self, axes: Mapping[str, object]) -> str:
-        """Return the name of an arm from the cell's values, without task, seed and world; empty if there are no other axes."""
+        """Return the name of a compared configuration, such as `threshold=0.5`, from the values of the settings under study.
+
+        Settings of the problem (task, seed and world) are left out; the name is empty if no other setting is under study.
+        """
         arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
         short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
         has_clash = len(set(short_names.values())) < len(short_names)
@@ -210,9 +219,10 @@ class _ArmNamer:
         return " ".join(f"{path if has_clash else short_names[path]}={value_texts[path]}" for path in arm_axes)
 
     def _format_value(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
-        """Return the value of an axis as text for the name of an arm.
+        """Return the value of a setting under study as text, for the name of a compared configuration.
 
-        A policy is shown by its kind and by those fields that differ within the kind and are not axes themselves.
+        A policy is shown by its kind and by the fields in which policies of this kind differ, e.g. `keep-last(threshold=0.5)`.
+        A field that is varied separately is left out.
         """
         if not (isinstance(value, Mapping) and "kind" in value):
             return _format_short(value)
@@ -223,14 +233,14 @@ class _ArmNamer:
 
 
 def _format_short(value: object) -> str:
-    """Return an axis value as text; a float is shortened if the short form is exact."""
+    """Return a value as short text for a name or message; a float gets its short form, such as `0.5`, only if that is exact."""
     if isinstance(value, float):
         return text if float(text := f"{value:g}") == value else repr(value)
     return str(value)
 
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:
-    """Raise `UsageError` if two configurations have the same arm name, because they would be counted as one arm."""
+    """Raise `UsageError` if two different configurations have the same name, because their results would be mixed."""
     first_cells: dict[str, Cell] = {}
     for cell in cells:
         first = first_cells.setdefault(cell.arm, cell)
@@ -241,7 +251,7 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
 
 
 def _extract_configuration(cell: Cell) -> object:
-    """Return the part of a trial's configuration that all trials of an arm share, in a form that is compared quickly."""
+    """Return a trial's configuration without its task, seed and world, in a form that is compared quickly."""
     return _drop_block_axes(cell) if cell.quantiles else replace(cell.trial, task="", seed=0, world=World())
 
 

@@ -45,7 +45,7 @@ class Provenance:
     packages: tuple[tuple[str, str], ...]
     price_table: str
     configuration_version: str = VERSION_TAG
-    """Version of the meaning of trial configurations, which is part of every trial id."""
+    """Version number that increases when equal trial configurations get another meaning; part of every trial id."""
 
 
 def collect_provenance(price_table: str) -> Provenance:
@@ -103,14 +103,14 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Trial with everything that a worker needs to run and record it."""
+    """Trial with everything that a worker process needs to run the trial and to record its results."""
 
     trial: Trial
     trial_id: str
     experiment: str
     arm: str
     axes: Mapping[str, object]
-    """Value of the trial on each axis of the experiment, by dotted path."""
+    """Value of the trial for each setting under study in the experiment, by dotted path such as `policy.threshold`."""
     backend: str
     """Sandbox backend of the trial, as tested in the parent process; never `auto`."""
     provenance: Provenance
@@ -187,13 +187,13 @@ class TrialRun:
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="the trial never began"))
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
-        """Return the records of the trial as far as they are known now."""
+        """Return the records to store for the trial, with everything that is known about the trial so far."""
         record = _build_trial_record(job, self, ended_at - self.started_at)
         return FinishedTrial(record, tuple(_build_check_record(job.trial_id, judged) for judged in self.graded_checks))
 
 
 def encode_axes(axes: Mapping[str, object]) -> str:
-    """Return a trial's value on each axis of the experiment as JSON, in the form that the trial's record stores."""
+    """Return the trial's values of the settings under study as JSON, in the form that is stored with the results."""
     return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
 
 

@@ -39,7 +39,10 @@ _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
-    """Name of a trial (its experiment, arm and axes) in the current plan. Not part of the trial's id."""
+    """Label of a stored trial: its experiment, the name of its configuration, and its values of the settings under study.
+
+    The label follows the current plan and is not part of the trial's id.
+    """
 
     experiment: str
     arm: str
@@ -66,9 +69,9 @@ class OutputFolder:
         return {record.trial_id for record in records if not _should_rerun(record, retry_failed)}
 
     def relabel_trials(self, labels: Mapping[str, Label]) -> None:
-        """Give stored trials the experiment, arm (compared configuration) and axes that they have in the current plan.
+        """Update the labels of stored trials (experiment, name of the configuration, values under study) to the current plan.
 
-        Trials that the current plan does not contain become separate arms, so that they are not mixed with its arms.
+        Trials that the current plan does not contain get names of their own, so that their results are not mixed with its trials.
         """
         for record in self.journal.list_trials():
             label = labels.get(record.trial_id) or _make_earlier_label(record)
@@ -127,7 +130,10 @@ def remove_journal(path: Path) -> None:
 
 
 def _make_earlier_label(record: TrialRecord) -> Label:
-    """Return a label for a stored trial that the current plan does not contain: one arm for each configuration, without axes."""
+    """Return the label of a stored trial that the current plan no longer contains, marked `(earlier plan ...)`.
+
+    Different configurations get different names, so that their results are not mixed.
+    """
     configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
     configuration_digest = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
     arm = _EARLIER_PLAN_SUFFIX.sub("", record.arm)

@@ -8,7 +8,7 @@ from harness.errors import UnknownName, UsageError
 
 
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return every leaf of a nested table, by the dotted path of the leaf. An empty table is a leaf."""
+    """Return the values of a nested table, by dotted path such as `policy.threshold`. An empty table counts as a value."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -17,7 +17,10 @@ def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values that a partial table sets, by dotted path. A table with a `kind` (a policy) is a single value."""
+    """Return the values that a partial configuration sets, by dotted path such as `policy.threshold`.
+
+    A table with a `kind`, which describes a whole policy, counts as a single value.
+    """
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -34,7 +37,7 @@ def refuse_unknown_paths(paths: Iterable[str], known: Collection[str], location:
 
 
 def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted path of every leaf in a nested table and of every table that contains a leaf."""
+    """Yield the dotted path, such as `policy.threshold`, of every value in a nested table and of every inner table."""
     for key, value in table.items():
         path = f"{prefix}{key}"
         yield path
@@ -51,7 +54,9 @@ def look_up_value(table: Mapping[str, object], path: str) -> object:
 
 
 def with_values(table: Mapping[str, object], values: Mapping[str, object], location: str) -> dict[str, object]:
-    """Return a copy of a nested table with other values at some dotted paths. A whole table is set before the fields inside it.
+    """Return a copy of a nested table with new values at some dotted paths, such as `policy.threshold`.
+
+    If a whole inner table is replaced, it is replaced before the values inside it.
 
     Args:
         table: Nested table that is copied.

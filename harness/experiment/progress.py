@@ -42,10 +42,10 @@ class RunProgress:
     last_result: str = ""
     """Result of the trial that finished last, as one line of text."""
     last_record: TrialRecord | None = None
-    """Record of the trial that finished last. A display is shown each record at least once."""
+    """Stored results of the trial that finished last. Every finished trial appears here in at least one call of `show`."""
 
     def with_record(self, record: TrialRecord) -> "RunProgress":
-        """Return the progress after one more trial has finished."""
+        """Return the progress of the run, updated with the results of one more finished trial."""
         return replace(
             self,
             finished=self.finished + 1,
@@ -77,7 +77,7 @@ class Display(Protocol):
     """Interface of a progress display. `show` is called often, from one thread, and must return quickly."""
 
     def show(self, progress: RunProgress) -> None:
-        """Show the progress of the run, now or soon."""
+        """Show the progress of the run. The display may wait a moment, so that it is not updated too often."""
         ...
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ from harness.tokens import Counter, QuarterOfCharacters
 from harness.view import drop_rolled_back
 
 QUANTILE_FIELD_SUFFIX = "_tokens"
-"""Suffix in the names of those policy fields that a plan may give as quantiles."""
+"""Suffix in the names of the policy fields for which a plan may give a quantile, such as `q0.9`, instead of a number."""
 CUT_SHORT_REASONS = frozenset({"overflow", "max_steps"})
 """Stop reasons of sessions that were cut short, so that their later requests are missing."""
 DEFAULT_COUNTER = QuarterOfCharacters()
@@ -49,7 +49,10 @@ class Quantile(NamedTuple):
     sessions: int
     """Number of sessions whose requests were used to compute the quantile."""
     cut_short: int
-    """Number of sessions behind the quantile that ended by overflow or at the step limit, so that later requests are missing."""
+    """Number of the sessions used for the quantile that ended early, by overflow or at the step limit.
+
+    The later requests of these sessions, usually the longest, are missing from the data.
+    """
 
     def __str__(self) -> str:
         cut = f", {self.cut_short} of them cut short by overflow or max_steps" if self.cut_short else ""
@@ -58,7 +61,7 @@ class Quantile(NamedTuple):
 
 
 class RequestPool(NamedTuple):
-    """Lengths in tokens of the requests of several sessions, from which quantiles are computed."""
+    """Lengths in tokens of the requests in several sessions, from which a quantile such as `q0.9` is computed."""
 
     tokens: tuple[int, ...]
     """Length of each request in tokens, in ascending order; at least one length."""
@@ -84,7 +87,7 @@ class RequestPool(NamedTuple):
 
 
 class ResolvedTrial(NamedTuple):
-    """Trial whose quantiles were replaced by numbers of tokens, with the quantiles."""
+    """Trial in which each quantile, such as `q0.9`, was replaced by a number of tokens, together with the original quantiles."""
 
     trial: Trial
     quantiles: Mapping[str, Quantile]
@@ -115,7 +118,9 @@ class UncompressedRun:
         self._pools: dict[tuple[str, Counter], RequestPool] = {}
 
     def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
-        """Return the lengths of the requests of all sessions with the same task, world and model as a trial.
+        """Return the lengths in tokens of the requests in the sessions from which a trial's quantiles are computed.
+
+        These are all sessions without compaction that have the same task, task settings and model as the trial.
 
         Args:
             plain: Configuration of the trial as nested tables, with every default written out.
@@ -200,7 +205,7 @@ def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
 
 
 def _describe_problem(plain: Mapping[str, object]) -> str:
-    """Return the task of a trial with its world, and the model, as text."""
+    """Return a text that names a trial's task, with its settings, and the agent's model, for error messages."""
     world = codec.from_plain(World, plain.get("world", {}), "world")
     return f"{format_problem(str(plain['task']), world)} with {plain['model']}"
 

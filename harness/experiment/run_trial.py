@@ -49,7 +49,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TrialSession:
-    """Session of a running trial, with the trial's job and records."""
+    """Session of a running trial, together with the trial's configuration and the results recorded so far."""
 
     job: Job
     trial_run: TrialRun

@@ -29,11 +29,11 @@ from harness.tasks import make_task
 
 POLL_SECONDS = 0.2
 SIGTERM_EXIT_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
-"""Exit codes of a worker process that SIGTERM ended, either at once or after closing its sandbox."""
+"""Exit codes of a worker process that was ended by the signal SIGTERM, at once or after closing its sandbox."""
 MAX_STARTS = 3
-"""Maximum number of times that a trial is started if its workers die before the trial begins.
+"""Maximum number of attempts to start a trial whose worker process dies before the trial begins.
 
-If no trial of the run has ever begun by then, the run ends with an error.
+If no trial of the run has begun after these attempts, the run ends with an error.
 """
 CANNOT_START_MESSAGE = (
     "worker processes cannot start or die at once; a script must call run() under `if __name__ == '__main__':`; "
@@ -52,7 +52,7 @@ class Runner:
     stop_event: threading.Event = field(default_factory=threading.Event)
     clock: Callable[[], float] = time.time
     _start_times: "dict[Future[FinishedTrial], float]" = field(default_factory=dict)
-    """Time at which each unfinished job was first seen running, as the start of a trial whose worker is killed."""
+    """Time at which each unfinished job was first seen running; recorded as start time of a trial if its worker is killed."""
     _has_started_any: bool = False
     _death_counts: dict[str, int] = field(default_factory=dict)
 
@@ -142,7 +142,10 @@ class Runner:
         self.display.show(self.progress)
 
     def _resolve_result(self, future: "Future[FinishedTrial]", job: Job) -> FinishedTrial:
-        """Return the result that a worker reported, the records in the trial's journal, or the records of a crashed trial."""
+        """Return the results of a trial as its worker reported them.
+
+        If the worker failed, return the results stored in the trial's journal or, without these, records of a crash.
+        """
         error, started_at = future.exception(), self._start_times.pop(future, self.clock())
         if error is None:
             return future.result()
@@ -153,7 +156,7 @@ class Runner:
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:
-        """Return the records of a trial whose worker was killed, with the data that the trial's journal contains."""
+        """Return the results to store for a trial whose worker was killed, with all data that the trial wrote to its journal."""
         trial_run = TrialRun(started_at=started_at, ending=ending)
         if job.journal.exists():
             try:
@@ -166,7 +169,7 @@ class Runner:
         return trial_run.build_finished_trial(job, self.clock())
 
     def _load_from_journal(self, trial_run: TrialRun, journal: Journal) -> None:
-        """Add the data in a killed trial's journal to its records, and log the end of its session if that is missing."""
+        """Add the data in a killed trial's journal to the trial's results, and log the end of its session if that is missing."""
         for trial_run.session_id in journal.list_session_ids():
             for entry in journal.read_entries(trial_run.session_id):
                 trial_run.totals(entry)

@@ -71,21 +71,22 @@ def _make_pool() -> Any:
 
 @dataclass(slots=True)
 class _WorkerSlot:
-    """Position of one worker process, which is a pool of its own and is replaced when the process dies.
+    """Place for one worker process, which runs jobs one after another and is replaced by a new process when it dies.
 
-    The workers of a shared pool would share a lock, and a worker that is killed while it holds the lock would block all others.
+    Each process has a pool of its own. In a shared pool, a process that is killed while it holds the pool's lock would block all
+    other processes.
     """
 
     pool: Any = field(default_factory=_make_pool)
     last_job: "Future[FinishedTrial] | None" = None
-    """Newest job that was started in this slot."""
+    """Job that was started last in this worker process."""
 
     @property
     def is_free(self) -> bool:
         return self.last_job is None or self.last_job.done()
 
     def schedule(self, pickled_job: bytes, timeout_seconds: float) -> "Future[FinishedTrial]":
-        """Schedule a pickled job in the process of this slot, or in a new process if the previous one died."""
+        """Send a pickled job to this worker process; if the process has died, start a new one first."""
         has_died = self.last_job is not None and isinstance(self.last_job.exception(), ProcessExpired)
         if has_died or not self.pool.active:
             self.end(at_once=True)
@@ -116,7 +117,7 @@ class ProcessWorkers:
         self._slots = [_WorkerSlot() for _ in range(count)]
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job in a free process and return its future; see `Workers.submit`."""
+        """Start a job in a free worker process, and return a future with the result of the job."""
         pickled_job = pickle.dumps((self._run_job, job))
         slot = next(place for place in self._slots if place.is_free)
         try:
@@ -154,7 +155,7 @@ class ThreadWorkers:
         self._stop_event = threading.Event()
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job in a thread and return its future; see `Workers.submit`."""
+        """Start a job in a worker thread, and return a future with the result of the job."""
         return self._pool.submit(self._run, job)
 
     def close(self) -> None:
