@@ -60,7 +60,7 @@ class AnsweredCall:
     paths: frozenset[str]
     """Normalized paths that the tool call names; empty if the call may concern the whole workspace."""
     content_digest: str
-    """Digest of the content that the call brings into view, i.e. the output of a retrieval or the text that is written.
+    """Digest of the content that the call shows to the model: the output of a retrieval, or the text that is written.
 
     The digest is empty for an execution, which may change anything.
     """
@@ -73,7 +73,7 @@ class AnsweredCall:
 def iter_answered_calls(
     entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: frozenset[Signature]
 ) -> Iterator[AnsweredCall]:
-    """Yield the tool calls whose results a log entry contains, each with its answer.
+    """Yield each tool call whose result stands in a log entry, together with this result.
 
     Args:
         entry: Log entry of any kind.
@@ -122,7 +122,7 @@ def compute_signature(call: ToolCall) -> Signature:
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:
-    """Return the signature (canonical digest) of the tool call that a template without placeholders describes."""
+    """Return the signature (a digest that identifies equal calls) of a tool call that the task's script gives as a template."""
     return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
 
 
@@ -194,7 +194,7 @@ NEVER_TOUCHED = -1
 
 
 class WriteHistory:
-    """Record of the last tool call that touched (may have changed) each path of the workspace.
+    """Record that stores, for each path of the workspace, the last tool call that may have changed it.
 
     A call that writes a file touches its path. Any other call that is not read-only touches the paths that it names. It may have
     changed other files too, but only calls that depend on the whole workspace take that into account.
@@ -206,7 +206,7 @@ class WriteHistory:
         self._last_write = NEVER_TOUCHED
 
     def add_call(self, number: int, call: AnsweredCall) -> None:
-        """Record that a tool call touched the paths that it names; a call that only reads touches nothing."""
+        """Record a tool call as the last one that may have changed the paths it names; calls that only read are ignored."""
         if call.effect == "retrieval":
             return
         self._last_write = number
@@ -221,7 +221,7 @@ class WriteHistory:
         return self.find_last_named_touch(call)
 
     def find_last_named_touch(self, call: AnsweredCall) -> int:
-        """Return the number of the last call that touched a path that the given call names; `NEVER_TOUCHED` if there is none."""
+        """Return the number of the last call that may have changed a path named by the given call; `NEVER_TOUCHED` if none."""
         return max(map(self._find_path_touch, call.paths), default=NEVER_TOUCHED)
 
     def _find_path_touch(self, path: str) -> int:

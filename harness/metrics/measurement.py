@@ -28,12 +28,12 @@ from harness.tokens import Counter
 from harness.view import Item, View, fold
 
 MIN_DISTINCTIVE_CHARACTERS = 4
-"""Minimum number of characters of a fact's value that is searched in texts; shorter values occur for other reasons."""
+"""Minimum length in characters of a value that is searched in texts; a shorter value may occur in a text by chance."""
 
 
 @dataclass(slots=True)
 class _FactState:
-    """Values that one fact of the task had in a session, and the probes that wait for the next use of the fact."""
+    """State of one fact of the task: its values in the session so far, and the probes that await its next use."""
 
     fact: Fact
     key_value: str | None
@@ -41,11 +41,11 @@ class _FactState:
     stated_values: list[str] = field(default_factory=list)
     """Values of the fact that messages of the session stated, oldest first."""
     former_values: set[str] = field(default_factory=set)
-    """Replaced values of the fact that messages stated in other words, found by the fact's `former_patterns`."""
+    """Outdated values of the fact, as found in messages by the fact's patterns for former values."""
     written_values: set[str] = field(default_factory=set)
-    """Values of the fact that the agent wrote itself, which do not count as stated when a tool shows them."""
+    """Values of the fact that the agent wrote itself. A tool output that shows such a value does not count as a statement."""
     waiting_probes: list[int] = field(default_factory=list)
-    """Indexes of the probes that will record whether the agent uses the fact correctly next time."""
+    """Indexes of the probes in which the agent's next use of the fact will be recorded as right, stale or wrong."""
 
     @property
     def current_value(self) -> str | None:
@@ -53,21 +53,21 @@ class _FactState:
         return self.stated_values[-1] if self.stated_values else self.key_value
 
     def add_value(self, value: str, role: str) -> None:
-        """Record a value of the fact that a message with the given role states."""
+        """Record that a message contains a value of the fact; the role decides whether the value counts as stated."""
         if role == "assistant" and not (self.fact.said_in == "own" and value == self.key_value):
             self.written_values.add(value)
         elif self.stated_values[-1:] != [value] and (role != "tool" or value not in {*self.stated_values, *self.written_values}):
             self.stated_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
-        """Record replaced values of the fact that a message with the given role states in other words."""
+        """Record outdated values of the fact that occur in a message from the user, from a tool or from the agent."""
         if role == "assistant":
             self.written_values |= values - self.former_values
         else:
             self.former_values |= values - self.written_values
 
     def classify_use(self, value: str) -> FactUse:
-        """Return whether using a value of the fact now is `right`, `stale` (the value was replaced) or `wrong`."""
+        """Return how a value that the agent uses for the fact is judged: `right`, `stale` (was valid earlier) or `wrong`."""
         if value == self.current_value:
             return "right"
         is_replaced = value in self.stated_values or (bool(self.stated_values) and value in self.former_values)
@@ -75,9 +75,9 @@ class _FactState:
 
 
 class FactProber:
-    """Collector of probes, which record for each fact of a task whether it was in view before and after a compaction.
+    """Collector that records for each fact of a task whether the model could see it before and after each compaction.
 
-    It receives the log entries of a session in order.
+    Each such record is called a probe. The collector receives the log entries of a session in order.
     """
 
     def __init__(self, task: Task) -> None:
@@ -92,7 +92,7 @@ class FactProber:
         self._used: list[tuple[Fact, FactUse]] = []
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Add the next log entry of the session, with the view before and after the entry."""
+        """Add the next log entry of the session, with the view (the messages that the model sees) before and after the entry."""
         event = entry.event
         if isinstance(event, MessageAdded):
             self._add_uses(event.message, event.step)
@@ -105,14 +105,14 @@ class FactProber:
             self._add_compaction(entry.seq, before, after)
 
     def build_probes(self) -> Probes:
-        """Return all probes so far, which record whether facts stayed in view at compactions, with the probed facts."""
+        """Return all probes so far (records of whether a fact stayed visible at a compaction), together with their facts."""
         probed_numbers = {row.fact for row in self._rows}
         facts = {number: self._facts[name].fact for name, number in self._numbers.items() if number in probed_numbers}
         records = tuple([FactRecord(number=number, **copy_fields(fact, FactRecord)) for number, fact in facts.items()])
         return Probes(facts=records, rows=tuple(self._rows))
 
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
-        """Return the metrics with the numbers of all, wrong and stale uses of facts added.
+        """Return the metrics of the session, completed by the numbers of all, wrong and stale uses of facts in tool calls.
 
         The metrics are unchanged if no tool call was recognized as a use of a fact.
         """
@@ -203,14 +203,14 @@ def _is_same_token(left: str, right: str) -> bool:
 
 
 class Measurement(NamedTuple):
-    """Results of measuring a session: metrics of the agent's behaviour, and probes of the task's facts."""
+    """Results of measuring a session: metrics of the agent's behaviour, and records (probes) of which facts it could see."""
 
     metrics: SessionMetrics
     probes: Probes
 
 
 def measure_session(entries: Iterable[Entry], task: Task, counter: Counter) -> Measurement:
-    """Compute metrics and probes of facts for a session from its log; the function has no side effects.
+    """Compute from a session's log how the agent behaved and which facts it could still see after each compaction.
 
     Args:
         entries: Log of the session.

@@ -28,7 +28,7 @@ class Reacquisition(NamedTuple):
     steps_since: int
     """Number of steps from the compaction that removed the content to this call; 1 is the first step after the compaction."""
     tokens: int
-    """Estimated number of tokens in the message with the fetched result, by the policy's counter."""
+    """Estimated number of tokens in the message with the fetched result, counted as the compaction policy counts."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Target:
 
 
 class ReacquisitionTracker:
-    """Record of the files and results that are in view or were removed by compactions, which finds reacquisitions.
+    """Finder of reacquisitions, which tracks the files and tool results that the model can see or that compactions removed.
 
     A reacquisition is a tool call that fetches unchanged content again after a compaction removed it.
     """
@@ -55,12 +55,12 @@ class ReacquisitionTracker:
         self._carried: dict[ItemId, set[str]] = {}
 
     def add_call(self, number: int, call: AnsweredCall, write_history: WriteHistory, tokens: int) -> Reacquisition | None:
-        """Record a tool call, and return a reacquisition if the call fetches content that a compaction removed, else None.
+        """Record a tool call. If it fetches unchanged content that a compaction removed, return a reacquisition, else None.
 
         Args:
             number: Number of the call in the session.
             call: Tool call with its answer.
-            write_history: Record of the paths that all earlier calls changed.
+            write_history: Record of the earlier calls that may have changed each path.
             tokens: Estimated tokens of the message with the result.
         """
         if call.effect == "execution" or not call.succeeded:
@@ -82,13 +82,13 @@ class ReacquisitionTracker:
         return reacquisition
 
     def _drop_carriers(self, target: _Target, name: str) -> None:
-        """Forget which messages show a file, because the file was written and they show its older content."""
+        """Forget which messages show a file. Once the file is written again, these messages show outdated content."""
         for item in target.carriers:
             self._carried[item].discard(name)
         target.carriers.clear()
 
     def add_compaction(self, event: Compaction) -> None:
-        """Record an applied compaction, and mark files and results that no message in view shows any more as removed."""
+        """Record a compaction, and mark the files and tool results that the remaining messages no longer show as removed."""
         removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
         for item in removed_items:
             for name in self._carried.pop(item, ()):
@@ -132,7 +132,7 @@ class DoomLoopDetector:
         self._replies.clear()
 
     def add_reply(self, step: int) -> None:
-        """Record a message of the agent without tool calls; several such messages in a row are a loop."""
+        """Record a message in which the agent calls no tool; several messages without tool calls in a row count as a loop."""
         self._acts.clear()
         self._replies.append(step)
         if len(self._replies) >= MONOLOGUE_LIMIT:
@@ -160,11 +160,11 @@ class DoomLoopDetector:
 
 @dataclass(slots=True)
 class _PlacedText:
-    """Content that the agent last wrote into a file, identified by the signature of the call that wrote it."""
+    """Content that the agent last wrote into a file, identified by a digest of the tool call that wrote it."""
 
     signature: Signature
     is_blamed: bool = False
-    """Whether any tool call failed while the file had the content that the agent wrote."""
+    """Whether any tool call failed after the agent wrote this content and before it wrote the file again."""
 
 
 class DeadEndDetector:
@@ -182,7 +182,7 @@ class DeadEndDetector:
         self._given_up: dict[Signature, int] = {}
 
     def add_call(self, number: int, call: AnsweredCall, rounds: int) -> None:
-        """Record a tool call, and count it if it repeats a failure from before a compaction.
+        """Record a tool call, and count it as a repeated dead end if it repeats a failure from before a compaction.
 
         Args:
             number: Number of the call in the session.
@@ -208,7 +208,7 @@ class DeadEndDetector:
         return self._write_history.find_last_named_touch(call) if written_paths else self._write_history.find_last_touch(call)
 
     def _add_write(self, call: AnsweredCall, rounds: int) -> bool:
-        """Record the content that a call writes into a file, and return whether it differs from the last one written there."""
+        """Record the content that a call writes into a file, and return whether it differs from what was last written there."""
         previous_text = self._placed.get(call.target)
         if previous_text is not None and previous_text.signature == call.signature:
             return False
@@ -222,7 +222,7 @@ class DeadEndDetector:
 MIN_STEPS_BETWEEN_COMPACTIONS = 3
 """Minimum number of steps between two compactions; with fewer steps the session is thrashing (compacting all the time)."""
 NO_PROGRESS_SHARE = 0.9
-"""Share of the policy's threshold, 0 to 1; a compaction that leaves this many tokens or more made no progress."""
+"""Share (0 to 1) of the token count that triggers compactions; a compaction that leaves at least this share was futile."""
 
 
 class PathologyDetector:

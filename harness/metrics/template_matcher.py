@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
 
 class _TemplatePiece(NamedTuple):
-    """Piece of a template: fixed text, followed by the name of a placeholder such as `${port}`, or by nothing at the end."""
+    """Piece of a call template: fixed text and the placeholder after it, such as `${port}`; the last piece has none."""
 
     fixed_text: str
     fact_name: str
@@ -29,17 +29,17 @@ class _TemplatePiece(NamedTuple):
 
 _ArgumentPieces: TypeAlias = tuple[tuple[_TemplatePiece, ...], ...]
 _CallShape: TypeAlias = tuple[str, tuple[str, ...]]
-"""Shape of a tool call, i.e. the name of the tool and the sorted names of its arguments."""
+"""Name of the called tool, and the sorted names of its arguments."""
 
 
 class TemplateMatcher:
-    """Matcher that finds, for a tool call, the facts of a task with whose values the call was written.
+    """Matcher that recognizes which facts of a task (such as a port number) the agent used in a tool call.
 
     The call is compared with the templates of the task's script, which contain placeholders for the facts.
     """
 
     def __init__(self, script: Script) -> None:
-        """Prepare the call templates of a task's script for matching."""
+        """Index the templates of all tool calls in a task's script, so that an actual call is matched quickly."""
         self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[_ArgumentPieces]]]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
@@ -50,7 +50,7 @@ class TemplateMatcher:
             by_lengths.setdefault(prefixes, []).append(arguments)
 
     def match_call(self, call: ToolCall, list_candidates: CandidateLookup) -> Mapping[str, str]:
-        """Return the values of facts with which a tool call was written, by name of the fact; empty if no template matches.
+        """Return the values that a tool call uses for facts of the task, by name of the fact; empty if no template fits the call.
 
         Args:
             call: Tool call to match.
@@ -70,7 +70,7 @@ class TemplateMatcher:
         return {name: value for name, value in matches[0].items() if all(other.get(name) == value for other in matches)}
 
     def _find_templates(self, shape: _CallShape, texts: Sequence[str]) -> Iterator[_ArgumentPieces]:
-        """Yield the templates in which each argument begins with the same fixed text as the argument of the call.
+        """Yield the call templates whose arguments begin with the same fixed text as the arguments of an actual tool call.
 
         The lookup is fast even for scripts with thousands of templates.
         """
@@ -94,7 +94,7 @@ def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
 def _matches_pieces(
     text: str, pieces: Sequence[_TemplatePiece], values: dict[str, str], list_candidates: CandidateLookup
 ) -> bool:
-    """Return whether a text matches the pieces of a template, and add the text at each placeholder to `values`."""
+    """Return whether an argument of a tool call fits a template, and store the text found for each placeholder in `values`."""
     position = 0
     for piece, following in zip(pieces, (*pieces[1:], None), strict=True):
         if not text.startswith(piece.fixed_text, position):
@@ -113,7 +113,7 @@ def _matches_pieces(
 def _match_placeholder(
     text: str, position: int, fact: str, following: _TemplatePiece, values: Mapping[str, str], list_candidates: CandidateLookup
 ) -> str | None:
-    """Return the text of the tool call at the place where the template has a placeholder; None if no text fits."""
+    """Return the text that a tool call has in place of a template's placeholder such as `${port}`; None if no text fits."""
     if fact in values:
         return values[fact] if text.startswith(values[fact], position) else None
     ends = position + len(following.fixed_text)
