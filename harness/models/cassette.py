@@ -29,7 +29,7 @@ HEADER = b'{"cassette":1}\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """Cassette file (a recording of model answers) and its mode of use. Not part of a trial's configuration."""
+    """Cassette (file of recorded model answers) and its mode, record or replay. Not part of a trial's configuration."""
 
     path: Path
     """Path of the cassette file."""
@@ -44,7 +44,7 @@ class Cassette:
         object.__setattr__(self, "path", to_path(self.path))
 
     def describe(self) -> dict[str, str]:
-        """Return the mode and the file name for a trial's record; in replay also the SHA-256 digest (hex) of the file."""
+        """Return the cassette's mode and file name, as stored with a trial; for a replay also the file's SHA-256 digest (hex)."""
         description = {"mode": self.mode, "file": self.path.name}
         if self.mode == "replay":
             file_status = self.path.stat()
@@ -134,7 +134,7 @@ def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, 
 
 
 class CassetteFile:
-    """Lines of a cassette file (a recording of model answers), read as far as needed.
+    """File of recorded model answers, one for each line, which are read when they are first needed.
 
     Thread-safe; several processes may add lines.
     """
@@ -147,7 +147,7 @@ class CassetteFile:
         self._lock = threading.Lock()
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return the answer recorded under a request's hash, the first one if there are several; None without an answer."""
+        """Return the first answer that was recorded for the request with this hash; None if no answer was recorded."""
         if key not in self._answers:
             self.read_new_lines()
         return self._answers.get(key)
@@ -220,7 +220,7 @@ class CassetteFile:
 
 
 def _repair_tail(file: BinaryIO) -> None:
-    """Write the header if the cassette file is empty, and delete an incomplete last line that a killed process left."""
+    """Write the header of an empty cassette file, or delete the incomplete last line that a killed process left behind."""
     if file.seek(0, os.SEEK_END) == 0:
         file.write(HEADER)
         return
@@ -245,5 +245,5 @@ def _parse_answer(line: bytes) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=16)
 def open_cassette_file(path: Path) -> CassetteFile:
-    """Return the object for the cassette file at a path; a process has only one object for each file."""
+    """Return the `CassetteFile` for a path; all callers in this process share one object for each file."""
     return CassetteFile(path)

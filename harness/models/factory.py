@@ -44,7 +44,7 @@ class Wiring:
     """Settings besides the model name that decide how a model is created, such as cassette and time limit."""
 
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
-    """Addresses of running local models, by model name.
+    """Addresses of the local models that are being served on this machine, by model name.
 
     A local model without an address reports its window but answers nothing.
     """
@@ -77,11 +77,11 @@ SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
 """Names of the scripted summarizers; P stands for a number from 0 to 1."""
 LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 SCRIPTED_WINDOW_TOKENS = 128_000
-"""Default context window of scripted models in tokens, the same as that of GPT-4o."""
+"""Default context window of scripted models in tokens, equal to the window of GPT-4o."""
 
 
 def split_scripted_name(name: str) -> tuple[str, str]:
-    """Return the task (or summarizer) and the profile in the name of a scripted model; each may be empty."""
+    """Split the name of a scripted model into its task or summarizer and its profile (reading ability); each may be empty."""
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name
 
@@ -189,7 +189,7 @@ def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Mode
 
 
 def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
-    """Create a real model from its name; a model that is only replayed needs no key and no weights."""
+    """Create a real model from its name. If recorded answers are replayed, neither an API key nor weights are required."""
     model: Model
     stop = (RESULT_OPEN,) if wiring.tool_calls == "text" else ()
     if is_local(name):
@@ -203,7 +203,7 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
 
 
 def is_summarizer_variant(variant: str) -> bool:
-    """Return whether the part of a scripted model's name after `scripted/` names a summarizer."""
+    """Return whether the second part of a name such as `scripted/oracle` or `scripted/lossy-0.5` names a summarizer."""
     return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 

@@ -19,7 +19,7 @@ TOO_LONG = re.compile(
     r"|input is too long|exceeds? the maximum number of tokens",
     re.IGNORECASE,
 )
-"""Phrases with which providers report a prompt that exceeds the window; searched only in refusals (status 400, 413 and 422)."""
+"""Phrases in provider errors that mean a prompt exceeds the context window; searched for status 400, 413 and 422 only."""
 
 PROMPT_TOKENS = re.compile(
     r"\brequest \((\d{1,9}) tokens\) exceeds|prompt is too long: (\d{1,9}) tokens|messages resulted in (\d{1,9}) tokens"
@@ -29,7 +29,7 @@ PROMPT_TOKENS = re.compile(
 """Phrases that state the token count of a prompt, as used by the llama.cpp server, Anthropic, OpenAI, vLLM and Gemini."""
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
-"""Phrases in a 429 response for an exhausted credit or quota, which waiting does not restore."""
+"""Phrases in a 429 response that mean an exhausted credit or quota, so that waiting and retrying is useless."""
 
 ADVICE = {
     401: "check the provider's key in the environment",
@@ -82,7 +82,7 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
 
 
 def _find_connection_failure(error: BaseException | None) -> str:
-    """Return the system's reason why no connection to a provider was made; empty when a connection was made."""
+    """Return the operating system's reason why a connection to a provider failed; empty when the connection was made."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError | socket.gaierror):
             return (error.strerror or str(error)).lower()

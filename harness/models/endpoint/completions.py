@@ -87,7 +87,7 @@ def _parse_output_limit(given: Mapping[str, Any]) -> int | None:
 
 
 CREATED = 0
-"""Time stamp in every answer of the server; constant, so that equal requests get identical bytes."""
+"""Time stamp that every answer of the server carries. It is constant, so that equal requests get identical answers."""
 
 
 def choose_finish_reason(reply: Reply) -> str:
@@ -111,7 +111,7 @@ def encode_completion(model: str, reply: Reply) -> JsonObject:
 
 
 def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[JsonObject]:
-    """Yield the chunks of a streamed answer: reasoning and text line by line, the arguments of each call in two halves.
+    """Yield the chunks of a streamed answer: reasoning and text line by line, then the arguments of each tool call in two halves.
 
     Args:
         model: Name of the model, as in the request.

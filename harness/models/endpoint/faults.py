@@ -45,10 +45,10 @@ REFUSAL_MESSAGES: Mapping[str, str] = MappingProxyType(
         "529": "Overloaded",
     }
 )
-"""Error message of each injected fault that is an HTTP error, by status."""
+"""Error message for each injected fault that answers with an HTTP error, by status code."""
 
 UNKNOWN_TOOL_NAME = "consult_oracle"
-"""Name of the missing tool that every call names under the fault `unknown-tool`."""
+"""Name of a tool that does not exist, which every tool call names when the fault `unknown-tool` is injected."""
 
 _FAULT_PATTERN = re.compile(r"(?P<kind>[a-z0-9-]+)(?::(?P<value>[a-z0-9.]+))?@(?P<first>\d{1,9})(?P<range>-(?P<last>\d{1,9})?)?")
 
@@ -61,9 +61,9 @@ class Fault:
     first: int = 1
     """Number of the first request that the fault affects, from 1."""
     last: int | None = None
-    """Number of the last request that the fault affects; None affects all requests from `first` on."""
+    """Number of the last request that the fault affects; None means all requests after the first affected one."""
     value: str = ""
-    """Value of the fault, whose meaning depends on the kind, e.g. a wait in seconds for `429`."""
+    """Parameter of the fault. Its meaning depends on the kind of fault, e.g. for `429` the wait in seconds."""
 
     def __post_init__(self) -> None:
         """Check the kind of the fault, its range of requests and its value."""

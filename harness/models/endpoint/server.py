@@ -36,14 +36,14 @@ POLL_SECONDS = 0.05
 COMPLETIONS_PATH, MODELS_PATH = "/v1/chat/completions", "/v1/models"
 
 FindModel = Callable[[str], Model]
-"""Type of a function that returns the model of a name; raises UnknownName or UsageError when there is none."""
+"""Type of a function that returns the model with a given name, or raises UnknownName or UsageError."""
 
 
 class AnsweredRequest(NamedTuple):
-    """Completion request that the server has answered, with its outcome."""
+    """Chat completion request that the server has answered, with the outcome of the answer."""
 
     number: int
-    """Number of the request at this server, from 1; retries are counted."""
+    """Number of the request in the order of arrival at the server, from 1; retries count as requests."""
     status: int
     fault: Fault | None
 
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _break_off(self, how: str) -> None:
-        """Break off the answer for a fault: send nothing more until the client disconnects, or reset the connection."""
+        """End the answer early for an injected fault: send nothing until the client disconnects, or reset the connection."""
         if how == "stall":
             while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
@@ -274,14 +274,14 @@ MAX_OPEN_MODELS = 64
 
 
 def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Return the names for the server's list of models: one agent for each task, and the summarizers."""
+    """Return the model names that the server lists: one scripted agent for each task, and the scripted summarizers."""
     agents = tuple(f"scripted/{task.name}:{DEFAULT_PROFILE}" for task in tasks)
     summarizers = ("extractive", "lossy-0.3", "empty", *(["oracle"] if len(tasks) == 1 else []))
     return agents + tuple(f"scripted/{name}" for name in summarizers)
 
 
 def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: int | None = None) -> FindModel:
-    """Return a function that finds the scripted agents of some tasks, with any profile, and the scripted summarizers.
+    """Return a function that creates scripted models by name: agents for the given tasks, and summarizers.
 
     Args:
         tasks: Tasks whose scripts the agents follow, at least one. The summarizer `scripted/oracle` requires exactly one task,
