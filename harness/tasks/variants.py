@@ -25,19 +25,19 @@ from harness.errors import UsageError
 from harness.task import CallTemplate, Fact, LaterMessage, Task, World
 
 KNOBS = ("recoverable_share", "use_lag_steps", "redundancy", "update_rate")
-"""Names of the settings of `World` (demands of a task on memory) that every task supports."""
+"""Names of the settings that every task supports; each changes when or how often the user states facts (values to remember)."""
 ORDER_FILE = "ORDER.md"
-"""Path of the file in the workspace to which a share of the facts is also written, so that the agent can read them again."""
+"""Path of the file in the workspace that repeats some facts of the request, so that the agent can read these facts again."""
 NEWS_HEADING = "Something else that holds for this work:"
 CORRECTION_HEADING = "A correction, in the place of what was said before:"
 REMINDER_HEADING = "To say it once more, this holds for the work:"
 MAX_OTHER_SEEDS = 50
-"""Maximum number of other seeds that are tried to find a second, outdated value of a fact."""
+"""Maximum number of other seeds of a task that are tried until one yields a different value for a fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FactLine:
-    """Line of the user's request that states facts (values to remember), with the steps at which the facts are needed.
+    """Line of the user's request that states facts (values to remember), with the numbers of the steps that need the facts.
 
     Steps are numbered from 1; 0 is the request itself.
     """
@@ -49,43 +49,43 @@ class _FactLine:
     facts: tuple[str, ...]
     """Names of the facts (values to remember) that the line of the request states."""
     first_need_step: int
-    """Number of the first step that needs a fact stated by the line."""
+    """Number of the first step that needs a value which this line of the user's request states."""
     last_need_step: int
-    """Number of the last step that needs a fact stated by the line."""
+    """Number of the last step that needs a value which this line of the user's request states."""
     told_step: int
-    """Number of the step before which the user first states the line; 0 is the request itself."""
+    """Number of the step before which the user first sends this line; 0 means that the line is part of the request."""
 
     @property
     def correction_step(self) -> int:
-        """Step before which the line is corrected, if at all, half-way from its first statement to the first use of its facts."""
+        """Number of the step before which the user would correct this line: half-way from its statement to its first use."""
         start_step = max(self.told_step, 1)
         return start_step + max(1, (self.first_need_step - start_step) // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MessagePlan:
-    """Plan of the user's messages that state, repeat and correct the facts (values to remember) of the request."""
+    """Plan of the messages in which the user states, repeats and corrects the facts (values to remember) of the request."""
 
     lines: tuple[_FactLine, ...]
     """Lines of the user's request that state facts (values to remember)."""
     old_texts: Mapping[int, str]
-    """First wording, with an outdated value, of each line that is corrected later, by index of the line in the request."""
+    """Text with an outdated value for each line of the request that the user corrects later, by index of the line."""
     written_indexes: frozenset[int]
-    """Indexes of the lines of the request that are also written to a file in the workspace."""
+    """Indexes of the lines of the user's request that a file in the workspace repeats."""
     revised_facts: frozenset[str]
-    """Names of the facts that are stated with an outdated value and corrected later."""
+    """Names of the facts that the user first states with an outdated value and corrects later."""
 
     def render_initial(self, line: _FactLine) -> str:
-        """Return the first wording of a line of the request, which states an outdated value if the line is corrected later."""
+        """Return a line of the request as the user first states it: with an outdated value if it is corrected later."""
         return self.old_texts.get(line.index, line.text)
 
     def render_at(self, line: _FactLine, step: int) -> str:
-        """Return the wording of a line of the request at a step: the corrected wording once the correction is due."""
+        """Return a line of the request as the user states it at a step, with the corrected value once the correction is due."""
         return line.text if line.correction_step <= step else self.render_initial(line)
 
 
 def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
-    """Make the task of a seed and change when and how often the user's messages state facts, as `world` specifies.
+    """Make a task from a seed, and change when and how often the user states facts (values to remember), as `world` specifies.
 
     Args:
         template: Function that makes a task from a seed.
@@ -179,7 +179,7 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
-    """Return names in an order that is random but depends only on `seed_text`, so it is the same under every seed of a task."""
+    """Return the names in a random order that depends only on `seed_text`, and is thus equal under every seed of a task."""
     shuffled_names = sorted(names)
     random.Random(seed_text).shuffle(shuffled_names)
     return shuffled_names
@@ -200,7 +200,7 @@ def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
-    """Return for each named fact a value that differs from the current one, taken from the task under one of the next seeds."""
+    """Return an outdated value for each named fact, which is the value of the fact under another seed of the task."""
     old: dict[str, str] = {}
     missing = set(names)
     for other in range(task_seed + 1, task_seed + 1 + MAX_OTHER_SEEDS):
@@ -213,7 +213,7 @@ def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task
 
 
 def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:
-    """Return the wording with outdated values of each line that is corrected later, by index of the line in the request."""
+    """Return the text with outdated values for each line of the request that is corrected later, by index of the line."""
     patterns = {fact.name: fact.patterns for fact in task.facts}
     texts = {line.index: line.text for line in lines if old.keys() & line.facts}
     for line in lines:
@@ -226,7 +226,7 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
 
 
 def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
-    """Choose lines of the request that together state a share of the facts, and return the indexes of the chosen lines."""
+    """Choose the lines of the request that a file repeats, so that the file states the given share of the facts."""
     line_by_fact = {name: line for line in lines for name in line.facts}
     wanted_count, chosen_indexes, fact_count = round(share * len(line_by_fact)), set[int](), 0
     for name in _shuffle(f"{task.name}/file", line_by_fact):
@@ -237,7 +237,7 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
-    """Render the first message of the user, with the lines that are stated later left out."""
+    """Return the user's first message, without the lines that the user states only later."""
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
     prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
@@ -262,7 +262,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """Return the fact with the changes of the plan: recoverable if the fact is also written to a file, revised if corrected."""
+    """Return a copy of the fact, marked as readable again if a file states it, and as revised if the user corrects it."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

@@ -30,7 +30,7 @@ from harness.tasks.kit.graders import build_grader, describe_initial_files, make
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
 SWEEP_KWH = range(384, 1404, 7)
-"""Kilowatt hours for which a hidden check runs the agent's program; steps of seven cover every fraction of a cent."""
+"""Numbers of kilowatt hours with which a hidden check runs the agent's program; together they yield every fraction of a cent."""
 
 
 CHECKS: tuple[Check, ...] = (
@@ -104,6 +104,6 @@ def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], t
 
 
 def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
-    """Return the correct number of cents that the stage with the bug should add to an invoice."""
+    """Return the number of cents that the stage of the invoice which has the bug should charge for `kwh` kilowatt hours."""
     beyond = max(0, kwh - int(values["decree_tier"]))
     return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])

@@ -40,7 +40,7 @@ LETTER_PARTS = (
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each log file of March: the nightly bookings, the printer and the collector."""
+    """Yield the path and the text of three generated log files: of nightly invoice runs, of printers, and of meter readers."""
     rng = make_rng("bug-hunt", task_seed, "logs")
     nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
     yield "logs/nightly.log", "".join(line + "\n" for night in nights for line in _generate_night(night, values, rng))
@@ -49,7 +49,7 @@ def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[s
 
 
 def _generate_night(night: date, values: Mapping[str, str], rng: random.Random) -> Iterator[str]:
-    """Yield the log lines of one night of bookings; lines about wrong amounts begin on the day of the first error."""
+    """Yield the log lines of one nightly invoice run, with lines about wrong amounts from the day of the first error on."""
     drift_start = date.fromisoformat(values["drift_since"])
     yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"
     for batch in range(rng.randint(9, 15)):

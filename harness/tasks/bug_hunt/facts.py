@@ -20,7 +20,7 @@ _SHOW_NOTES_COMMAND = "cat notes/0*.md"
 
 
 def _make_log_fact(name: str, kind: FactKind, prior: str, pattern: str, words: str) -> Fact:
-    """Make a fact stated in the nightly log, which is too long to be read as a whole; a search for `words` finds the line."""
+    """Make a fact (a value to remember) stated in a log too long to read as a whole; searching for `words` shows it again."""
     return make_file_fact(name, kind, NIGHTLY_LOG, prior, pattern, command=f"grep -n '{words}' {NIGHTLY_LOG}")
 
 
@@ -84,7 +84,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember, the secret `key` of the tools, and two outdated figures of the tariff."""
+    """Draw at random the values that the agent must remember, the secret `key` of the tools, and two outdated prices."""
     rng_for = partial(make_rng, "bug-hunt", task_seed)
     values = draw_choices("bug-hunt", task_seed, _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
     values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])

@@ -13,24 +13,24 @@ from harness.tasks.kit.draws import make_rng
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Stage in the computation of an invoice, from which a module of the package in the workspace is generated."""
+    """Stage in the computation of an electricity invoice: one item on the invoice, computed by one generated Python module."""
 
     name: str
     """Name of the Python module that computes the stage of the invoice."""
     title: str
     """Title of the documentation page about the stage of the invoice."""
     story: str
-    """Description of what the stage charges for, used on its documentation page and in its module."""
+    """Description of the item for which the stage charges, used in its documentation page and its Python module."""
     letter: str
-    """Wording of the line in which an invoice states the amount of the stage."""
+    """Text of the line in which an invoice states the amount that the stage charges."""
     field: str = ""
-    """Field of a meter reading, e.g. `peak_kwh`, that a stage with two rates charges; empty for a plain stage."""
+    """Field of a meter reading, e.g. `peak_kwh`, for which a stage with two rates charges; empty for a stage with one rate."""
     formula: str = ""
-    """Python expression that computes the amount of a plain stage from `FIGURE` and `MODE`; empty for a stage with two rates."""
+    """Python expression that computes the amount of a stage with one rate (`FIGURE`); empty for a stage with two rates."""
     unit: str = ""
-    """Unit of the figure with which a plain stage computes its amount."""
+    """Unit of the price with which a stage that has only one rate computes its amount."""
     min_figure: int = 7
-    """Smallest figure (for a stage with two rates, its base rate) that a seed can draw; the largest is twice as large."""
+    """Smallest price that a seed can draw for the stage; the largest price is twice as large."""
 
 
 TIERED_STAGES = (
@@ -41,7 +41,7 @@ TIERED_STAGES = (
     Stage("weekend", "Weekend", "two days with a register of their own", "at weekends", "weekend_kwh"),
     Stage("heating", "Heating", "heat pumps behind their own meter", "for heating", "heating_kwh"),
 )
-"""Stages with two rates, one up to a tier of kilowatt hours and one beyond it. The seed decides which of them has the bug."""
+"""Invoice stages with two rates, one for the first kilowatt hours and one for the rest. The seed decides which has the bug."""
 
 PLAIN_STAGES = (
     Stage(
@@ -77,26 +77,26 @@ READING_FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kw
 OLD_TIER_KWH = 400
 INVOICE_COUNT = 60
 RATES = tuple(rate for rate in range(21, 60, 2) if rate % 5)
-"""Rates that a seed can draw. They are odd and not divisible by 5, so that every fraction of a cent occurs in amounts."""
+"""Rates that a seed can draw: odd numbers not divisible by 5, so that amounts have every possible fraction of a cent."""
 
 Reading = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """Correct figures for the computation of invoices, as decided by a seed."""
+    """Correct prices and rounding mode of the electricity invoices in the task `bug-hunt`, as decided by a seed."""
 
     tier: int
-    """Number of kilowatt hours up to which the base rate of a stage applies."""
+    """Number of kilowatt hours on an invoice that are charged at the base rate; the rest is charged at a second rate."""
     mode: str
-    """Name of the mode in which fractions of a cent are rounded, as accepted by `settle`."""
+    """Name of the rounding mode for fractions of a cent, e.g. `half_even`, as accepted by the function `settle`."""
     base: Mapping[str, int]
-    """Base rate of each stage with two rates, and figure of each plain stage, by name of the stage."""
+    """Main price of each item on an invoice, by item name; for an item with two rates, the price of the first kilowatt hours."""
     rate: Mapping[str, int]
-    """Rate beyond the tier of each stage with two rates, by name of the stage."""
+    """Second rate of each invoice item with two rates, for the kilowatt hours above the tier, by item name."""
 
     def compute_stage_cents(self, reading: Reading) -> dict[str, int]:
-        """Return the correct amount in cents that each stage of an invoice charges, by name of the stage."""
+        """Return the correct amount in cents for each stage (item) of the invoice for a meter reading, by name of the stage."""
         cents_by_stage: dict[str, int] = {}
         for stage in STAGES:
             cents_by_stage[stage.name] = self._compute_cents(stage, reading, sum(cents_by_stage.values()))
@@ -120,7 +120,7 @@ class Tariff:
 
 
 def count_kwh(stage: Stage, reading: Reading) -> int:
-    """Return the number of kilowatt hours in a meter reading that a stage with two rates charges."""
+    """Return the number of kilowatt hours in a meter reading for which an invoice stage with two rates charges."""
     return reading["day_kwh"] + reading["night_kwh"] if stage.field == "kwh" else reading[stage.field]
 
 
@@ -136,7 +136,7 @@ def settle(hundredths: int, mode: str) -> int:
 
 
 def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
-    """Draw the correct figures of the tariff for a seed; for the stage with the bug, the rate in force is taken from `values`."""
+    """Draw at random the correct prices for the invoices; `values` holds the right rate of the invoice stage that has the bug."""
     rng = make_rng("bug-hunt", task_seed, "tariff")
     base = {stage.name: rng.randint(stage.min_figure, 2 * stage.min_figure) for stage in STAGES}
     rate = {stage.name: rng.choice(RATES) for stage in TIERED_STAGES}
@@ -145,7 +145,7 @@ def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
 
 
 def draw_readings(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
-    """Draw a meter reading for each invoice. Every sixth tests rounding: the stage with the bug charges exactly half a cent."""
+    """Draw a random meter reading for each invoice; every sixth one yields half a cent, which shows errors in rounding."""
     rng = make_rng("bug-hunt", task_seed, "readings")
     stage = next(stage for stage in TIERED_STAGES if stage.name == values["culprit"])
     first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)

@@ -60,7 +60,7 @@ def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> I
 
 
 def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
-    """Render the initial Python module of a stage of the invoice; the stage with the bug gets outdated figures."""
+    """Return the Python module that computes one item of the invoice; in the item that has the bug, the prices are outdated."""
     stale = stage.name == values["culprit"]
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
     words |= {"base": str(correct_tariff.base[stage.name]), "mode": "down" if stale else correct_tariff.mode}

@@ -16,7 +16,7 @@ STOPS = (
 )
 """Names of the bus stops, in the order in which the line passes them."""
 BAYS = ("abbey", "castle", "college", "harbour", "hospital", "mill")
-"""Bus stops with several bays. The agent reads the bays in surveys and needs them only long after, for the last papers."""
+"""Bus stops whose bay number the agent reads early, in a survey of the stop, and needs only at the end of the task."""
 
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("interval", "superseded", "10", r"bus runs every (\d+) minutes", r"let (\d+) minutes pass between"),
@@ -46,7 +46,7 @@ _MONTHS = ("March", "April", "May", "June", "July", "August")
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember; `NAME_1` and `NAME_2` are values that a later message of the user changes."""
+    """Draw at random the values that the agent must remember; keys such as `zone_1` hold values that the user changes later."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
     values = draw_choices("changing-requirements", task_seed, _CHOICES, ("TP", "RW", "VK", "ND"))
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)

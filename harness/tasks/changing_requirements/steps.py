@@ -8,7 +8,7 @@ from harness.tasks.kit.calls import list_directory, read, run, write
 from harness.tasks.kit.steps import StepSpec, do, do_once, look, make_script
 
 SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE = 9, 17
-"""Number of timetable sheets written before the user changes the rules for the first and for the second time."""
+"""Numbers of timetable sheets that the agent has written when the user changes the rules for the first and second time."""
 _SHEET = "stop: {}\noperator: ${{operator}}\ninterval: ${{interval}}\nfirst: ${{first_bus}}\nzone: ${{zone}}\nset: by hand\n"
 _POSTER = (
     "The new line, by ${operator}: from early to late every ${interval} minutes!\nNo service on ${rest_day}.\n"
@@ -42,13 +42,13 @@ STEPS_BEFORE_FIRST_CHANGE = (
     do_once("permit", "The permit is asked for once.", "sh tools/permit.sh", r"has permit number P-\d{4}", "permit number"),
     *map(_check_sheet, ("abbey", "bridge", "cinema")),
 )
-"""Steps of the agent before the user changes the rules for the first time."""
+"""Steps that the agent takes before the user changes the rules of the timetable for the first time."""
 STEPS_BEFORE_SECOND_CHANGE = (
     *(_revise_sheet(1, stop, "interval ${interval} first ${first_bus}") for stop in STOPS[:SHEETS_BEFORE_FIRST_CHANGE]),
     *(row for stop in STOPS[SHEETS_BEFORE_FIRST_CHANGE:SHEETS_BEFORE_SECOND_CHANGE] for row in _write_sheet(stop)),
     *map(_check_sheet, ("bakery", "castle", "forge", "mill")),
 )
-"""Steps of the agent between the first and the second time that the user changes the rules."""
+"""Steps that the agent takes between the user's first and second change of the timetable's rules."""
 FINAL_STEPS = (
     *(_revise_sheet(2, stop, "interval ${interval} zone ${zone}") for stop in STOPS[:SHEETS_BEFORE_SECOND_CHANGE]),
     *(row for stop in STOPS[SHEETS_BEFORE_SECOND_CHANGE:] for row in _write_sheet(stop)),
@@ -61,7 +61,7 @@ FINAL_STEPS = (
 
 
 def find_change_steps() -> tuple[int, int]:
-    """Return the numbers of the two steps before which the user sends new rules."""
+    """Return two step numbers: the user changes the rules for the timetable right before each of these steps."""
     return len(STEPS_BEFORE_FIRST_CHANGE) + 1, len(STEPS_BEFORE_FIRST_CHANGE) + len(STEPS_BEFORE_SECOND_CHANGE) + 1
 
 

@@ -12,11 +12,11 @@ NOUNS = (
     "ticket machine",
 )
 SURVEY_CHARACTERS = (3_500, 9_400, 6_000, 9_400)
-"""Minimum lengths of the surveys in characters, used in turn; no survey exceeds the limit of one tool output."""
+"""Minimum lengths in characters of the generated survey files, used in turn; each file fits into one tool output."""
 
 
 def describe_line(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of the placeholders for the bus stops and their bays."""
+    """Return the values for the placeholders in the task's texts that name the bus stops and their bays."""
     bays = " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in BAYS)
     return {"stops": " ".join(STOPS), "count": str(len(STOPS)), "bays": bays}
 

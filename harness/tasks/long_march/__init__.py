@@ -62,7 +62,7 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
 
 @lru_cache(maxsize=32)
 def _build_checks(world: World) -> tuple[Check, ...]:
-    """Return the checks of the task: one for the posts that the agent walked to, and one for each note that it wrote."""
+    """Return the checks of the task: one for the order of the walk, and one for each note that the agent has to write."""
     notes = (
         make_check(f"note_{mark.key}", f"the note on {mark.key} tells the newest number", mark.name) for mark in plan_marks(world)
     )

@@ -9,7 +9,7 @@ from harness.tasks.kit.draws import make_rng
 from harness.tasks.long_march.schedule import Mark
 
 PRIOR = "0000"
-"""Number that a scripted model writes when it has forgotten the right number; no fact has this value."""
+"""Wrong number that a scripted model writes in place of a forgotten number; it is never a correct answer."""
 FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("constraint", "seal", "Every parcel of the march must bear seal %s."),
     ("goal", "camp", "The march is to end at camp %s."),
@@ -20,20 +20,20 @@ FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("error", "ford", "The bridge below %s does not hold, so ford %s must be used."),
     ("next-step", "station", "Whoever passes %s is to signal station %s next."),
 )
-"""Forms of facts: kind, meaning of the number, and sentence that states it; three for orders, then five for cairns."""
+"""Forms of facts (numbers to remember): kind, meaning, and sentence. The first three are for orders of the user."""
 
 
 class Values(NamedTuple):
-    """Numbers to remember under a seed, by key of the fact."""
+    """Numbers that the agent must remember, as drawn for one seed of the task."""
 
     first: dict[str, str]
-    """Number of each fact as first stated, by key of the fact."""
+    """Number that the task first states for each fact, before any correction, by key of the fact."""
     final: dict[str, str]
-    """Number of each fact after all corrections, by key of the fact."""
+    """Correct number of each fact after its correction, if there is one, by key of the fact."""
 
 
 def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
-    """Draw the first and the final number of each fact in the schedule."""
+    """Draw at random the number that each fact has first, and the number after its correction if the schedule has one."""
     first, final = {}, {}
     for mark in marks:
         rng = make_rng("long-march", task_seed, mark.key)
@@ -43,13 +43,13 @@ def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
 
 
 def render_sentence(mark: Mark, value: str) -> str:
-    """Render the sentence that states the number `value` of a fact."""
+    """Return the sentence in which the task states a fact, with `value` as its number, e.g. for a prompt or a report."""
     words = (mark.key, value) if mark.key.startswith("cairn") else (value,)
     return FACT_FORMS[mark.form_index][2] % words
 
 
 def make_fact(mark: Mark) -> Fact:
-    """Make a fact (a number to remember) from its schedule. A report always states the newest number of a corrected fact."""
+    """Make the description of a fact (a number to remember) from the schedule of the steps that state and use its number."""
     said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
     return Fact(
         name=mark.name,

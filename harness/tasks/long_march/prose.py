@@ -11,11 +11,11 @@ WHAT = "ropes stakes mules barrels tents ladders sledges lanterns"
 WHERE = "below above behind near beyond under along past"
 PLACE = "ridge marsh ford mill quarry hollow chapel wall"
 WORDS = {"who": WHO, "did": DID, "what": WHAT, "where": WHERE, "place": PLACE}
-"""Words for each part of a filler line such as `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
+"""Words from which filler lines are generated, such as `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
 CHARACTERS_PER_TOKEN = 3.75
 """Mean number of characters per token in filler lines, measured with the tokenizer cl100k_base."""
 MAX_CHARACTERS = 9_000
-"""Maximum number of characters of a report; the tool would truncate a longer report."""
+"""Maximum number of characters in the report that a step prints; a longer tool output would be truncated."""
 
 
 def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> list[int]:
@@ -37,7 +37,7 @@ def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> lis
 
 
 def write_page(sentence: str, characters: int, rng: random.Random) -> str:
-    """Write a page of filler lines with about `characters` characters that contains `sentence`."""
+    """Return a page with about `characters` characters: filler lines, and among them `sentence`, which states a fact."""
     words = {name: text.split() for name, text in WORDS.items()}
     lines = [sentence]
     size = len(sentence)

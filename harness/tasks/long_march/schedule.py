@@ -1,4 +1,4 @@
-"""Schedule of the task `long-march`: the steps at which each fact is stated, repeated, corrected and used.
+"""Schedule of the task `long-march`: the steps that state, repeat, correct and use each fact (a number to remember).
 
 The schedule depends on the settings and not on the seed.
 """
@@ -15,17 +15,17 @@ from harness.task import World
 SPACING_STEPS = 6
 """Number of steps from one cairn (a place whose number the agent must remember) to the next."""
 ORDERS = ("seal", "camp", "lamp")
-"""Keys of the user's orders, which the prompt states or, if they can be recovered, pages that the first steps read."""
+"""Keys of the user's orders, which are facts (numbers to remember) stated in the prompt or on pages that the first steps read."""
 FIRST_CAIRN_STEP = len(ORDERS) + 2
-"""Number of the step whose report states the first cairn, after the steps that read the orders."""
+"""Number of the step whose output states the first cairn (a place with a number to remember); earlier steps read the orders."""
 DEFAULT_WORLD = World(
     steps=150, tokens_per_step=450, output_sigma=1.9, recoverable_share=0.35, use_lag_steps=45, redundancy=1, update_rate=0.25
 )
-"""Default settings of the task. Sizes match recorded sessions, and one or two compactions happen before a fact is used."""
+"""Default settings of the task `long-march`, with output sizes as in recorded sessions and 1 or 2 compactions per fact."""
 MAX_STEPS = 10_000
-"""Maximum number of steps to which the task can be set."""
+"""Maximum number of steps that a user can request for the task `long-march`."""
 MIN_TOKENS, MAX_TOKENS = 150, 1_000
-"""Smallest and largest value of `tokens_per_step`: a step needs the minimum, and the length of reports limits the maximum."""
+"""Smallest and largest mean number of tokens that a step of the task may add to the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class Mark:
     key: str
     """Word that identifies the fact in the texts of the task, e.g. `cairn17`."""
     form_index: int
-    """Index in `FACT_FORMS` of the sentence that states the fact."""
+    """Index of the sentence that states the fact, in the list `FACT_FORMS` of such sentences."""
     told_step: int
-    """Number of the step whose output states the fact; 0 is the prompt."""
+    """Number of the step whose output first states the fact; 0 means that the prompt states the fact."""
     use_step: int
     """Number of the step that uses the fact by writing its number into a note."""
     on_page: bool
@@ -45,7 +45,7 @@ class Mark:
     revised_step: int
     """Number of the step whose output corrects the fact; 0 means that the fact is never corrected."""
     retold_steps: tuple[int, ...]
-    """Numbers of the steps whose output states the fact once more."""
+    """Numbers of the steps whose output repeats a fact that an earlier step has stated."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class Mark:
 
     @property
     def page_path(self) -> str:
-        """Path of the page that states the fact, if `on_page` is set."""
+        """Path of the page that states the fact and can be read again; used only if `on_page` is set."""
         return f"pages/{self.key}.md"
 
     @property
@@ -64,7 +64,7 @@ class Mark:
 
 
 def complete_world(world: World | None) -> World:
-    """Return the settings of the task with defaults in place of the settings that are None.
+    """Return the settings of the task `long-march` with a default value for each setting that is None.
 
     Raises:
         UsageError: A setting in `world` is out of range, or settings contradict each other.
@@ -92,7 +92,10 @@ def complete_world(world: World | None) -> World:
 
 @lru_cache(maxsize=32)
 def plan_marks(world: World) -> tuple[Mark, ...]:
-    """Return the schedule of each fact, first the orders, then the cairns; no setting in `world` may be None."""
+    """Plan when each fact is stated and used; return first the user's orders, then the numbers found on the way (cairns).
+
+    No setting in `world` may be None.
+    """
     knobs = world.overrides
     lag, steps, redundancy = (int(knobs[name]) for name in ("use_lag_steps", "steps", "redundancy"))
     cairns = range((steps - 1 - lag - FIRST_CAIRN_STEP) // SPACING_STEPS + 1)
@@ -115,7 +118,10 @@ def plan_marks(world: World) -> tuple[Mark, ...]:
 
 
 def _choose_keys(keys: list[str], share: float, draw_name: str) -> frozenset[str]:
-    """Choose a share of the keys of facts, spread over the march. Orders are chosen last, since they belong in the prompt."""
+    """Choose at random the facts that get a property, e.g. a later correction, and return their keys; `share` is 0 to 1.
+
+    The user's orders are chosen only if all other facts are chosen, since orders belong in the prompt.
+    """
     cairns = keys[len(ORDERS) :]
     random.Random(f"long-march/{draw_name}").shuffle(cairns)
     count = round(share * len(keys))

@@ -9,12 +9,12 @@ from harness.tasks.long_march.facts import FACT_FORMS
 from harness.tasks.long_march.schedule import Mark, plan_marks
 
 REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
-"""Pattern for the number of the post in a report. Posts are passed in order, so the number shows all earlier steps as done."""
+"""Pattern for the number of the post that the agent has reached; all steps up to this number are then done."""
 
 
 @lru_cache(maxsize=32)
 def build_script(world: World) -> Script:
-    """Build the script of the task: the steps of a competent agent; no setting in `world` may be None."""
+    """Build the script that a scripted model follows: the steps of a competent agent; no setting in `world` may be None."""
     all_marks = plan_marks(world)
     reads = {mark.told_step: mark for mark in all_marks if mark.on_page}
     uses = {mark.use_step: mark for mark in all_marks}

@@ -12,13 +12,13 @@ from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, draw_siz
 from harness.tasks.long_march.schedule import ORDERS, Mark
 
 STEP_TOKENS = 62
-"""Number of tokens that a step adds besides the filler in its report: the message, its tool call and the line of the post."""
+"""Number of tokens that a step adds besides filler text: the agent's message, its tool call, and the first line of output."""
 LEG_POSTS = 100
-"""Number of posts whose reports are stored in one file of the route."""
+"""Number of posts (stations of the walk) whose reports are stored in one file in the folder `route`."""
 
 
 def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
-    """Render the prompt, which states each order or names the page that states the order."""
+    """Return the prompt of the task, which states each order of the user or names the page that states the order."""
     orders = (
         f"- The order of the {mark.key} stands on {mark.page_path}, to be read at post {mark.told_step}."
         if mark.on_page
@@ -58,7 +58,7 @@ def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_se
 
 
 def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
-    """Yield the post and the encoded text of each statement about a fact; `tools/walk.awk` decodes the texts."""
+    """Yield each statement of a fact: the number of the post that shows it, and its text in a code that no reader understands."""
     old, new = values.first[mark.key], values.final[mark.key]
 
     def format_item(how: str, post: int, value: str) -> tuple[int, str]:

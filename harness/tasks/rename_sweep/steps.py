@@ -18,7 +18,7 @@ from quay.core import ${new_name}
 
 ${old_name} = ${new_name}  # deprecated, goes away in release ${removal_release}
 END'''
-"""Shell command that writes the module in which the old name of the function remains as an alias of the new one."""
+"""Shell command that writes the module in which the function's old name is kept as an alias of the new name."""
 
 
 FINAL_TEXT = (
@@ -46,7 +46,7 @@ def _all_steps() -> Iterable[StepSpec]:
 
 
 def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step that records something in the ledger by a command that must not be repeated."""
+    """Make a step that adds an entry to the ledger, the task's list of finished work, by a command that must run only once."""
     return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
 
@@ -90,13 +90,16 @@ def _orientation_steps() -> Iterable[StepSpec]:
 
 
 def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step in one folder. It also counts as done if a printed table of remaining files lists the folder as finished."""
+    """Make a step of the work in one folder; the step counts as done once a printed table lists the folder as finished."""
     swept = f"quay/{folder}: swept"
     return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
 
 def _first_batch_steps() -> Iterable[StepSpec]:
-    """Yield the steps of the first folder, whose name is a value to remember; a finished next folder also shows them as done."""
+    """Yield the steps that rename a function in the first folder, whose name the agent must remember.
+
+    The steps also count as done once a printed table shows that the next folder is finished.
+    """
     folder = "quay/${first_folder}"
     for name, text, command in (
         ("read_first", "The first batch, ${first_folder}: all of it at once.", f"cat {folder}/*.py"),
@@ -115,7 +118,7 @@ def _first_batch_steps() -> Iterable[StepSpec]:
 
 
 def _batch_steps(folder: str) -> Iterable[StepSpec]:
-    """Yield the steps of one folder: read it, rename a conflicting helper, rename the function, run the tests, record it."""
+    """Yield the steps for one folder: read its files, rename the function, run the tests, and record the folder as finished."""
     modules = (read(f"quay/{folder}/{module}.py") for module in MODULES)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
     if folder in COLLISION_FOLDERS:
@@ -144,7 +147,7 @@ def _halfway_steps() -> Iterable[StepSpec]:
 
 
 def _last_batch_steps() -> Iterable[StepSpec]:
-    """Yield the steps of the last folder, whose name is a value to remember; only receipts and the ledger show them as done."""
+    """Yield the steps that rename a function in the last folder, whose name the agent must remember."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
     yield look(

@@ -12,28 +12,28 @@ from harness.tasks.kit.texts import fill_text, load_text
 from harness.tasks.rename_sweep.facts import CHOICES, DESKS, HELPERS
 
 FOLDERS = ("anchors", "buoys", "cranes", "docks", "ferries", "lights", "pilots", "tugs")
-"""Folders of the package that are renamed between the first and the last folder, in the prescribed order."""
+"""Folders in which the agent renames the function, in the prescribed order, without the first and the last folder."""
 COLLISION_FOLDERS = ("cranes", "lights", "tugs")
 """Folders in which a helper function already has the new name, so the helper must be renamed first."""
 MODULES = ("arrivals", "fees", "stays", "talks")
 """Names of the modules in each folder of the package."""
 STRAY_MODULES = ("signals", "tariffs", "watch")
-"""Names of the modules of the package that are in none of the folders."""
+"""Names of the modules that lie directly in the generated package rather than in one of its folders."""
 NOUNS = ("ship", "tide", "rope", "pilot", "buoy", "crane", "fee", "captain", "list", "wind", "basin", "lamp", "crew", "anchor")
 VERBS = ("noted", "counted", "charged", "waited", "weighed", "called", "moved", "asked")
 CASES = (("ORION", 5), ("MARTHA", 31), ("KAP HORN", 112))
-"""Arguments, a ship and a number of hours, for which the generated tests contain the expected results."""
+"""Arguments (a ship and a number of hours) with which the generated tests call each function."""
 
 
 class Figure(NamedTuple):
-    """Generated function that returns `factor * callee(ship, hours) + offset`."""
+    """Function in the generated package, which computes `factor * callee(ship, hours) + offset`."""
 
     name: str
     """Name of the generated function."""
     factor: int
-    """Factor by which the result of the called function is multiplied."""
+    """Factor by which the generated function multiplies the result of the function that it calls."""
     offset: int
-    """Number that is added to the product."""
+    """Number that the generated function adds after multiplying the result of the function that it calls."""
     callee: str
     """Name of the function that the generated function calls."""
 
@@ -58,7 +58,7 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
 
 
 def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each module of a folder and of the tests of the folder."""
+    """Yield the path and the text of each generated module in one folder, and of the test module for the folder."""
     rng = make_rng("rename-sweep", task_seed, folder)
     writer = Writer(rng, NOUNS)
     core_module = f"quay.{values['alias_module']}" if folder == values["excluded_folder"] else "quay.core"
@@ -82,7 +82,7 @@ def _draw_figures(rng: random.Random, old: str, helper: str) -> list[Figure]:
 
 
 def _render_module(title: str, figures: list[Figure], old: str, core_module: str, writer: Writer, helper: str = "") -> str:
-    """Render the initial source of a module with generated functions."""
+    """Return the source of a generated module as the agent finds it, before the function is renamed."""
     parts = [f'"""{title.capitalize()}.\n\n{writer.write_sentence()}\n"""\n\nfrom {core_module} import {old}\n']
     if helper:
         parts.append(
@@ -96,7 +96,7 @@ def _render_module(title: str, figures: list[Figure], old: str, core_module: str
 
 
 def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str) -> str:
-    """Render the source of the test module of a folder, with expected results of the generated functions."""
+    """Return the source of the tests for one folder, with the results that the generated functions must return."""
     imports = "".join(f"from quay.{folder} import {name}\n" for name, _ in tested)
     heading = f'"""Figures of {folder}, recorded years ago."""\n\nimport unittest\n\n{imports}\nCASES = {CASES!r}\n'
     parts = [heading, "\n\nclass FiguresTest(unittest.TestCase):\n"]
@@ -109,13 +109,13 @@ def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str)
 
 
 def _compute_figure(figure: Figure, ship: str, hours: int, old: str) -> int:
-    """Return the result of a generated function, which calls either the function in `core.py` or a helper with a guess."""
+    """Return the result that a generated function must have for a ship and a number of hours."""
     place = (sum(map(ord, ship)) + 3 * hours) % 97 if figure.callee == old else len(ship) + hours
     return figure.factor * place + figure.offset
 
 
 def _generate_papers(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of the pages, the tools and other files of the workspace."""
+    """Yield the path and the text of each file of the workspace that is not source code of the package, e.g. pages and tools."""
     for page in ("plan", "ledger", "tests"):
         writer = Writer(make_rng("rename-sweep", task_seed, page), NOUNS)
         prose = {f"prose_{number}": "\n\n".join(writer.write_paragraph() for _ in range(3)) for number in (1, 2, 3)}
