@@ -20,7 +20,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in the Agent Trajectory Interchange Format, as a draft (a recording under construction)."""
+    """Yield the session of a file in the Agent Trajectory Interchange Format as a `Draft`, which `Draft.finish` completes."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")

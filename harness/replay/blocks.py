@@ -73,7 +73,7 @@ def flatten_text(owner: Fields, name: str, draft: Draft) -> str:
     Args:
         owner: JSON object that has the text in one of its fields.
         name: name of the field.
-        draft: recording that is being read; it counts what was left out.
+        draft: recording that is being read; it counts the blocks that were left out, such as images.
     """
     content = owner.values.get(name)
     if content is None:
@@ -117,7 +117,7 @@ def read_openai_usage(usage: Fields) -> Usage:
 def read_usage(
     report: Fields, prompt: str, output: str, read: str = "", written: str = "", reasoning: str = "", *, with_read: bool = False
 ) -> Usage:
-    """Return the token usage from a report, given the names of its fields.
+    """Return the token usage of a model call from a JSON object whose fields have the given names.
 
     Args:
         report: JSON object that holds the numbers of tokens.
@@ -136,7 +136,7 @@ def read_usage(
 
 
 def build_usage(uncached: int, output: int, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
-    """Build a token usage from plain integers; a negative number of uncached tokens becomes 0."""
+    """Build a token usage from plain integers; a negative number of uncached prompt tokens, which some files imply, becomes 0."""
     return Usage(
         input_tokens=Measured(max(0, uncached)),
         output_tokens=Measured(output),

@@ -40,7 +40,7 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Claude Code as a draft; rows of sub-agents are left out, unless there are no others."""
+    """Yield the session in a file of Claude Code as a `Draft`. Rows of sub-agents are left out, unless the file has no others."""
     draft, rows = Draft(), document.list_objects()
     spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
     is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}
@@ -76,7 +76,7 @@ def _read_row(row: Fields, draft: Draft) -> None:
 
 
 def read_answer(message: Fields, draft: Draft, place: str) -> None:
-    """Add one row of a model's answer to the recording being read; rows with the same message id form one answer."""
+    """Add one row of a model's answer to the recording that is being read; rows with the same message id form one answer."""
     first = not any(turn.role == "assistant" for turn in draft.turns)
     usage = read_anthropic_usage(message.read_object("usage"))
     draft.add_answer(
@@ -118,7 +118,7 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
 
 
 def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
-    """Add a compaction by the recorded agent to the recording being read.
+    """Add a compaction that Claude Code made during the session to the recording that is being read.
 
     The row that marks a compaction has no summary; the summary is in the next user row.
 

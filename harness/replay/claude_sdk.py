@@ -15,7 +15,7 @@ from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
 
 SUMMARY_PREFIX = "This session is being continued from a previous conversation"
-"""First words of every summary of a compaction that Claude Code writes, by which a summary is recognised."""
+"""First words of every summary that Claude Code inserts when it compacts a session; a message that begins so is a summary."""
 
 
 def can_read(document: Document) -> bool:
@@ -37,7 +37,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a log of the Claude Agent SDK as a draft recording; messages of sub-agents are left out."""
+    """Yield the session in a log of the Claude Agent SDK as a `Draft`, without the messages of sub-agents."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)

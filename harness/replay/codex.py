@@ -38,7 +38,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a rollout (session file) of Codex CLI, as a draft (a recording under construction)."""
+    """Yield the session in a rollout (session file) of Codex CLI as a `Draft`; its method `finish` returns the recording."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)
@@ -47,13 +47,13 @@ def read(document: Document) -> Iterator[Draft]:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reader of the rows of a rollout. All items of the model up to an output, user message or token count form one answer."""
+    """Reader of a rollout (session file) of Codex CLI, which joins consecutive texts and tool calls into one answer."""
 
     draft: Draft
     model: str = ""
     response_number: int = 0
     has_items: bool = False
-    """Whether the model's current response has any item, such as a text or a tool call, so far."""
+    """Whether any item, such as a text or a tool call, has been read of the model response that is being read."""
     last_answer: Turn | None = None
     seen_totals: set[str] = field(default_factory=set)
     context_tokens: int | None = None
@@ -113,7 +113,7 @@ class _Reader:
         self.has_items = True
 
     def end_response(self) -> None:
-        """End the model's current response, so that its next item begins a new answer."""
+        """Mark the current model response as complete, so that the next text or tool call of the model begins a new answer."""
         self.response_number += self.has_items
         self.has_items = False
 

@@ -19,7 +19,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a log of debug-gym, as a draft (a recording under construction)."""
+    """Yield the session recorded in a log of debug-gym as a `Draft`; its method `finish` returns the recording."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")

@@ -27,14 +27,14 @@ COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 MAX_COUNT = 10**12
-"""Largest number that is accepted in a recording, for example of tokens or milliseconds."""
+"""Largest number, for example of tokens or milliseconds, that a field of a recording may have."""
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
 
 
 class Row(NamedTuple):
-    """Row of a file with a recorded session, which is one JSON value with its line number."""
+    """One JSON value in a file with a recorded session, with the number of its line; most formats have one value per line."""
 
     line: int
     """Number of the line on which the JSON value begins, from 1."""
@@ -127,12 +127,12 @@ class Fields:
         return Fields(value, self.file, self.line, f"{self.path}.{name}" if self.path else name)
 
     def build_error(self, name: str, expected: str, value: object = None) -> MalformedRecording:
-        """Return the error for a field whose value is not as expected, with its place in the file.
+        """Return an error that names the place of an invalid field in the recording's file and describes a valid value.
 
         Args:
             name: name of the field.
             expected: description of a valid value.
-            value: invalid value; None for the value of the field.
+            value: invalid value; if it is None, the value that the field has in the file.
         """
         found = self.values.get(name) if value is None else value
         where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
@@ -141,7 +141,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Parsed file with a recorded session; a caveat (note) describes each part that could not be parsed."""
+    """Parsed file with a recorded session; its `caveats` are notes on each part that could not be parsed."""
 
     file: str
     rows: tuple[Row, ...]
@@ -151,11 +151,11 @@ class Document:
 
     @property
     def single_value(self) -> Any:
-        """JSON value of a file that consists of exactly one; None for any other file."""
+        """Only JSON value of the file; None if the file holds several values or plain text."""
         return self.rows[0].value if len(self.rows) == 1 else None
 
     def read_root(self, list_name: str = "") -> Fields:
-        """Return the file's single JSON value as an object; a list becomes the field `list_name` of a new object."""
+        """Return the only JSON value of the file as an object; a list is wrapped in an object with the field `list_name`."""
         value = self.single_value
         return Fields({list_name: value} if isinstance(value, list) else value, self.file, "")
 
@@ -211,7 +211,7 @@ def _check_text(data: bytes, file: str) -> None:
 
 
 def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
-    """Return a tuple with the JSON value that fills a whole text, or an empty tuple if the text has one value per line."""
+    """Parse a text as one JSON value and return a tuple with the value, or an empty tuple if the text has one value per line."""
     first = len(text) - len(text.lstrip())
     line = text.count("\n", 0, first) + 1
     try:
@@ -233,7 +233,7 @@ def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
 
 
 def _starts_with_row(text: str) -> bool:
-    """Return whether the first line of a text alone is a JSON object, so that an error further down affects a single row only."""
+    """Return whether the first line of a text is a complete JSON object, as in a file with one JSON object per line."""
     line, newline, _ = text.partition("\n")
     try:
         return bool(newline) and isinstance(json.loads(line), dict)
@@ -257,7 +257,7 @@ def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
 
 
 def _parse_values(line: str) -> tuple[list[Any], str]:
-    """Return the JSON values on a line, and a description of the error in the rest of the line, empty if there is none."""
+    """Return the JSON values on a line, and a description of the first syntax error on the line (empty if there is none)."""
     values: list[Any] = []
     position = _skip_space(line, 0)
     while position < len(line):
@@ -295,7 +295,7 @@ def _build_depth_error(file: str, line: int) -> MalformedRecording:
 
 
 def encode_json(value: object) -> str:
-    """Return a value as a string of JSON, with lone surrogates replaced; for tool arguments and results that are no strings."""
+    """Return a tool argument or result that is no string as JSON text, with lone surrogates replaced."""
     return replace_surrogates(json.dumps(value, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""Recording under construction, to which importers add messages in file order; `Draft.finish` puts them into a valid order.
+"""Recorded session while its file is read; importers add messages in file order, and `Draft.finish` puts them in a valid order.
 
 Every provider requires results right after the message with their calls, in the order of the calls. Recorded files violate this
 in many ways: an answer comes in several pieces, results come late or in the order in which the tools ended, ids are reused, an
@@ -25,7 +25,7 @@ NO_RESULT = "(no result was recorded)"
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """Message of a recorded session as it stands in the file; a turn with the role `tool` holds exactly one tool result."""
+    """Message of a recorded session as its file gives it; a turn with the role `tool` holds exactly one tool result."""
 
     role: Role
     parts: list[Part]
@@ -39,7 +39,7 @@ class Turn:
 
 @dataclass(slots=True, kw_only=True)
 class _DraftCompaction:
-    """Compaction by the recorded agent, with its place given as an index into the turns of the draft."""
+    """Compaction that an agent made during a recorded session, with its place among the messages read from the file so far."""
 
     event: NativeCompaction
     turn: int
@@ -104,7 +104,7 @@ class Draft:
         return turn
 
     def annotate_answer(self, turn: Turn, model: str, usage: Usage | None = None, cost_usd: float | None = None) -> None:
-        """Set model, usage and cost of an answer; if usage is reported repeatedly, the report with most output tokens counts."""
+        """Set model, token usage and cost of an answer; of several usage reports, the one with most output tokens counts."""
         self.add_model(model)
         turn.model = model or turn.model
         known_tokens = turn.usage.output_tokens if turn.usage is not None else 0
@@ -124,24 +124,24 @@ class Draft:
         self.turns.append(Turn(role="tool", parts=[part], place=place))
 
     def add_compaction(self, event: NativeCompaction, *, kept_from_turn: int | None = None) -> None:
-        """Add a compaction by the recorded agent, which took place after the messages added so far.
+        """Add a compaction that the agent made in the recorded session, after the messages that have been added so far.
 
         Args:
-            event: compaction; `finish` sets its fields `position` and `kept_from`.
-            kept_from_turn: index of the first turn that the compaction retained; None if it retained none.
+            event: description of the compaction; `finish` sets its fields `position` and `kept_from`.
+            kept_from_turn: index in `turns` of the first message that the compaction retained; None if it retained none.
         """
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
     def warn(self, place: str, text: str) -> None:
-        """Add a caveat, which is a note to the user that something at `place` in the file was dropped or repaired."""
+        """Add a note for the user that something at `place` in the file was dropped or repaired."""
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:
-        """Count a part of the file that is left out; the recording has one caveat (note) for each description, with the count."""
+        """Count a part of the file that is not read; `finish` adds a note with the count for each `what`, such as `3 × image`."""
         self._dropped_counts[what] += 1
 
     def add_summary(self, summary: str) -> None:
-        """Add the text of a summary to the compaction that was just added, or to a new one if there is none without a summary."""
+        """Set the summary of the compaction that was just added; if there is none or it has a summary, add a new one."""
         newest = self._compactions[-1] if self._compactions else None
         if newest is None or newest.turn != len(self.turns) or newest.event.kind != "compaction" or newest.event.summary:
             self.add_compaction(NativeCompaction())
@@ -152,7 +152,7 @@ class Draft:
 
         Args:
             source: name of the file's format.
-            document: parsed file; its caveats (notes about faults) come before those of this draft.
+            document: parsed file; its notes about faults come before the notes of this draft.
 
         Raises:
             MalformedRecording: the file has no messages.
@@ -188,12 +188,12 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedMessage:
-    """Message of a recording with the turn (message of the file) that it was made from, in an order that providers accept."""
+    """Message in its final place in a recording, with the message of the file from which it was made (`turn`)."""
 
     turn: Turn
     message: Message
     anchor: int
-    """Index of the turn to which the message belongs; a tool result belongs to the turn with its call."""
+    """Index, among the messages of the file, of the message itself or, for a tool result, of the message with the call."""
     synthetic: bool = False
 
 
@@ -208,13 +208,13 @@ class _PendingCall:
 
 @dataclass(slots=True)
 class _TurnOrder:
-    """Ordering of a recorded session so that every tool call has an id of its own and is followed by its result."""
+    """Sorter of the messages of a recorded session, so that every tool call has an id of its own and its result follows it."""
 
     caveats: list[Caveat]
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
     """Tool calls without a result so far, by their id in the file; an empty list means that all calls of the id have results."""
     new_ids: dict[str, str] = field(default_factory=dict)
-    """Unique ids of tool calls in the recording, by the id in the file, which may be used for several calls."""
+    """Unique id of each tool call by its id in the file; if the file uses an id for several calls, the id of the last one."""
     used_ids: set[str] = field(default_factory=set)
     repeat_counts: Counter[str] = field(default_factory=Counter)
 
@@ -252,7 +252,10 @@ class _TurnOrder:
         return pending_call
 
     def _close(self, turn: Turn, result: ToolResult) -> None:
-        """Assign a tool result to a waiting call with its id; of several, to the first one in the latest message that has any."""
+        """Assign a tool result to a call with its id that has no result yet.
+
+        Of several such calls, the first one in the latest message counts.
+        """
         waiting = self.pending.get(result.call_id)
         if waiting:
             first = bisect_left(waiting, waiting[-1].turn, key=lambda call: call.turn)
@@ -304,7 +307,7 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
 def _locate_compaction(
     compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
 ) -> NativeCompaction:
-    """Return a compaction by the recorded agent with positions and call ids that refer to the finished recording."""
+    """Convert a compaction read from a file so that its message positions and call ids are those of the finished recording."""
     event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(
         event,

@@ -35,11 +35,11 @@ class Format(Protocol):
     """Format of files with recorded sessions; a module with the functions `can_read` and `read` implements it."""
 
     def can_read(self, document: Document) -> bool:
-        """Return whether a document (a parsed file) is in this file format."""
+        """Return whether a parsed file is in the format that this module implements."""
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield the sessions in a document (a parsed file), at least one, as drafts (recordings under construction)."""
+        """Yield the sessions in a parsed file, at least one, as `Draft` objects; `Draft.finish` returns the recording."""
         ...
 
 

@@ -29,7 +29,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a file of Gemini CLI, as a draft (a recording under construction)."""
+    """Yield the session recorded in a file of Gemini CLI as a `Draft`; its method `finish` returns the recording."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)
@@ -59,12 +59,12 @@ def _begins_with_snapshot(parts: list[Part]) -> bool:
 
 
 def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) -> Iterator[Part]:
-    """Yield the message parts of a content (Gemini's form of a message), and add its tool responses to the recording.
+    """Yield the texts, reasoning and tool calls of one Gemini message (`content`), and add its tool results to the recording.
 
     Args:
         content: JSON object with the parts.
         draft: recording that is being read.
-        waiting: made-up ids of tool calls that wait for a response, by the name of the tool.
+        waiting: ids made up for the tool calls whose results have not been read yet, by the name of the tool.
     """
     for number, part in enumerate(content.read_objects("parts")):
         if part.has("functionCall"):
@@ -107,7 +107,7 @@ def _read_session(document: Document, draft: Draft) -> None:
 
 
 def _read_messages(document: Document, draft: Draft) -> list[Fields]:
-    """Return the messages of a recorded session, given as one object or as rows; a row replaces earlier rows with its id."""
+    """Return the messages of a session file, which is one JSON object or a list of rows; the last row with an id counts."""
     messages: dict[str, Fields] = {}
     for row in document.list_objects() if len(document.rows) > 1 else [document.read_root()]:
         draft.session_id = draft.session_id or row.read_text("sessionId")

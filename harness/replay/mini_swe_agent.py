@@ -37,7 +37,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a trajectory file of mini-swe-agent, as a draft (a recording under construction)."""
+    """Yield the session in a trajectory file of mini-swe-agent as a `Draft`; its method `finish` returns the recording."""
     whole = document.read_root("messages")
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))
@@ -50,7 +50,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _read_message(message: Fields, draft: Draft, model: str, call_id: str, *, expects_output: bool) -> str:
-    """Add one message of the file to the recording being read.
+    """Add one message of a mini-swe-agent trajectory to the recording that is being read.
 
     Returns:
         Id of the call for a command in the text of the message, whose output is the next user message; empty if there is none.

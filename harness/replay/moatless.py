@@ -32,7 +32,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session on the deepest path through the tree of nodes in a moatless-tools trajectory, as a draft recording."""
+    """Yield one session, the longest chain of steps from the root in a tree of attempts by moatless-tools, as a `Draft`."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
@@ -50,7 +50,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
-    """Yield the id, the parent's id and the fields of each node in the tree of a trajectory."""
+    """Yield each node (one step of the agent) of a moatless-tools trajectory: its id, its parent's id and its fields."""
     if whole.has("nodes"):
         for node in whole.read_objects("nodes"):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
@@ -63,7 +63,7 @@ def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
 
 
 def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:
-    """Return the nodes on the path from the root to the deepest leaf; of several equally deep leaves, the last counts."""
+    """Return the longest chain of nodes from the root to a leaf of the tree; of several equally long ones, the last."""
     known = {node_id: (parent, node) for node_id, parent, node in nodes}
     depths: dict[int, int] = {}
     for node_id in known:
@@ -85,7 +85,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
 
 
 def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield the call id and the output of each tool result in the request to the model that a node recorded."""
+    """Yield the call id and the output of each tool result that the model was shown in the request of a node."""
     request = node.read_object("completions").read_object("build_action").values.get("input")
     if not isinstance(request, list):
         return

@@ -43,7 +43,7 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a list of OpenHands events, or one session for each row with a list, as draft recordings."""
+    """Yield one session, as a `Draft`, for each list of OpenHands events; a file is one list or has one list per row."""
     rows = [document.read_root("history")] if isinstance(document.single_value, list) else document.list_objects()
     session_rows = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
     if not session_rows:
@@ -65,7 +65,7 @@ def _read_session(whole: Fields) -> Draft:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reader that adds the events of an OpenHands session, one after the other, to the recording being read."""
+    """Reader that adds the events of an OpenHands session (actions and observations) to the recording, one after the other."""
 
     draft: Draft
     call_of_event: dict[int, str] = field(default_factory=dict)

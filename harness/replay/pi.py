@@ -32,7 +32,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a session file of the agent pi, as a draft (a recording under construction)."""
+    """Yield the session recorded in a session file of the agent pi as a `Draft`; its method `finish` returns the recording."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []
@@ -48,7 +48,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _find_branch(rows: list[Fields]) -> set[str] | None:
-    """Return the ids of the rows on the branch from the root to the last row; None if the rows of the file form no tree."""
+    """Return the ids of the rows from the root of the session tree to the last row; None if the file holds a plain list."""
     parents = {row.read_text("id"): row.read_text("parentId") for row in rows if "parentId" in row.values}
     if not parents:
         return None
@@ -102,7 +102,7 @@ def _read_message(message: Fields, draft: Draft, place: str) -> None:
 
 
 def _render_shell(message: Fields) -> tuple[Part, ...]:
-    """Return the message parts with which the model is shown a shell command that the user ran, and its output."""
+    """Return the text that the model reads about a shell command of the user, with the command's output."""
     code = message.read_optional_count("exitCode")
     ended = "" if code in {None, 0} else f"\n(exit code {code})"
     return (Text(text=f"Ran `{message.read_text('command')}`\n{message.read_text('output')}{ended}"),)

@@ -1,8 +1,8 @@
 """Values that describe a recorded session, with its messages, the usage of each model call, and native compactions.
 
-A native compaction is a compaction by the recorded agent itself. The messages are given as if none had taken place: a summary
-that the agent received is stored in its `NativeCompaction` and left out of `messages`, unless the file no longer holds
-the summarized messages (`in_place`). Everything that could not be read, was left out or was repaired has a caveat.
+A native compaction is one that the agent itself made during the recorded session. The messages are given as if none had taken
+place: a summary that the agent received is stored in its `NativeCompaction` and left out of `messages`, unless the file no longer
+holds the summarized messages (`in_place`). Everything that could not be read, was left out or was repaired has a caveat.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Caveat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedMessage:
-    """Message of a recorded session, with its step, usage, cost, model and place in the file."""
+    """Message of a recorded session, with the model call that it belongs to, the cost of that call and its place in the file."""
 
     message: Message
     step: int | None
@@ -43,15 +43,15 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeCompaction:
-    """Compaction that the recorded agent itself made during its session."""
+    """Compaction that took place in the original session, as opposed to one that this package applies to the recording later."""
 
     kind: Literal["compaction", "microcompaction"] = "compaction"
     """Kind of compaction. `compaction`: a summary replaced messages; `microcompaction`: old tool results were cleared."""
     position: int = 0
-    """Number of messages of the recording that were written before the compaction."""
+    """Number of messages in the recording that stand before the place where the compaction took place."""
     trigger: Literal["auto", "manual", "unknown"] = "unknown"
     tokens_before: int | None = None
-    """Number of tokens in context before the compaction, as the recorded agent counted them; None if not recorded."""
+    """Number of tokens in the context before the compaction, as the file states it; None if the file does not."""
     tokens_saved: int | None = None
     summary: str = ""
     """Text of the summary that the compaction wrote; empty if there was none or if the file does not hold it."""
@@ -60,7 +60,7 @@ class NativeCompaction:
     kept_from: int | None = None
     """Index of the first message of the recording that the compaction retained, behind the summary; None if it retained none."""
     cleared: tuple[str, ...] = ()
-    """Ids of the tool calls whose results the compaction cleared, as given in the recording's messages."""
+    """Ids of the tool calls whose results the compaction removed from the context; the recording's messages have the same ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ class TimedEntry(NamedTuple):
 
 
 def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a session file as JSON-ready dicts, one for each event of the log."""
+    """Yield the rows of a session file as dicts that can be written as JSON, one for each event of the session's log."""
     view, added, entries = View(), set[ItemId](), list[Entry]()
     for entry, at_ms in log:
         event = entry.event
@@ -73,7 +73,7 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
 
 
 def _fold_newest(view: View, entries: list[Entry]) -> View:
-    """Return the view after the newest entry of a log, given all entries so far and the view before the newest one."""
+    """Return the view (the messages that the model sees next) after the last entry of a log, given the view before that entry."""
     newest = entries[-1]
     return fold_all(entries, _COUNTER) if isinstance(newest.event, RolledBack) else fold(view, newest, _COUNTER)
 
@@ -92,7 +92,7 @@ def _encode_compaction(event: Compaction, view: View, kept: ItemId | None) -> di
 
 
 def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Patch | None:
-    """Return the change of the view that a compaction row without the field `patch` describes; None if it describes none.
+    """Return the messages that the compaction of a row without the field `patch` evicts and inserts; None if the row is unusable.
 
     Args:
         row: compaction row, with its summary.
@@ -114,7 +114,7 @@ def can_read(document: Document) -> bool:
 
 
 def read_log(document: Document) -> tuple[TimedEntry, ...]:
-    """Return the log of the session in a session file, with times. The ids of rows in the file may be any distinct strings.
+    """Return the events of a session file with the times at which they were logged. Row ids may be any distinct strings.
 
     Raises:
         MalformedRecording: a row is invalid; the message gives its line.
@@ -127,7 +127,7 @@ def read_log(document: Document) -> tuple[TimedEntry, ...]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reader of the rows of a session file, which keeps track of the view, because compaction rows refer to messages in view."""
+    """Reader of a session file that tracks which messages the model saw, because rows of compactions refer to these messages."""
 
     file: str
     log: list[TimedEntry] = field(default_factory=list)
@@ -216,7 +216,7 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file that this package exported, as a draft recording; undone events are left out."""
+    """Yield the session in a file that this package exported as a `Draft`, without the events that a rollback undid."""
     log, draft = [logged.entry for logged in read_log(document)], Draft()
     steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}

@@ -1,6 +1,6 @@
 """Conversion of a recorded session to a log, so that all code that reads logs also works on recordings of other agents.
 
-The log shows the session as if no compaction had taken place. Compactions by the recorded agent are in the recording only.
+The log shows the session as if no compaction had taken place. Compactions that the agent made are in the recording only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ def _make_end_event(last: Message) -> SessionEnded:
 
 
 class _RequestPrefixes:
-    """Digest and estimated size of every prefix of a recorded conversation; each request to the model was such a prefix."""
+    """Hashes and estimated token counts of the possible requests of a recorded conversation: its first 1, 2, 3, ... messages."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
         sent = render_messages(messages)
@@ -70,12 +70,12 @@ class _RequestPrefixes:
         self.view_tokens = [0, *accumulate(counter.count(message) for message in messages)]
 
     def count_sent_messages(self, messages: int) -> int:
-        """Return the number of messages in a request with the first `messages` messages and any inserted opening message."""
+        """Return the length of a request that sends the first `messages` messages, plus one if a user message was inserted."""
         return messages + (messages > self.opening)
 
 
 def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPrefixes) -> Iterator[Event]:
-    """Yield the events of a recorded session, one for each message and, after the last tool result of a step, one for its end."""
+    """Yield an event for each message of a recorded session, and an event for the end of each step after its last tool result."""
     kept_prefix_messages = step_number = 0
     answer_index: int | None = None
     for index, item in enumerate(recorded):
@@ -99,7 +99,7 @@ def _make_step_event(
         step: number of the step.
         view_messages: number of messages in view when the model was called.
         messages: answer of the model, followed by the results of its tool calls.
-        requests: digests and sizes of all prefixes of the conversation.
+        requests: hash and estimated size of the request for every possible number of messages.
         kept_prefix_messages: number of messages shared with the previous request.
     """
     answer = messages[0]

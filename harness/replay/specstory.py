@@ -27,7 +27,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a SpecStory file as a draft recording; turns of sub-agents (side chains) are left out."""
+    """Yield the session in a SpecStory file as a `Draft`, without the messages of sub-agents (side chains)."""
     text = replace_surrogates(document.text)
     session = _SESSION.search(text)
     draft = Draft(session_id=session[1] if session else "")
@@ -71,7 +71,7 @@ def _parse_parts(body: str, line: int) -> Iterator[Part]:
 
 
 def _find_blocks(body: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and text (without closing tag) of each reasoning or tool block; unclosed blocks are plain text."""
+    """Yield start, end and text of each block of reasoning or of a tool call in a Markdown text, except unclosed blocks."""
     closing = {_THINK: "</think>", _TOOL: "</tool-use>"}
     position = 0
     while closing:

@@ -22,7 +22,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a trajectory file of SWE-agent, as a draft (a recording under construction)."""
+    """Yield the session recorded in a trajectory file of SWE-agent as a `Draft`; its method `finish` returns the recording."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""
@@ -35,7 +35,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _read_message(message: Fields, draft: Draft, index: int, waiting: str) -> str:
-    """Add one message of the file to the recording being read.
+    """Add one message of a SWE-agent trajectory to the recording that is being read.
 
     Returns:
         Id of the tool call whose output is the next user message; empty if there is no such call.
