@@ -33,7 +33,7 @@ _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED, _WRIT
 
 
 class Reducer(Protocol):
-    """Stage of a policy that proposes how to shorten the view (the messages that the model sees next); a pure function."""
+    """Part of a policy that proposes how to shorten the view (the messages that the model sees next), without side effects."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that shortens the view; a plan without changes gives the reason why there is nothing to do."""
@@ -41,72 +41,75 @@ class Reducer(Protocol):
 
 
 class Span(Protocol):
-    """Stage of a policy that selects the items of a view to evict or summarize; a pure function."""
+    """Part of a policy that selects which messages of a conversation to evict or summarize, without side effects."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items of the view to evict or summarize, in view order.
+        """Return the messages to evict or summarize, in the order of the conversation.
 
-        The items form one contiguous stretch behind the system message, with tool calls and their results together.
+        The messages form one contiguous stretch behind the system message, with tool calls and their results together.
         """
         ...
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount of the view that the span leaves in place, or None if no number can be given."""
+        """Return the minimum number of tokens or messages that are never selected for eviction, or None if it is unknown."""
         ...
 
 
 @runtime_checkable
 class Retaining(Protocol):
-    """Stage of a policy that states how much of a view it retains."""
+    """Part of a policy that can report a minimum number of tokens or messages that it leaves in view."""
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount of the view that the stage retains, or None if no number can be given."""
+        """Return the minimum number of tokens or messages that always stay in view, or None if no number can be given."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Middle:
-    """Span of the messages between a retained beginning and a retained end of the view."""
+    """Selection of all messages between a retained beginning and a retained end of the conversation."""
 
     tail: Tail
     """Rule that selects the messages retained at the end of the view."""
     head_messages: int = 1
     """Number of messages retained at the beginning of the view, including the system message."""
     head_events: int = 0
-    """Number of events (messages, tool calls and results) retained at the beginning, in addition to `head_messages`; messages are
-    retained whole."""
+    """Number of events (messages, tool calls and results) retained at the beginning of the view. Messages are retained whole; if
+    `head_messages` retains more, that number applies."""
     snap: Snap = SNAP_BACK
-    """Rule that moves the end of the span to a place where no call loses its result."""
+    """Rule that moves the end of the selected messages to a place where no tool call loses its result."""
 
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items between head and tail; a head that ends in a tool call also retains the results of the call."""
+        """Return the messages between the retained beginning and the retained end of the view.
+
+        If the beginning ends with a tool call, the results of that call are retained too.
+        """
         start = Snap(direction="forward").find_legal_index(view.items, self._count_head_messages(view))
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the amount that the tail retains, plus the messages of the head if the tail counts messages too."""
+        """Return the size of the retained end of the view, plus the retained beginning if both are counted in messages."""
         kept = self.tail.state_kept(budget)
         return kept._replace(size=kept.size + max(1, self.head_messages)) if kept and kept.unit == "messages" else kept
 
 
 EVERYTHING = Middle(tail=LastMessages(count=0))
-"""Span that covers the whole view except the system message."""
+"""Selection of all messages in view except the system message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """Reducer that evicts a span of messages from the view."""
+    """Part of a policy that evicts a contiguous stretch of messages from the view without a summary."""
 
     middle: Span
-    """Span of messages to evict."""
+    """Selection of the messages to evict, such as all between the beginning and the end of the conversation."""
     keep_summaries: bool = False
-    """Whether summaries within the span stay in view."""
+    """Whether earlier summaries among the selected messages stay in view instead of being evicted."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts the messages of the span; an empty plan if the span is empty."""
+        """Return a plan that evicts the selected messages; the plan is empty if no message is selected."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
         gone = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
         return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
@@ -114,10 +117,10 @@ class Forget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarize:
-    """Reducer that replaces a span of messages by a summary."""
+    """Part of a policy that replaces a contiguous stretch of messages by a summary."""
 
     middle: Span
-    """Span of messages that the summary replaces."""
+    """Selection of the messages that the summary replaces."""
     format: SummaryFormat
     """Format of the prompt for the summarizer and of the summary inserted into the view."""
     max_tokens: int
@@ -130,14 +133,14 @@ class Summarize:
     """Treatment of summaries from former compactions. `apart` passes them to the summarizer separately, `among` as messages like
     all others; `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
     when_failed: Literal["skip", "forget"] = "skip"
-    """Behaviour if the summary fails; `skip` leaves the view unchanged, and `forget` evicts the span but retains former
-    summaries."""
+    """Behaviour if the summary fails; `skip` leaves the view unchanged, and `forget` evicts the messages that were to be
+    summarized, except former summaries."""
     least_share: float = 0.0
-    """Minimum share of the view that a summary must replace; a smaller span of messages is left unchanged."""
+    """Minimum share of the messages in view that a summary must replace; if fewer were replaced, the view is left unchanged."""
     in_events: bool = False
     """Whether `least_share` is a share of the events (messages, tool calls and results) in view instead of the messages."""
     only_if_text: bool = False
-    """Whether a span without any text by user or model (only tool calls and results) is evicted without a summary."""
+    """Whether messages are evicted without a summary if they hold only tool calls and results, and no text by user or model."""
     before: tuple[Message, ...] = ()
     """Messages inserted directly before the summary, such as a question that the summary answers.
 
@@ -146,14 +149,14 @@ class Summarize:
     behind: tuple[Message, ...] = ()
     """Messages inserted directly behind the summary, such as a request to continue."""
     excerpt: Excerpt | None = None
-    """Selection of the messages in the span that the summarizer reads; None passes all of them."""
+    """Selection of the messages that the summarizer reads, out of those to summarize; None lets it read all of them."""
     text_if_empty: str = ""
-    """Text inserted in place of a summary, without asking the summarizer, if `excerpt` selects no message."""
+    """Text inserted in place of a summary if `excerpt` selects no message for the summarizer to read."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
     """Retries, review and replacement text for a summary that fails or is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces the span by a summary; an empty plan if the span is empty or too short for a summary."""
+        """Return a plan that replaces the selected messages by a summary; the plan is empty if too few messages are selected."""
         middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
@@ -198,9 +201,9 @@ def _number_markers(message: Message, round_number: int) -> Message:
 
 
 def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
-    """Return the id of the item in view behind which the summary is inserted.
+    """Return the id of the message behind which a new summary is inserted.
 
-    The anchor is the item before the first summarized one, or the last retained summary if that stands later.
+    This is the message before the first summarized one, or the last retained summary if that stands later.
     """
     ids = [item.item_id for item in items]
     kept = [item for item in ids if item in stays]
@@ -209,46 +212,45 @@ def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """Reducer that replaces old tool results by a short text (the stub) and retains the tool calls.
+    """Part of a policy that replaces old tool results by a short text (the stub) and retains the tool calls.
 
-    The newest results are protected by number, by tokens and by turns; 0 disables a kind of protection. The remaining results are
-    masked if masking saves enough.
+    The newest results can be protected by their number, their tokens or their turns; 0 disables a kind of protection. All older
+    results are masked (replaced by the stub) if that saves enough tokens.
     """
 
     stub: str = "[Old tool result content cleared]"
-    """Text that replaces an old tool result in view."""
+    """Short text that the model sees in place of an old tool result."""
     keep_results: int = 0
-    """Number of newest tool results that are never masked; 0 protects none by number."""
+    """Number of newest tool results that are never masked (replaced by a short text); 0 protects none by number."""
     keep_tokens: int = 0
-    """Number of estimated tokens of the newest tool output that are never masked; masking begins with the result that exceeds
-    it."""
+    """Estimated number of tokens of the newest tool results that are never masked (replaced by a short text). The result that
+    exceeds the number, and all older ones, may be masked."""
     keep_turns: int = 0
-    """Number of newest turns whose tool results are never masked."""
+    """Number of newest turns whose tool results are never masked; a turn begins with a user message."""
     least_saved_tokens: int = 0
-    """Number of tokens that masking must save more than, or else nothing is masked; 0 masks whatever the savings are."""
+    """Number of tokens that the old tool results must exceed in total, or else none is masked; 0 sets no minimum."""
     enough_tokens: int = 0
-    """Savings in tokens, including those of earlier maskings, after which no further result is masked; 0 masks all old
-    results."""
+    """Number of saved tokens, including earlier savings, after which no further result is masked; 0 masks all old results."""
     exempt_tools: tuple[str, ...] = ()
     """Shell patterns of the tool calls whose results are never masked. A pattern with a space is matched against the tool name
     and the key argument (`execute_command git *`), any other pattern against the tool name alone."""
     exempt_failures: bool = False
-    """Whether tool results that are errors, or that report an exit code other than 0, are never masked."""
+    """Whether tool results that report an error, or an exit code other than 0, are never replaced by a stub."""
     least_characters: int = 0
-    """Minimum length in characters of a tool result that may be masked; shorter results stay as they are."""
+    """Minimum length in characters of a tool result that may be replaced by a stub; shorter results stay as they are."""
     completed_only: bool = False
-    """Whether only tool results with the status `completed` are masked."""
+    """Whether only tool results with the status `completed` are replaced by a stub."""
     exempt_count: bool = False
-    """Whether results of exempt tools count towards the number of newest results that are protected."""
+    """Whether tool results that are exempt from masking also count towards the number of newest results that are protected."""
     clear_arguments: bool = False
-    """Whether the arguments of calls whose results are masked are removed as well."""
+    """Whether the arguments of a tool call are also removed when its result is replaced by a stub."""
     stop_at_summary: bool = False
-    """Whether tool results before the newest summary in view are left unchanged."""
+    """Whether tool results that stand before the newest summary in view are left unchanged."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter with which the savings of masking are computed."""
+    """Token counter with which the tokens saved by replacing tool results are computed."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces unprotected old tool results by the stub; an empty plan if that saves too little."""
+        """Return a plan that replaces unprotected old tool results by stubs; the plan is empty if that saves too little."""
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
@@ -259,18 +261,21 @@ class Mask:
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
     def is_worthwhile(self, view: View) -> bool:
-        """Return whether masking all unprotected old tool results would save the required number of tokens.
+        """Return whether replacing all unprotected old tool results by stubs would save the required number of tokens.
 
-        The cost of a call depends only on the items that were added to the view since the last call.
+        The running time depends only on the number of messages that were added to the view since the last call.
         """
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the number of tokens of the newest tool output that are protected from masking."""
+        """Return the number of tokens of the newest tool results that are never replaced by a stub."""
         return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
-        """Return the tokens of all unprotected old tool results, or None if arguments, which are not counted, are removed too."""
+        """Return the number of tokens in all old tool results that may be masked.
+
+        The number is None if masking also removes the arguments of the calls, whose tokens are not counted.
+        """
         return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
 
     def _is_enough(self, tokens: int) -> bool:
@@ -280,11 +285,11 @@ class Mask:
         return with_output(result, self.stub)
 
     def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
-        """Return what a function reads from the running tally of old tool results; every mask has a tally of its own."""
+        """Return what the function `read` computes from the running tally of old tool results that may be masked."""
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
-        """Return whether all tool results of an item are exempt from masking.
+        """Return whether none of the tool results in a message may be replaced by a stub.
 
         Args:
             item: Message in view that holds tool results.
@@ -296,7 +301,7 @@ class Mask:
         return True
 
     def can_mask(self, result: ToolResult) -> bool:
-        """Return whether a tool result is long enough to be masked and not masked yet."""
+        """Return whether a tool result is long enough to be replaced by a stub and is not yet replaced."""
         return len(result.output) >= self.least_characters and result.output != self.stub
 
     def _must_stay(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
@@ -310,7 +315,10 @@ class Mask:
         return False
 
     def _select_enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
-        """Return the oldest tool results that together save enough, and their tokens; none if all of them save too little."""
+        """Return the oldest messages with tool results that together save enough tokens, and the number of tokens in them.
+
+        No message is returned if even all old tool results together save too little.
+        """
         if not self._is_enough(old.tokens):
             return (), old.tokens
         if self.enough_tokens == 0:
@@ -330,7 +338,7 @@ def compile_patterns(patterns: tuple[str, ...]) -> tuple[Callable[[str], object]
 
 
 class _OldResults:
-    """Running tally of the tool results in view that a mask does not protect, oldest first."""
+    """Running list of the old tool results in view that may be replaced by a stub, oldest first, with their sum of tokens."""
 
     __slots__ = ("_calls", "_held_tokens", "_mask", "_protected", "_summaries", "_tells", "_turns", "chosen", "tokens")
 
@@ -339,22 +347,22 @@ class _OldResults:
         self._summaries = summaries if mask.stop_at_summary else frozenset()
         self._tells = any(" " in pattern for pattern in mask.exempt_tools)
         self._calls: dict[str, str] = {}
-        """Tool name and key argument of every call by its id, filled only if an exempt pattern refers to arguments."""
+        """Tool name and key argument (such as the path) of every tool call, by call id; empty if no exempt pattern needs it."""
         self._reset()
 
     def _reset(self) -> None:
         self.chosen: list[Item] = []
         self.tokens = 0
-        """Sum of the estimated tokens of the tool results that can be masked."""
+        """Estimated number of tokens in all tool results that may be replaced by a stub."""
         self._protected: deque[tuple[Item, bool]] = deque()
-        """Tool results that are protected from masking by number or by tokens, each with whether it is exempt."""
+        """Newest tool results, which are protected from masking for now, each with whether it is never masked."""
         self._held_tokens = 0
-        """Sum of the estimated tokens of the protected tool results."""
+        """Estimated number of tokens in the newest tool results, which are protected from masking for now."""
         self._turns: deque[list[tuple[Item, bool]]] = deque([[]])
         """Tool results of the newest turns, one list for each turn; all of them are protected from masking."""
 
     def add(self, item: Item) -> None:
-        """Add the next item of the view to the tally, and choose the results that are no longer protected."""
+        """Add the next message of the view, and collect the tool results that it makes old enough to be masked."""
         message, mask = item.message, self._mask
         if item.item_id in self._summaries:
             self._reset()
@@ -372,7 +380,7 @@ class _OldResults:
                 self._add_results(self._turns.popleft())
 
     def _add_results(self, results: Iterable[tuple[Item, bool]]) -> None:
-        """Add the tool results of a finished turn, and move results that are no longer protected to those that can be masked."""
+        """Add new tool results, and move the results that are thereby no longer among the newest to those that may be masked."""
         mask, protected = self._mask, self._protected
         for item, exempt in results:
             if exempt and not mask.exempt_count:
@@ -390,7 +398,8 @@ class _OldResults:
 def with_output(result: ToolResult, output: str) -> ToolResult:
     """Return a copy of a tool result with another text.
 
-    The copy is written slot by slot: the constructor takes three times as long, and a view may have thousands of results.
+    The copy is written attribute by attribute, because the constructor takes three times as long and a view may have thousands of
+    results.
     """
     changed_result = object.__new__(ToolResult)
     _WRITE_CALL_ID(changed_result, result.call_id)
@@ -403,13 +412,13 @@ def with_output(result: ToolResult, output: str) -> ToolResult:
 
 
 def replace_results(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
-    """Return the replacement of a tool message in which a function has changed every result."""
+    """Return a replacement for a tool message, in which every tool result is changed by the function `change`."""
     parts = tuple([change(part) if isinstance(part, ToolResult) else part for part in item.message.parts])
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
 def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
-    """Return the replacement of a message in which the arguments of the given calls are removed."""
+    """Return a replacement for a message, in which the tool calls with the given ids have no arguments."""
     parts = tuple(
         replace(part, arguments_json="{}") if isinstance(part, ToolCall) and part.call_id in call_ids else part
         for part in item.message.parts
@@ -418,7 +427,7 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
 
 
 def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
-    """Return the view as it would be after a plan without summaries, for the next stage of the policy."""
+    """Return the view after the evictions and replacements of a plan, without the summaries that are not yet written."""
     items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
     tokens = Estimated(sum([item.tokens for item in items]))
@@ -427,20 +436,23 @@ def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunable:
-    """Trigger that is due when masking old tool results would save enough; otherwise no attempt is recorded."""
+    """Trigger that is due when replacing old tool results by stubs would save enough tokens."""
 
     mask: Mask = field(repr=False)
-    """Mask whose possible savings decide whether the trigger is due."""
+    """Settings by which old tool results would be replaced by stubs; the tokens saved decide whether the trigger is due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason to act if the mask would save enough tokens in this view, or None."""
+        """Return the reason to act if replacing old tool results by stubs would save enough tokens; otherwise return None."""
         if not self.mask.is_worthwhile(view):
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the smallest view in which masking can save enough: the protected tokens plus more than the required savings."""
+        """Return the minimum size of the view, in tokens, at which replacing old tool results by stubs can save enough.
+
+        The size is the number of tokens of protected results plus one more than the required savings.
+        """
         return DueAmounts(smallest_view=Amount(self.mask.keep_tokens + self.mask.least_saved_tokens + 1, "tokens"))
 
 
@@ -458,7 +470,7 @@ def find_last_user_text(view: View) -> str:
 
 
 def find_answered_end(view: View) -> int:
-    """Return the index behind the last answer or tool result; user messages from there on are still unanswered."""
+    """Return the index of the first user message that is still unanswered, or the number of messages if none is."""
     end = len(view.items)
     while end > 1 and is_from_user(view, end - 1):
         end -= 1
@@ -468,7 +480,9 @@ def find_answered_end(view: View) -> int:
 def make_split_slots(
     view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
 ) -> tuple[Slot, ...]:
-    """Return the summary slots for the messages before a turn and for the beginning of that turn, which a cut splits.
+    """Return the places for summaries (slots) if a cut splits a turn.
+
+    One summary covers the messages before the turn, and another the beginning of the turn.
 
     Args:
         view: View that the items belong to.
@@ -488,9 +502,9 @@ def make_split_slots(
 
 
 def group_results(items: Sequence[Item]) -> list[list[Item]]:
-    """Return the items in groups, in which neighbouring tool messages form one group.
+    """Return the messages in groups; neighbouring messages with tool results form one group, and any other message its own.
 
-    Other systems send such messages as one.
+    Some agents whose policies are reproduced here hold neighbouring tool results in one message.
     """
     groups: list[list[Item]] = []
     for item in items:
@@ -502,18 +516,18 @@ def group_results(items: Sequence[Item]) -> list[list[Item]]:
 
 
 class Block(NamedTuple):
-    """Items of a view that must stay together: a message and the results of its tool calls."""
+    """Message and the results of its tool calls, which must be retained or evicted together."""
 
     items: tuple[Item, ...]
-    """Items that belong to the block, in view order."""
+    """Message, followed by the messages with the results of its tool calls."""
 
     @property
     def tokens(self) -> int:
-        """Sum of the estimated tokens of all items in the block."""
+        """Estimated number of tokens in the message and in the results of its tool calls."""
         return sum([item.tokens for item in self.items])
 
 
 def group_blocks(items: Sequence[Item]) -> list[Block]:
-    """Return the items in blocks of a message and its tool results, in view order."""
+    """Return messages in blocks that must stay together, each of one message and the results of its tool calls."""
     starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
     return [Block(tuple(items[start:end])) for start, end in pairwise((*starts, len(items)))]

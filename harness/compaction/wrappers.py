@@ -1,4 +1,4 @@
-"""Reducers that modify the plan of another reducer: fallbacks, conditions and closing messages."""
+"""Reducers (parts of a policy that shorten the view) that extend another reducer by a fallback, condition or closing message."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,22 +13,22 @@ from harness.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:
-    """Return the number of messages in view below which a reducer does nothing; 0 if the reducer states no such number."""
+    """Return the minimum number of messages in view that a reducer needs to shorten the view; 0 if it states none."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFailure:
-    """Reducer that falls back on a second reducer if a summary of the first one fails."""
+    """Part of a policy that shortens the view in a second way if the summary planned by the first way fails."""
 
     first: Reducer
-    """Reducer whose plan is tried first."""
+    """Way to shorten the view that is tried first, usually by a summary."""
     then: Reducer
-    """Reducer whose plan is applied if a summary of the first reducer fails."""
+    """Way to shorten the view that is used if a summary of the first way fails."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first reducer, with the plan of the second one as its fallback if a summary fails."""
+        """Return the plan of the first way to shorten the view; the plan of the second way is its fallback if a summary fails."""
         plan = self.first.reduce(view, budget, reason)
         if not plan.slots:
             return plan
@@ -38,17 +38,20 @@ class OnFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfSaves:
-    """Reducer that masks old tool results only if that saves enough tokens."""
+    """Part of a policy that replaces old tool results by stubs only if that saves a required number of tokens."""
 
     tokens: int
-    """Minimum number of tokens that masking must save to be applied."""
+    """Minimum number of tokens that must be saved by replacing old tool results; otherwise none is replaced."""
     reducer: Mask
-    """Mask that replaces old tool results if that saves enough."""
+    """Settings by which old tool results are replaced by a short text, such as the number of results to keep."""
     counter: Counter
-    """Token counter with which the savings of masking are computed."""
+    """Token counter with which the tokens saved by replacing tool results are computed."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the mask if it saves enough tokens; otherwise an empty plan that gives the savings as its reason."""
+        """Return a plan that replaces old tool results by a short text.
+
+        If that saves too few tokens, the plan is empty, and its reason gives the number of tokens.
+        """
         most = self.reducer.count_old_tokens(view) if self.tokens else None  # checked first, because it is cheap in a long view
         if most is not None and most < self.tokens:
             return Plan(reason=f"{reason}, but at most {most} tokens would be saved, fewer than {self.tokens}")
@@ -64,7 +67,7 @@ class IfSaves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfMessages:
-    """Reducer that runs another reducer only if enough messages follow the last summary.
+    """Part of a policy that shortens the view only if enough messages follow the last summary.
 
     Without a summary, all messages but the system message are counted.
     """
@@ -72,12 +75,12 @@ class IfMessages:
     count: int
     """Minimum number of messages since the last summary, or in view if there is no summary."""
     reducer: Reducer
-    """Reducer that runs if there are enough messages since the last summary."""
+    """Way to shorten the view that is used if there are enough messages since the last summary."""
     with_summary: bool = False
     """Whether the last summary itself counts as one of the messages since the last summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the reducer; an empty plan if too few messages follow the last summary."""
+        """Return a plan that shortens the view; the plan is empty if too few messages follow the last summary."""
         message_count = len(view.items) - 1
         if view.summaries:
             summary_index = [item.item_id for item in view.items].index(view.summaries[-1])
@@ -87,24 +90,23 @@ class IfMessages:
         return self.reducer.reduce(view, budget, reason)
 
     def count_required_messages(self) -> int:
-        """Return the number of messages in view below which this reducer does nothing."""
+        """Return the minimum number of messages in view at which this part of the policy can do something."""
         return max(self.count, count_required_messages(self.reducer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithClosingMessage:
-    """Reducer that extends the plan of another reducer by a user message behind a summary, at the end of the view."""
+    """Part of a policy that adds a user message at the end of the view, such as a request to continue, after a summary."""
 
     reducer: Reducer
-    """Reducer whose plan is extended by the closing message."""
+    """Way to shorten the view, such as by a summary, after which the closing message is added."""
     text: str
-    """Text of the user message added at the end; `{said}` is replaced by the user's last message, whether it is in view or
-    not."""
+    """Text of the user message added at the end of the view; `{said}` is replaced by the text of the user's last message."""
     when: Literal["always", "interrupted", "overflow"] = "always"
-    """Views to which the closing message is added; `interrupted` restricts it to views that end with a tool result."""
+    """Cases in which the closing message is added; `interrupted` requires that the view ends with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the reducer, with a user message added at the end of the view if the plan contains a summary."""
+        """Return a plan that shortens the view and, if the plan contains a summary, adds a user message at the end."""
         plan = self.reducer.reduce(view, budget, reason)
         last = view.items[-1]
         if not plan.slots or (self.when == "interrupted" and last.message.role != "tool"):
