@@ -1,4 +1,4 @@
-"""Bounds of what any policy can achieve without summaries: retain nothing, random messages, or the messages needed later.
+"""Baselines and bounds for policies without summaries, which retain nothing, random messages, or the messages needed later.
 
 All three policies are triggered like `keep-last` and use the same budget, so they can be compared with that policy and with each
 other.
@@ -23,41 +23,41 @@ from harness.transcript import parse_arguments
 from harness.view import Item, View
 
 RECEIPT_CHARACTERS = 100
-"""Maximum length in characters of the line of output that a receipt (the short form of a tool call and its result) keeps."""
+"""Maximum number of characters of a tool output's first line that are kept when a call and its result are shortened."""
 
 
 class RankedBlock(NamedTuple):
-    """Block of messages with its rank among the blocks that could be retained."""
+    """Block of messages (such as a call with its results) and its rank among all blocks that could be retained."""
 
     rank: tuple[float, ...]
-    """Rank of the block among the candidates; blocks with lower ranks are retained first."""
+    """Sort key of the block among the blocks that could be retained; blocks with lower ranks are retained first."""
     block: Block
     """Messages of the block as they would stand in the view, possibly shortened."""
 
 
 class Ranking(Protocol):
-    """Order in which blocks of messages are retained; a pure function of the view."""
+    """Rule that ranks blocks of messages (such as a call with its results), so that the best-ranked are retained first."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return each candidate with its rank, in the same order; None for a candidate that is not worth retaining."""
+        """Return each block of messages with its rank, in the given order; None for a block that is not worth retaining."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retain:
-    """Reducer that retains the best-ranked blocks of messages that fit a share of the threshold and evicts all others.
+    """Reducer that fills a share of the trigger threshold with the best-ranked blocks of messages and evicts all others.
 
     The system message and the newest block are always retained, and their tokens are part of the share. If these two fill the
     share, everything else is evicted.
     """
 
     ranking: Ranking
-    """Order in which blocks of messages are retained until the budget is full."""
+    """Rule that ranks the blocks of messages; they are retained in this order until the allowed tokens are used up."""
     share: float
-    """Share of the threshold up to which the view is filled with retained messages."""
+    """Maximum size of the retained messages, as a share of the number of tokens that triggers compaction."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that retains the best-ranked blocks that fit the share of the threshold and evicts all other messages."""
+        """Return a plan that retains the best-ranked messages up to the allowed number of tokens and evicts all others."""
         *candidates, newest = group_blocks(view.items[1:]) or [Block(())]
         room = int((budget.threshold_tokens or 0) * self.share) - newest.tokens - sum(item.tokens for item in view.items[:1])
         ranked_blocks = self.ranking.rank_blocks(view, candidates)
@@ -85,7 +85,7 @@ class RandomRanking:
     """Seed of the random order in which blocks of messages are retained."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return the blocks with random ranks, derived from the seed, the user's request and the ids of the messages.
+        """Return the blocks of messages with random ranks, derived from the seed, the user's request and the message ids.
 
         The user's request is included because ids alone would select the same places in every session of an experiment.
         """
@@ -95,7 +95,7 @@ class RandomRanking:
 
 
 def _draw_rank(salt: bytes, item: ItemId) -> int:
-    """Return the random rank of an item as the digest of a salt and the item's id.
+    """Return a pseudo-random rank of a message, computed as the digest of a salt and the id of the message.
 
     A digest is used because a random generator seeded for each block would take ten times as long.
     """
@@ -104,7 +104,7 @@ def _draw_rank(salt: bytes, item: ItemId) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRanking:
-    """Order by future need, for retaining messages: first content that cannot be obtained again, then what is needed soonest.
+    """Ranking by future need: messages that cannot be obtained again come first, then those that are needed soonest.
 
     Of two blocks that are needed equally, the shorter one is retained first. If a later step needs to know only that a tool was
     called, the call is retained with its first argument and the first line of its result.
@@ -116,7 +116,7 @@ class OracleRanking:
     """Token counter with which the shortened messages are measured."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return the blocks ranked by the most pressing need among their messages; None for blocks that are not needed."""
+        """Return each block of messages ranked by its most urgent message; None for a block that is never needed again."""
         needs = dict(zip((item.item_id for item in view.items), self.oracle.predict_needs(view.messages), strict=True))
         return [self._rank_block(block, [needs[item.item_id] for item in block.items]) for block in candidates]
 
@@ -134,7 +134,7 @@ class OracleRanking:
 
 
 def shorten_part(part: Part) -> Part:
-    """Return the short form of a tool call or result; return any other part of a message unchanged."""
+    """Return a tool call with only its first argument, or a tool result with only its first line; other parts are unchanged."""
     if isinstance(part, ToolResult):
         return replace(part, output=part.output.split("\n", 1)[0][:RECEIPT_CHARACTERS])
     if isinstance(part, ToolCall):
@@ -145,10 +145,10 @@ def shorten_part(part: Part) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class MissingRanking:
-    """Placeholder for the ranking of messages until the policy has received an oracle."""
+    """Placeholder for the ranking of messages, used until the policy has an oracle (a predictor of future needs)."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Raise UsageError, because the policy needs an oracle to rank messages.
+        """Raise UsageError, because messages cannot be ranked without an oracle that predicts which of them are needed.
 
         Raises:
             UsageError: always, because no oracle was given.
@@ -262,20 +262,20 @@ class OracleRetention(ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline of the policy before it has received an oracle; it can compute a budget but cannot plan."""
+        """Pipeline used before the policy has an oracle; it computes the budget, but planning raises an error."""
         return self.build_ranked_pipeline(MissingRanking())
 
     def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:
-        """Return the pipeline that retains messages in the order of a ranking."""
+        """Return a pipeline with one rule, which retains messages in the order of the given ranking."""
         return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share))
 
     def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
-        """Return this policy combined with an oracle that predicts the needs of one session."""
+        """Return this policy with an oracle, which predicts the messages that one session will need again."""
         return OraclePolicy(self, oracle)
 
 
 class OraclePolicy:
-    """Policy that retains the messages a session will need, with the oracle that predicts the needs of this one session."""
+    """Policy bound to one session, with the oracle that predicts which messages this session will need again."""
 
     def __init__(self, policy: OracleRetention, oracle: Oracle) -> None:
         self._policy, self._pipeline = policy, policy.build_ranked_pipeline(OracleRanking(oracle=oracle, counter=policy.counter))
@@ -290,9 +290,9 @@ class OraclePolicy:
         return self._policy.counter
 
     def budget(self, window: Window) -> Budget:
-        """Return the budget of a window, as the policy without the oracle computes it."""
+        """Return the token budget (such as the trigger threshold) of a context window; the oracle does not change it."""
         return self._policy.budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the plan that retains the messages needed next according to the oracle, or None if no rule is due."""
+        """Return a plan that retains the messages needed next according to the oracle, or None below the threshold."""
         return self._pipeline.plan(view, budget, usage, hook)

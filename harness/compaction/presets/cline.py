@@ -36,19 +36,19 @@ from harness.view import Item, View, apply_patch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTarget:
-    """Maximum size of the view after a compaction, as a share of the threshold or of the longest input."""
+    """Rule for the maximum size of the view after a compaction, as a share of the threshold or of the longest input."""
 
     input_share: float
     """Length of the longest input of the model, as a share of the window."""
     trigger_share: float
-    """Maximum size of the view after a compaction, as a share of the threshold, while the view holds few answers."""
+    """Maximum size of the view after a compaction, as a share of the trigger threshold, while the view holds few answers."""
     long_share: float
     """Maximum size of the view after a compaction, as a share of the longest input, once the view holds many answers."""
     long_answers: int
-    """Number of answers in view from which on `long_share` replaces `trigger_share`."""
+    """Number of the model's answers in view from which on the size limit for long conversations applies."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
-        """Return the maximum number of tokens that the view is to hold after a compaction."""
+        """Return the number of tokens that the view (the messages that the model sees next) may hold after a compaction."""
         answers = sum(item.message.role == "assistant" for item in view.items)
         if answers >= self.long_answers:
             return int(self.long_share * self.input_share * budget.window_tokens)
@@ -57,19 +57,19 @@ class SizeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeNewest:
-    """Span of the messages before the newest tokens and before the user's last message.
+    """Selection of the messages to replace, namely those before the newest tokens and before the user's last message.
 
     The user's last message does not limit the span if it is the first message of all. The newest tokens are at most what the
     target size leaves beside the system message. The span ends at an answer or at a message of the user.
     """
 
     most_tokens: int
-    """Number of newest tokens to retain at the end of the view, at most what the target size leaves."""
+    """Number of newest tokens to retain at the end of the view; fewer if the size limit after a compaction requires it."""
     target: SizeTarget
     """Maximum size of the view after a compaction."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items before the newest tokens and before the user's last message, cut at a user message or an answer."""
+        """Return the messages before the newest tokens and before the user's last message, up to a user message or answer."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
@@ -82,27 +82,27 @@ class BeforeNewest:
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because the retained amount depends on the size of the view and on the user's last message."""
+        """Return None instead of a retained amount, because it depends on the view's size and on the user's last message."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTable:
-    """Division that looks up the threshold in a table of window sizes.
+    """Rule that sets the number of tokens that triggers compaction, looked up in a table by the size of the context window.
 
-    In a window that is not in the table, the threshold is a share of the window or the window less a reserve, whichever is
-    larger.
+    For a window size that is not in the table, compaction is triggered at a share of the window or at the window less a reserve,
+    whichever is larger.
     """
 
     thresholds: tuple[tuple[int, int], ...]
-    """Pairs of a window size and the threshold in that window, both in tokens."""
+    """Pairs of a context window's size and the number of tokens that triggers compaction in it."""
     share: float
-    """Minimum threshold of a window that is not in the table, as a share of the window."""
+    """Share of the window at which, at the earliest, compaction is triggered if the window's size is not in the table."""
     reserve_tokens: int
-    """Number of tokens kept free in a window that is not in the table, unless `share` gives a larger threshold."""
+    """Number of tokens kept free in a window whose size is not in the table, unless `share` triggers compaction later."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with the threshold from the table; for other windows, the larger of share and window less reserve."""
+        """Return a budget whose threshold is looked up by the window's size, or computed for a size that is not in the table."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
@@ -115,16 +115,16 @@ class Unless:
     """Reducer that adds the plan of a second reducer if the first one saves too few characters."""
 
     first: Reducer
-    """Reducer whose plan is always applied."""
+    """Reducer (a stage that plans changes of the view) whose plan is always applied."""
     then: Reducer
-    """Reducer whose plan is added if the first reducer saves too few characters."""
+    """Second reducer, which also runs, and whose plan is added, if the plan of the first one saves too few characters."""
     enough_share: float
-    """Share of the view's characters that the first reducer must save for the second one not to run."""
+    """Share of the characters in view that is enough to save; if the first reducer saves less, the second one runs too."""
     counter: Counter
     """Token counter with which the view is measured after the first reducer's plan."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first reducer, joined with that of the second one if the first saves too few characters."""
+        """Return the first reducer's plan, joined with the second reducer's plan if the first saves too few characters."""
         plan = self.first.reduce(view, budget, reason)
         if plan.is_empty:
             return self.then.reduce(view, budget, reason)
@@ -174,7 +174,7 @@ class Digest:
     """Number of newest answers that the notice about evicted messages repeats."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts old messages and adds a notice about them to the user's last message."""
+        """Return a plan that evicts old messages and lists their files, commands and answers below the user's last message."""
         request_indexes = [index for index in range(1, len(view.items)) if is_from_user(view, index)]
         survivors = {
             0,
@@ -228,14 +228,14 @@ def _describe_call(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetHalf:
-    """Reducer that evicts a share of the messages behind the first ones, in even numbers, and inserts a notice about them."""
+    """Reducer that keeps the first messages, evicts a share of the messages after them, and inserts a notice about this."""
 
     share: float
-    """Share of the messages behind the first ones that is evicted."""
+    """Share of the messages to evict, counted after the first messages, which are always retained."""
     keep_first: int
     """Number of messages behind the system message that are always retained."""
     excluded_messages: int
-    """Number of messages that are not counted when the number of messages to evict is computed."""
+    """Number of messages subtracted from all messages before the share to evict is computed."""
     notice: str
     """Text of the notice about the eviction; `{count}` is replaced by the number of evicted messages."""
     place: Literal["behind", "in-answer"]
@@ -243,7 +243,7 @@ class ForgetHalf:
     text."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts the configured share of the messages behind the first ones and inserts a notice."""
+        """Return a plan that keeps the first messages, evicts a share of the messages after them, and inserts a notice."""
         notices = {item.item_id for item in view.items if self._is_notice(item)}
         units = group_results([item for item in view.items[1:] if item.item_id not in notices])
         count = int(self.share * max(0, len(units) - self.excluded_messages)) // 2 * 2
@@ -337,7 +337,7 @@ SUMMARY_HEADING = "Context summary of the earlier conversation:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClineSdk(Preset):
-    """Base of the two policies of current Cline, with the fields for the threshold and for the size after a compaction."""
+    """Common fields of Cline's two current policies, which set when compaction is triggered and how small the view becomes."""
 
     threshold: Share = 0.9
     """Share of the model's longest input that triggers compaction, above 0 and at most 1."""
@@ -348,7 +348,7 @@ class _ClineSdk(Preset):
     long_target_share: Share = 0.5
     """Maximum size of the view after a compaction, as a share of the longest input, once the view holds `long_answers`."""
     long_answers: Positive = 5
-    """Number of answers in view from which on `long_target_share` replaces `target_share`."""
+    """Number of the model's answers in view from which on `long_target_share` replaces `target_share`."""
 
     def _build_target(self) -> SizeTarget:
         return SizeTarget(
@@ -359,7 +359,7 @@ class _ClineSdk(Preset):
         )
 
     def _build_pipeline(self, summarize: Summarize | None = None) -> Pipeline:
-        """Return a pipeline that writes a notice without a model after an overflow, and before steps as a fallback or alone."""
+        """Return a pipeline that summarizes at the threshold; a notice without a model is used after a failure or overflow."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         reducer = OnFailure(first=summarize, then=digest) if summarize else digest
         rules = (Rule(Full(), reducer), Rule(Always(), digest, moment="overflow"))
@@ -368,7 +368,7 @@ class _ClineSdk(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cline(_ClineSdk, SummarizingPreset):
-    """Summary of everything before the newest 20K tokens, at 81 % of the window; each round updates the former summary.
+    """Compaction at 81 % of the window, which summarizes everything before the newest 20K tokens and updates the former summary.
 
     Choose it when you compare Cline's current behaviour, or want a rolling summary with a fallback that needs no model.
 
@@ -385,7 +385,8 @@ class Cline(_ClineSdk, SummarizingPreset):
         target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
         long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
             `long_answers`. Default: `0.5`.
-        long_answers: Number of answers in view from which on `long_target_share` replaces `target_share`. Default: `5`.
+        long_answers: Number of the model's answers in view from which on `long_target_share` replaces `target_share`.
+            Default: `5`.
         keep_recent_tokens: Number of tokens to retain at the end of the conversation, at most as many as the target size leaves.
             Default: `20_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
@@ -414,7 +415,7 @@ class Cline(_ClineSdk, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineBasic(_ClineSdk):
-    """Notice with files, commands and last answers in place of old messages, at 81 % of the window, without a model.
+    """Replacement of old messages, at 81 % of the window, by a notice of files, commands and last answers; no model writes it.
 
     Choose it when summaries by a model are too slow or too expensive, but evicted work should still be listed in view.
 
@@ -430,7 +431,8 @@ class ClineBasic(_ClineSdk):
         target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
         long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
             `long_answers`. Default: `0.5`.
-        long_answers: Number of answers in view from which on `long_target_share` replaces `target_share`. Default: `5`.
+        long_answers: Number of the model's answers in view from which on `long_target_share` replaces `target_share`.
+            Default: `5`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """
