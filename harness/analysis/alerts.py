@@ -37,14 +37,14 @@ class Alert:
     severity: Literal["warning", "critical"] = "warning"
     threshold: float
     fires_above: bool = True
-    """Whether the alert fires for values above the threshold (True) or below (False)."""
+    """Whether the alert fires if the measured value is above its threshold (True) or below it (False)."""
     window_seconds: float = inf
     """Length of the time window over which the value is measured, in seconds; infinity means the whole session."""
     condition_text: str
     advice: str
 
     def should_fire(self, value: float) -> bool:
-        """Return whether the alert fires for a measured value; NaN, an unknown value, does not fire it."""
+        """Return whether the alert fires for a measured value. An unknown value (NaN) never fires the alert."""
         return value > self.threshold if self.fires_above else value < self.threshold
 
 
@@ -81,7 +81,8 @@ _STEP_COLUMNS = (
 _COMPACTION_COLUMNS = (
     *("trial_id", "event", "step", "status", "inserted", "summarizer", "summarizer_seconds", "summarizer_cost_usd"),
 )
-"""Columns of the compactions table used by the alerts; only these are split by trial, because every column takes time."""
+"""Columns of the table of compactions that the alerts read; other columns are dropped before the table is split by trial, to save
+time."""
 
 _SIMULATED_NOTE = (
     "Cache hits are simulated where the provider reports no cache: share of each request repeated from the one before."

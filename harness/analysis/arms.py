@@ -23,12 +23,12 @@ from harness.store.records import EXTERNAL_FAILURE_REASONS
 MAX_NAMES_SHOWN = 8
 """Maximum number of arm names listed in an error message."""
 EARLIER_PLAN_MARKER = " (earlier plan "
-"""Text within the names of arms whose trials ran under an earlier plan of the experiment."""
+"""Text that marks the name of an arm (configuration) whose trials ran under an earlier version of the experiment's plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Mean, median, range and sum of a numeric column over the trials of one arm."""
+    """Mean, median, range and sum of a numeric column over the trials of one arm (configuration under study)."""
 
     mean: float
     median: float
@@ -60,12 +60,13 @@ COUNTED_VALUES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "step limit": ("reason", ("max_steps",)),
     "overflow": ("reason", ("overflow",)),
 }
-"""Labels of problems counted per arm, each with a column of the trials table and the values of it that are counted."""
+"""Problems of trials that reports count for each arm, by label, each with a column of the trials table and the values that
+count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmSummary:
-    """Summary of one arm: its valid trials, and the number of trials with each kind of problem."""
+    """Summary of one arm (configuration under study) with its valid trials and the number of trials with each kind of problem."""
 
     arm: str
     trials: pd.DataFrame
@@ -138,7 +139,7 @@ def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
 
 
 def order_arms(trials: pd.DataFrame) -> list[str]:
-    """Return the names of all arms in the order in which reports and charts show them.
+    """Return the names of all arms (configurations under study) in the order in which reports and charts show them.
 
     Arms without compaction come first, then other arms by the values of their axes, then repeated arms. Arms of earlier plans
     come last.
@@ -180,12 +181,12 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
 
 
 def estimate_success(trials: pd.DataFrame) -> Rate:
-    """Return the share of trials in which every check passed, with its interval."""
+    """Return the share of the arm's trials in which every check of the task passed, with its 95 % interval."""
     return estimate_rate(int(trials["success"].astype(bool).sum()), len(trials))
 
 
 def estimate_exposure(trials: pd.DataFrame) -> Rate:
-    """Return the share of trials with at least one applied compaction, with its interval."""
+    """Return the share of the arm's trials with at least one applied compaction, with its 95 % interval."""
     return estimate_rate(int((trials["compactions"] > 0).sum()), len(trials))
 
 
@@ -219,7 +220,7 @@ def summarize_axes(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
-    """Return the trials of the arm with the given name.
+    """Return the rows of the trials table that belong to the arm with the given name.
 
     Raises:
         UnknownName: no trial has that arm; the message suggests similar names.

@@ -25,7 +25,8 @@ LEVEL_LABELS: Mapping[str, str] = {
     "L2-fork": "L2 forked sessions",
     "L3": "L3 real model",
 }
-"""Labels of the fidelity levels, which specify how much of a run is real, for tables and charts; levels are never pooled."""
+"""Labels that tables and charts show for the fidelity levels. A fidelity level states which parts of a run are real and which
+simulated."""
 
 
 def describe_level(level: str) -> str:
@@ -81,7 +82,7 @@ def make_arm_section(
 
 
 def shorten_arm_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a heading for the column of arms and a short name for each arm, by full name.
+    """Return a heading for the report's column of arms (configurations), and a short name for each arm by its full name.
 
     For example, arm `a=1 b=x` becomes `1, x` under the heading `a, b`. Arms whose names do not have this form keep their names.
     """

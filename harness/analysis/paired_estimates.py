@@ -11,7 +11,7 @@ from scipy.stats import bootstrap, ttest_1samp
 from harness.analysis.statistics import Interval
 
 MIN_UNITS = 60
-"""Minimum number of tasks or seeds for a reliable bootstrap interval; with fewer the interval is too narrow."""
+"""Minimum number of tasks or seeds for a reliable bootstrap interval; with a smaller number the interval is too narrow."""
 
 Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -67,7 +67,7 @@ def _compute_student_interval(means: pd.Series) -> Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """Ratio of a metric such as tokens or cost, arm a divided by arm b, over trials on the same tasks and seeds."""
+    """Ratio of a metric such as cost between arm a and arm b (configurations), which ran on the same tasks and seeds."""
 
     metric: str
     pairs: int = 0

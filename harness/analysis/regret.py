@@ -36,15 +36,15 @@ class Regret:
     oracle_arm: str
     """Name of the oracle arm with which this arm is compared."""
     has_same_budget: bool
-    """Whether the trials of the arm and of the oracle have the same window and threshold in every pair."""
+    """Whether in every pair of trials the arm and the oracle had the same context window and the same compaction threshold."""
     counts: PairedCounts
-    """Numbers of pairs in which both, one or neither succeeded; `a` is the arm and `b` the oracle."""
+    """Number of pairs of trials in which both, only one or neither succeeded; `a` is the arm and `b` the oracle."""
     failure_difference: float
-    """Failure rate of the arm minus failure rate of the oracle, -1 to 1."""
+    """Failure rate of the arm minus failure rate of the oracle, from -1 to 1; above 0 if the oracle failed less often."""
     failure_difference_interval: Interval
     """95 % interval for the failure rate of the arm minus that of the oracle (Newcombe, method 10)."""
     cost_difference_usd: PairedDifference
-    """Mean cost per trial of the arm minus that of the oracle, agent and summarizer together, in US dollars."""
+    """Mean cost of a trial of the arm minus mean cost of a trial of the oracle, in US dollars; covers agent and summarizer."""
     step_difference: PairedDifference
 
     @property
@@ -54,7 +54,9 @@ class Regret:
 
 
 def compute_regrets(results: Tables) -> list[Regret]:
-    """Return the oracle regret of every arm: its differences from the oracle; empty if no arm has the oracle policy.
+    """Return for every arm how much more it failed and cost than the oracle, a policy that sees the simulation's future.
+
+    The result is empty if no arm has the oracle policy.
 
     With oracle arms at several thresholds, an arm is compared with the oracle arm at its own threshold. An arm whose budget
     differs from all oracle arms, such as an arm without compaction, is compared with the first oracle arm that shares a pair.

@@ -96,11 +96,11 @@ INERT_TEXTS = {
     "no effect": "the policy was triggered but never changed the view, so the arm is a control",
     "summarizer unused": "the summarizer was never called, so the arm says nothing about summaries",
 }
-"""Sentences for the report about an arm whose policy or summarizer was inert in every trial, by the kind of inertness."""
+"""Sentences of the report about arms whose policy or summarizer had no effect in any trial, by the reason."""
 
 
 def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a sentence for each way in which a policy was inert, with the names of the arms to which it applies."""
+    """Yield a sentence for each reason why a policy or summarizer had no effect, with the names of the arms concerned."""
     for label, text in INERT_TEXTS.items():
         inert_arms = [one.arm for one in arms if 0 < len(one.trials) == one.counts[label]]
         if inert_arms:
@@ -194,7 +194,7 @@ PATHOLOGY_LABELS = {
     "wrong_uses": "wrong",
     "constraint_violations": "violations",
 }
-"""Headings in the report for the columns of the trials table that count pathologies, by column name."""
+"""Headings under which the report shows the counts of problems such as loops, by the name of the column in the trials table."""
 
 _RETENTION_NOTE = (
     "Facts in view before a compaction whose newest value can still be read after it by the patterns of the task: percent with "
@@ -362,7 +362,7 @@ _LEVEL_LIMITS = {
     "L2-open": "Open-loop replay: the recorded actions assume the whole history. Only sizes and costs are meaningful, not "
     "success.",
 }
-"""Sentences for the report about the conclusions that a fidelity level does not allow, by fidelity level."""
+"""Sentences of the report on the conclusions that cannot be drawn at a fidelity level (how much of a run is real), by level."""
 
 
 def _format_mean(spread: Spread) -> str:

@@ -18,11 +18,11 @@ FACT_KINDS = (
     *("constraint", "goal", "decision", "artifact", "value"),
     *("error", "progress", "next-step", "preference", "superseded"),
 )
-"""Kinds of facts that a task may contain, in the order in which reports and charts show them."""
+"""Kinds of facts (values that the agent must remember), in the order in which reports and charts show them."""
 
 
 def measure_retention(results: Tables) -> pd.DataFrame:
-    """Return the rates at which facts survive compactions, with one row per arm and kind of fact.
+    """Return a table of how often facts are still in view after a compaction, with one row per arm and kind of fact.
 
     The columns are `arm`, `kind` and four rates with intervals. `kept`: facts in view before a compaction that are in view after
     it. `unread`: values that still appear in the text in other words, among lost values long enough to be recognized.
@@ -52,7 +52,7 @@ def _estimate_share(flags: pd.Series) -> Rate:
 
 
 def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
-    """Return how many compactions each value of a fact stayed in view, with one row per session and value.
+    """Return a table of how many compactions each value of a fact remained in view, with one row per session and value.
 
     Columns: `trial_id`, `fact`, `kind`, `version`, `rounds` (compaction that lost the value, or else the last compaction at which
     it was in view; counted from 1) and `lost` (False if censored: the session ended or a newer value was introduced).
@@ -97,7 +97,7 @@ def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper bounds of a survival curve; where all or no values survive, both bounds equal the estimate."""
+    """Return the lower and upper 95 % bounds of a survival curve; where the curve is 1 or 0, both bounds equal the curve."""
     inside = (alive > 0) & (alive < 1)
     safe = np.where(inside, alive, 0.5)
     spread = z * np.where(inside, error, 0.0) / (safe * np.abs(np.log(safe)))

@@ -19,9 +19,9 @@ from statsmodels.stats.proportion import proportion_confint
 from harness.errors import UsageError
 
 ALPHA = 0.05
-"""Significance level of all two-sided tests; all intervals have the confidence level 1 − ALPHA, i.e. 95 %."""
+"""Significance level of all two-sided tests, 0.05. All intervals have the confidence level 1 − ALPHA, i.e. 95 %."""
 POWER = 0.8
-"""Statistical power, i.e. the probability with which a true difference is found if it is called detectable."""
+"""Statistical power; a difference is called detectable if a test finds it with at least this probability."""
 REQUIRED_DISCORDANT_PAIRS = ceil(1 - log2(ALPHA))
 """Number of pairs (6) that must differ, all in favour of one arm, before the exact McNemar test gives p <= ALPHA."""
 
@@ -85,7 +85,7 @@ class PairedCounts:
 
     @classmethod
     def from_outcomes(cls, a: Sequence[bool], b: Sequence[bool]) -> "PairedCounts":
-        """Count the outcomes of paired trials.
+        """Return the number of pairs of trials in which both, only one or neither of two arms succeeded.
 
         Args:
             a: outcomes of arm a, one per pair, True for success.
@@ -106,17 +106,17 @@ class PairedCounts:
 
     @property
     def discordant_pairs(self) -> int:
-        """Number of pairs in which exactly one of the two arms succeeded; only such pairs distinguish the arms."""
+        """Number of pairs of trials in which exactly one of the two arms succeeded; all other pairs show no difference."""
         return self.only_a + self.only_b
 
     @property
     def discordance(self) -> float:
-        """Share of pairs in which exactly one of the two arms succeeded, 0 to 1; NaN without pairs."""
+        """Share of pairs of trials in which exactly one of the two arms succeeded, 0 to 1; NaN if there are no pairs."""
         return self.discordant_pairs / self.pairs if self.pairs else nan
 
     @property
     def difference(self) -> float:
-        """Success rate of arm a minus success rate of arm b, −1 to 1; NaN without pairs."""
+        """Success rate of arm a minus success rate of arm b, from −1 to 1; NaN if there are no pairs of trials."""
         return (self.only_a - self.only_b) / self.pairs if self.pairs else nan
 
 
@@ -206,7 +206,7 @@ def compute_smallest_p(pairs: int) -> float:
 
 
 def describe_detectable_effect(pairs: int) -> str:
-    """Return sentences about the differences between two arms that the given number of pairs can and cannot show."""
+    """Return sentences that state how large a difference between two arms must be for a number of paired trials to show it."""
     best = compute_best_case_detectable_effect(pairs)
     if pairs == 0:
         return "No task and seed ran under both arms, so their difference is unknown."
@@ -222,7 +222,7 @@ def describe_detectable_effect(pairs: int) -> str:
 
 
 def describe_evidence(counts: PairedCounts) -> str:
-    """Return a sentence about the evidence that two arms differ.
+    """Return a sentence that states how strong the evidence is that the success rates of two arms differ.
 
     A difference is called a hint if the interval excludes 0 but the exact McNemar test is not significant.
     """

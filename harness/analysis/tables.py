@@ -38,7 +38,7 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """Tables of results that cover only some trials of an experiment."""
+    """Tables of results that are restricted to selected trials of an experiment."""
 
     trials: pd.DataFrame
     steps: pd.DataFrame
@@ -54,14 +54,14 @@ def select(tables: Tables, trials: pd.DataFrame) -> Selection:
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:
-    """Split tables of results by fidelity level, and return the parts in the order of the levels' names."""
+    """Split tables of results by fidelity level (how much of a run is real), and return the parts sorted by level."""
     trials = tables.trials
     levels = sorted(trials["level"].unique())
     return [tables] if len(levels) == 1 else [select(tables, trials[trials["level"] == level]) for level in levels]
 
 
 def require_single_level(rows: pd.DataFrame) -> str:
-    """Return the fidelity level that all rows of a table have in common.
+    """Return the fidelity level (how much of a run is real) that all rows of a table have in common.
 
     Raises:
         UsageError: the table is empty, or its rows have several levels, which are never pooled.

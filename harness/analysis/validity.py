@@ -31,7 +31,7 @@ class PlaceboCheck:
 
     pairs: int
     equal_pairs: int
-    """Number of pairs of trials that sent equal requests to the model at every compared step."""
+    """Number of pairs of trials in which both trials sent equal requests to the model at every compared step."""
     compared_steps: int
     """Total number of steps compared over all pairs; each pair is compared until the first compaction of either trial."""
     different_first_requests: int
@@ -41,7 +41,7 @@ class PlaceboCheck:
 
     @property
     def has_passed(self) -> bool:
-        """Whether at least one step was compared and all pairs of trials sent equal requests."""
+        """Whether at least one step was compared, and both trials of every pair sent equal requests at all compared steps."""
         return self.compared_steps > 0 and self.equal_pairs == self.pairs
 
     def __str__(self) -> str:
@@ -61,16 +61,17 @@ class PlaceboCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestDigests:
-    """Digests of the requests that all trials sent to the model, and the step of each trial's first compaction."""
+    """Digests (hashes) of the requests that each trial sent to the model, and the step of each trial's first compaction."""
 
     digests: Mapping[str, Sequence[str]]
-    """Digests of the requests that each trial sent to the model, in order, by trial id; trials without steps are missing."""
+    """Digests (hashes) of each trial's requests to the model in order, by trial id; a trial without steps has no entry."""
     first_compaction_steps: Mapping[str, int]
-    """Number of the step of each trial's first applied compaction, by trial id; trials without one are missing."""
+    """Number of the step at which a trial's first compaction was applied, by trial id; a trial without compaction has no
+    entry."""
 
     @classmethod
     def from_results(cls, results: Tables) -> Self:
-        """Collect the request digests and first compactions of all trials from tables of results."""
+        """Read the digests of the model requests and the step of the first compaction of every trial from tables of results."""
         steps = results.steps[["trial_id", "step", "request_digest"]].sort_values(["trial_id", "step"])
         applied = results.compactions[results.compactions["status"] == "applied"]
         return cls(
@@ -79,7 +80,7 @@ class RequestDigests:
         )
 
     def list_digests(self, trial_id: str) -> Sequence[str]:
-        """Return the digests of one trial's requests in order, or an empty sequence if the trial has no steps."""
+        """Return the digests (hashes) of one trial's requests to the model in order; empty if the trial has no steps."""
         return self.digests.get(trial_id, ())
 
     def check_placebo(self, pairs: pd.DataFrame) -> PlaceboCheck:
@@ -111,7 +112,7 @@ class RequestDigests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatComparison:
-    """A/A comparison: outcomes of configurations that ran again, to show the differences caused by chance alone."""
+    """Comparison of runs of the same configuration (A/A comparison), which shows the differences caused by chance alone."""
 
     counts: PairedCounts
     equal_request_pairs: int
@@ -154,7 +155,7 @@ def _refuse_duplicates(trials: pd.DataFrame) -> None:
 
 
 def compare_repeats(results: Tables) -> RepeatComparison:
-    """Compare every repeated run with the first run of the same configuration (A/A comparison)."""
+    """Compare the outcome of every repeated run with that of the first run of the same configuration (A/A comparison)."""
     pairs = pair_repeats(select_valid(results.trials))
     requests = RequestDigests.from_results(results)
     same = sum(requests.list_digests(a) == requests.list_digests(b) for a, b in _list_trial_id_pairs(pairs))
@@ -163,7 +164,7 @@ def compare_repeats(results: Tables) -> RepeatComparison:
 
 
 def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per repeated run, paired with the first run of its configuration.
+    """Return a table with one row per repeated run, which pairs the run with the first run of the same configuration.
 
     The columns `trial_id`, `arm` and `success` appear twice, with the suffix `_a` for the first run and `_b` for the repeat.
     """

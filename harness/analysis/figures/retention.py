@@ -65,7 +65,10 @@ def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _group_trials(trials: pd.DataFrame) -> dict[str, str]:
-    """Return, by trial id, the name of the curve to which each trial belongs: its arm, or a value of one axis of the plan."""
+    """Return the name of the curve to which each trial belongs, by trial id.
+
+    A curve is an arm, or one value of a setting that the plan varies.
+    """
     arms = order_arms(trials)
     rows = sorted(zip(trials["arm"], trials["trial_id"], strict=True), key=lambda row: arms.index(row[0]))
     if len(arms) <= MAX_GROUPS:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Line colours of all charts, from the palette of Okabe and Ito for colour-blind readers without its pale yellow."""
+"""Line colours of all charts, taken from Okabe and Ito's palette for colour-blind readers; the palette's pale yellow is left
+out."""
 
 SUCCESS_COLOUR, FAILURE_COLOUR = "#0072B2", "#E69F00"
 TEXT_COLOUR, MUTED_COLOUR, FAINT_COLOUR = "#1a1a1a", "#5f6570", "#d9dce1"
@@ -83,7 +84,7 @@ def draw_chart(
     *,
     empty_message: str,
 ) -> "Figure":
-    """Draw the table of a chart in the style of all charts, and return the figure.
+    """Draw a chart from its table in the style that all charts share, and return the figure.
 
     Args:
         table: data of the chart; all rows must have the same fidelity level.
@@ -145,7 +146,7 @@ def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
 
 
 def describe_excluded_repeats(table: pd.DataFrame) -> str:
-    """Return a remark such as ` (without 4 A/A repeats)` about excluded repeated runs; empty if there are none."""
+    """Return a remark for a chart on how many repeated runs it leaves out, such as ` (without 4 A/A repeats)`; empty if none."""
     repeats = table.attrs.get("repeats", 0)
     return f" (without {repeats} A/A repeats)" if repeats else ""
 

@@ -40,7 +40,7 @@ class _PanelPosition(NamedTuple):
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the data of the token curves, with one row per step of every valid trial.
+    """Return the table from which the chart of tokens in view is drawn, with one row per step of every valid trial.
 
     Repeated runs (A/A) are excluded; `attrs["repeats"]` is the number of excluded repeats.
 
@@ -74,7 +74,7 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
-    """Return the panel and the colour label of each trial in the chart, by trial id.
+    """Return the panel in which each trial's curve is drawn and the label of the curve's colour, by trial id.
 
     The threshold varies by row, a named choice such as the summarizer by column, and other axes of the plan by colour. Without a
     grid every arm has its own panel.
@@ -141,7 +141,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def _arrange_panels(grid: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return the place of each panel as row and column numbers in the figure, by the panel's labels of row and column."""
+    """Return the row and column number of each panel in the figure, by the labels of the panel's row and column."""
     keys = grid[["row", "column"]].drop_duplicates()
     rows, columns = sorted(keys["row"].unique(), key=_build_number_key), sorted(keys["column"].unique(), key=_build_number_key)
     pairs = [(row, column) for row in rows for column in columns if ((keys["row"] == row) & (keys["column"] == column)).any()]
@@ -165,7 +165,7 @@ def _describe_omitted_panels(grid: pd.DataFrame, panels: dict[tuple[str, str], t
 
 
 def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
-    """Return a colour for each value of the axis shown by colour.
+    """Return a line colour for each value of the setting that the chart of token curves distinguishes by colour.
 
     Without such an axis, each seed gets a colour; if there are more seeds than colours, all seeds get the same one.
     """
