@@ -30,7 +30,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class TraceStep(NamedTuple):
-    """Step of a recorded session, located by the number of messages before its start, its model call and its end."""
+    """Step of a recorded session, with the numbers of messages that the session contained before and after its model call."""
 
     end_event: StepFinished
     messages_at_turn: int | None
@@ -42,7 +42,7 @@ class TraceStep(NamedTuple):
 
 
 class SessionTrace:
-    """Messages and steps of a recorded session, prepared once for several dry runs of policies."""
+    """Messages and steps of a recorded session, prepared once so that several compaction policies can be applied to them."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         """Collect the messages and finished steps from the log of a session.
@@ -66,7 +66,7 @@ class SessionTrace:
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
-        """Return a token counter with the same results as the given one, which caches the counts of the session's messages."""
+        """Return a token counter with the same results as the given one, which counts each message of the session only once."""
         if counter not in self._counts:
             self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
         return self._counts[counter]
@@ -88,7 +88,7 @@ def _make_step(event: StepFinished, previous_steps: list[TraceStep], messages: l
 class _CachedCounter:
     counter: Counter
     known_counts: Mapping[int, Estimated]
-    """Estimated tokens of each message of the session, by the `id()` of the message."""
+    """Estimated number of tokens in each message of the session, by Python's `id()` of the message object."""
 
     def count(self, message: Message) -> Estimated:
         known = self.known_counts.get(id(message))
@@ -104,7 +104,7 @@ class _StandInSummarizer:
     window: Window = UNLIMITED_WINDOW
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Return meaningless text as a summary, as long as specified or, if shorter, as the request allows."""
+        """Return meaningless text as a summary. It has the specified length, but never more than the request allows."""
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_PER_TOKEN)
         text = (STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
@@ -123,7 +123,7 @@ class StepState(NamedTuple):
 
 
 class MessageState(NamedTuple):
-    """State of one message of a session at one step of a dry run: kept, masked, summarized or dropped, with its tokens."""
+    """State of one message at one step of a dry run: whether the policy has kept, masked, summarized or dropped it so far."""
 
     disposition: Disposition
     tokens_before: int
@@ -144,7 +144,7 @@ class DryRunSpec:
     nominal_window_tokens: int | None = None
     """Context window, in tokens, for which the policy's constants were chosen; None leaves the constants unscaled."""
     summary_tokens: int = STAND_IN_TOKENS
-    """Length, in tokens, of the meaningless text that stands in for a summary, unless the policy's limit is lower."""
+    """Length in tokens of the meaningless text that replaces each summary; shorter if the policy limits summaries further."""
 
 
 class DryRun:
@@ -177,13 +177,13 @@ class DryRun:
         self.trace = trace
         self.budget: Budget = self._compactor.budget
         self.budget_rule = assembled.fitted_policy.describe_rule(self.budget.rule)
-        """Text about the rule by which the budget divides the context window, with its numbers."""
+        """Text that explains, with numbers, how the compaction threshold follows from the context window."""
         self.counter = trace.make_cached_counter(spec.policy.counter)
         self.scenes: list[StepState] = []
         self.attempts: list[Entry] = []
         """Compaction events of the dry run in order, including attempts that were not applied."""
         self._items: list[ItemId] = []
-        """Ids of the messages that the dry run has added to the view so far, in the order of the session."""
+        """Ids of the recorded messages that the dry run has processed so far, in the order of the session."""
         self._view, self._usage = View(), cast("Usage | None", None)
         self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
 
@@ -219,12 +219,12 @@ class DryRun:
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
 
     def _add_messages(self, end: int) -> None:
-        """Add messages of the recorded session to the view until the given number of messages is reached."""
+        """Add the recorded messages with an index below `end` to the dry run's conversation, except those already added."""
         for message in self.trace.messages[len(self._items) : end]:
             self._items.append(ItemId(self._fold_event(MessageAdded(message=message, step=0)).seq))
 
     def _compact(self, step: TraceStep, hook: Hook) -> None:
-        """Let the policy compact the view if its trigger requires a compaction, and record the attempt."""
+        """Let the policy compact the conversation of the dry run if a compaction is due, and record the attempt."""
         edits = self._view.edits
         event = self._compactor.compact(self._view, self._usage, step.end_event.step, hook, ignore)
         if event is not None:
@@ -233,7 +233,7 @@ class DryRun:
             self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
-        """Apply an event to the view, and return the event as a log entry with its number."""
+        """Apply an event, such as a compaction, to the dry run's conversation, and return the event as a numbered log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._view = fold(self._view, entry, self.counter)
@@ -275,7 +275,7 @@ def _build_message_state(
 
 @dataclass(slots=True)
 class _CompactionEffects:
-    """Effects of several compactions on each message: the step of its last change, and the summary that replaces it."""
+    """Effects of all compactions of a dry run on each message: the step of the last change, and the summary in its place."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
     summarized_by: dict[ItemId, ItemId] = field(default_factory=dict)
@@ -292,9 +292,9 @@ class _CompactionEffects:
         return effects
 
     def find_summary(self, item: ItemId, visible_tokens: Mapping[ItemId, int]) -> ItemId | None:
-        """Return the id of the summary in the view that replaces a message, or None if there is none.
+        """Return the id of the summary that now stands for a removed message, or None if no summary does.
 
-        If the summary was itself replaced by a later summary, the id of the latest one is returned.
+        If a later summary has replaced that summary in turn, the id of the later one is returned.
         """
         summary_id = self.summarized_by.get(item)
         while summary_id is not None and summary_id not in visible_tokens:
@@ -303,7 +303,7 @@ class _CompactionEffects:
 
 
 def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:
-    """Yield the estimated tokens of the whole conversation, without compaction, before each model call of a session."""
+    """Yield, for each model call of a session, the estimated tokens in all messages before it, as if nothing was compacted."""
     count = trace.make_cached_counter(counter or QuarterOfCharacters()).count
     total, counted_messages = 0, 0
     for step in trace.steps:

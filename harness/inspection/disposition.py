@@ -17,7 +17,7 @@ without a summary, or itself a new `summary`.
 
 
 class MessageDisposition(NamedTuple):
-    """Message with its disposition: whether a compaction kept, masked, summarized, dropped or inserted it."""
+    """Message together with what a compaction did to it: whether it was kept, masked, summarized, dropped or inserted."""
 
     item_id: ItemId
     disposition: Disposition
@@ -57,18 +57,20 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
 
 
 def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
-    """Return the messages in the view after a compaction, in order, each with its disposition such as `kept`."""
+    """Return the messages that are in view after a compaction, in order, each with what was done to it, such as `masked`."""
     by_id = {one.item_id: one for one in classify_messages(change)}
     return tuple(by_id[item.item_id] for item in change.after.items)
 
 
 def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, *, after: bool = False) -> list[Disposition]:
-    """Return the dispositions of messages, such as `kept`, at equal distances in tokens along a view, to draw it as a bar.
+    """Return the parts of a bar that shows a conversation, each part with the result for a message, such as `kept`.
+
+    All parts stand for the same number of tokens, so a long message takes up several parts and a short one may take up none.
 
     Args:
-        dispositions: Messages of the view with their dispositions, in order.
-        cells: Number of dispositions to return, at least 1.
-        after: Measure distances in tokens after the compaction instead of before.
+        dispositions: Messages of the conversation, in order, each with its result, such as `kept` or `dropped`.
+        cells: Number of parts of the bar, at least 1.
+        after: Whether to use the lengths of the messages after the compaction instead of before.
     """
     sizes = [one.tokens_after if after else one.tokens_before for one in dispositions]
     total, sampled_values, index, end = sum(sizes), [], -1, 0.0

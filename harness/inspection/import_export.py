@@ -18,7 +18,7 @@ from harness.store.sessions.lookup import SessionLocation
 
 
 class ImportedSession(NamedTuple):
-    """Result of importing a session from a file into a journal: name, number of events, file format and notes."""
+    """Result of importing a session from a file: its name, its number of events, the file's format, and notes."""
 
     session_id: str
     event_count: int

@@ -43,7 +43,7 @@ class RecordedSession:
     journal: Path | None = None
     """Journal file that contains the session; None if the session is not in a journal."""
     oracle: Oracle | None = None
-    """Oracle that predicts which messages the session needs again, for policies that use one; None if unknown."""
+    """Prediction of which messages the session needs again, for policies that use such an oracle; None if unknown."""
 
     @property
     def start_event(self) -> SessionStarted | None:
@@ -87,7 +87,7 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
 
 
 def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
-    """Return the session name that begins with a prefix; fail unless exactly one name does."""
+    """Return the one session name that begins with a prefix; raise an error if no name or several names do."""
     matching_names = names if prefix is None else tuple(name for name in names if name.startswith(prefix))
     if len(matching_names) == 1:
         return matching_names[0]
@@ -99,7 +99,7 @@ def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
 
 
 def _open_named(name: str) -> RecordedSession:
-    """Return the sample session or, for the name of a task, run the scripted session of the task."""
+    """Return the artificial sample session or, for the name of a task, run the task with the scripted agent."""
     if name == SAMPLE_NAME:
         return RecordedSession(name="sample session", entries=build_sample_log(), oracle=SampleOracle())
     if ":" not in name and name not in SUITE:

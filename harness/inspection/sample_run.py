@@ -128,7 +128,7 @@ class SampleOracle:
     """
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """Return for each message in how many steps the sample session needs it again, or None if never."""
+        """Return for each message the number of steps until the sample session needs it again; None if it never does."""
         numbers = [self._parse_number(message) for message in messages]
         now = max((number for number in numbers if number is not None), default=0)
         return [self._compute_need(message, number, now) for message, number in zip(messages, numbers, strict=True)]
@@ -160,7 +160,7 @@ DEFAULT_COUNTER = QuarterOfCharacters()
 
 @dataclass(frozen=True, slots=True)
 class CompactionAttempt:
-    """Attempted compaction, with the view (the messages that the model sees next) before and after the attempt."""
+    """Compaction that a policy attempted, with the messages in view before and after the attempt."""
 
     event: Compaction
     before: View
@@ -178,7 +178,7 @@ class SampleRun:
     activity: Activity
     steps: int
     has_overflowed: bool
-    """Whether the session ended because the context window was full and the policy made no room."""
+    """Whether the sample session ended because the context window was full and the policy did not shorten the conversation."""
     was_stopped_early: bool = False
     """Whether the session was ended because the requested number of compactions was reached."""
     entries: tuple[Entry, ...] = ()
@@ -290,11 +290,14 @@ class _SampleModel:
     counter: Counter
     name: str = "puppet"
     should_stop: Callable[[], bool] = lambda: False
-    """Function that returns whether the model has to end the sample session early."""
+    """Function that is called before each answer; if it returns True, the model ends the sample session."""
     emitted_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
     _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)
-    """Token count of each message by the `id()` of the message; the message is stored too, so that the id is not reused."""
+    """Each message and its number of tokens, by Python's `id()` of the message.
+
+    The message is stored as well, so that Python does not give its id to another object.
+    """
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the answer in the next step of the sample session, or a final answer if the session has to end.

@@ -20,9 +20,9 @@ from harness.tokens import QuarterOfCharacters
 from harness.view import View, drop_rolled_back, fold, fold_all, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
-"""Kind of a message, i.e. its role or, for a message inserted by a compaction, `summaries` or `markers`.
+"""Kind of a message in the statistics of a session. Messages of the session itself are classified by their role.
 
-Markers are inserted messages that summarize no other messages.
+Messages inserted by a compaction are `summaries` or, if they summarize no other messages, `markers`.
 """
 
 MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool results", "summaries", "markers")
@@ -32,21 +32,24 @@ _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "as
 UNKNOWN_START = SessionStarted(
     session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
 )
-"""Empty start event, used in place of the missing one if a log is incomplete at its beginning."""
+"""Start event without any data, used for a log whose beginning, with the real start event, is missing."""
 
 
 class KindShare(NamedTuple):
-    """Number and estimated tokens of the messages of one kind, such as tool results, in the view and in the whole log."""
+    """Number and estimated tokens of a session's messages of one kind, such as tool results.
+
+    The messages are counted once for the end of the session, after all compactions, and once for the whole session.
+    """
 
     kind: MessageKind
     view_messages: int
-    """Number of messages of this kind in the view at the end of the log."""
+    """Number of messages of one kind, such as tool results, that are still in view at the end of the session."""
     view_tokens: int
-    """Estimated number of tokens in the messages of this kind in the view at the end of the log."""
+    """Estimated tokens in the messages of one kind, such as tool results, that are still in view at the end of the session."""
     logged_messages: int
-    """Number of messages of this kind that were ever in the view."""
+    """Number of messages of one kind, such as tool results, in the whole session, including those removed by compactions."""
     logged_tokens: int
-    """Estimated number of tokens in all messages of this kind that were ever in the view, at their original length."""
+    """Estimated tokens in all messages of one kind, such as tool results, of the whole session, at their original length."""
 
 
 class StepPoint(NamedTuple):
@@ -95,7 +98,10 @@ class CompactionPoint(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """Outcome of the attempt, `summary` if messages were inserted, `pruning` if not, or the status if it was not applied."""
+        """Outcome of an attempted compaction, `summary` if it inserted messages, else `pruning`.
+
+        An attempt that was not applied has its status, such as `failed`, as the outcome.
+        """
         return self.status if self.status != "applied" else "summary" if self.inserted else "pruning"
 
 
@@ -214,7 +220,7 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
 
 @dataclass(slots=True)
 class _LogReader:
-    """Reader of a session's log, which derives the view entry by entry and collects the numbers for an `Inspection`."""
+    """Reader that goes through a session's log, entry by entry, and collects the numbers for an `Inspection`."""
 
     counter: TokenCounter
     events: Counter[str]
@@ -229,7 +235,7 @@ class _LogReader:
     compactions: list[CompactionPoint] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
-        """Update the view and all numbers with the next log entry."""
+        """Read the next log entry, and update the messages in view and all numbers about the session."""
         before, event = self.view, entry.event
         self.view = fold(before, entry, self.counter)
         self.totals(entry)
@@ -326,13 +332,13 @@ class SentRequest:
 
     step: int
     view: View
-    """View (the messages after all compactions so far) from which the request was made."""
+    """Messages in view at this step, after all earlier compactions, from which the request to the model was made."""
     messages: tuple[Message, ...]
-    """Messages of the request as sent to the model, i.e. the view with additions that the provider's rules require."""
+    """Messages as sent to the model, i.e. those in view, with additions that the provider's rules require."""
     digest: str
     """Digest of the reconstructed request, a SHA-256 chain over its messages, in hexadecimal digits."""
     logged_digest: str
-    """Digest of the request that was logged when it was sent; if the reconstructed one differs, the log is damaged."""
+    """Digest that was logged when the request was sent. If the digest of the reconstruction differs, the log is damaged."""
     compactions: tuple[Compaction, ...]
     """Compactions that were attempted right before the request, including attempts that were not applied."""
     answer: Message
@@ -347,7 +353,7 @@ class SentRequest:
 
 
 def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
-    """Reconstruct the request that a step sent to the model from the log, together with the answer and tool results.
+    """Reconstruct from the log the request that was sent to the model in a step, with the answer and the tool results.
 
     Args:
         entries: Log of the session. Events that were rolled back are ignored.
