@@ -31,11 +31,11 @@ from harness.protocols import Reply, Request, ignore
 from harness.tokens import Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
-"""Field that marks a place up to which a prompt is cached, for the provider's shortest time: five minutes after last use."""
+"""Field of a message that marks the end of a cached part of the prompt, which is kept for five minutes after its last use."""
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
-    """Return the `messages` field of a request with at most three cache breakpoints, the marks up to which a prompt is cached."""
+    """Return the `messages` field of a request, in which at most three marks show the provider what to cache of the prompt."""
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
@@ -163,7 +163,7 @@ class LitellmModel:
         return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield the chunks of one streamed call as plain values.
+        """Yield the chunks of a streamed answer as plain dictionaries and values.
 
         Errors that the caller raises between two chunks are not translated.
         """

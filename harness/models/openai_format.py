@@ -18,7 +18,7 @@ from harness.tokens import Measured, Usage
 JsonObject = dict[str, Any]
 
 INVALID_ARGUMENTS_KEY = "arguments_that_were_no_json_object"
-"""Key under which arguments in invalid JSON are sent back to the model, because providers accept only JSON objects."""
+"""Key of the JSON object in which invalid arguments of a tool call are sent back, because providers accept only JSON objects."""
 
 
 def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
@@ -199,7 +199,7 @@ class StreamedReply:
         return not (any(self.texts) or self.calls)
 
     def add(self, chunk: Mapping[str, Any]) -> tuple[TextDelta, ...]:
-        """Add the next chunk of the answer, and return its reasoning and text for the listener.
+        """Add the next chunk of a streamed answer, and return the chunk's reasoning and text for the listener.
 
         A chunk without reasoning and text returns an empty text, so the listener notices progress.
         """
@@ -229,7 +229,7 @@ class StreamedReply:
         """Return the complete answer as a message of the assistant.
 
         Args:
-            name_call: Function that returns a unique call id for the id that the provider gave.
+            name_call: Function that replaces the call id given by the provider by an id that is unique in the conversation.
         """
         calls = tuple(
             ToolCall(call_id=name_call(call.call_id), name=call.name, arguments_json="".join(call.arguments) or "{}")
@@ -239,7 +239,7 @@ class StreamedReply:
 
 
 def make_call_namer(messages: Iterable[Message]) -> Callable[[str], str]:
-    """Return a function that keeps tool call ids unique in a conversation by adding a number to ids that are empty or used."""
+    """Return a function that makes tool call ids unique in a conversation by adding a number to empty or repeated ids."""
     taken = {call.call_id for message in messages for call in message.calls}
 
     def name_call(given: str) -> str:

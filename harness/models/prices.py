@@ -35,7 +35,7 @@ class Price:
     cache_write_usd: float | None = None
     """Price of a million tokens written to the prompt cache in USD; None means the price of input tokens."""
     above_prompt_tokens: int = 0
-    """Number of tokens that the whole prompt of a call must exceed for this price to apply."""
+    """Prompt length in tokens above which the price applies, for providers that charge more for long prompts."""
 
     def compute_cost_usd(self, usage: Usage) -> float:
         """Return the cost in USD of a call with this token usage at this price."""
@@ -64,7 +64,7 @@ def identify_price_table() -> str:
 
 
 def look_up_prices(name: str) -> tuple[Price, ...]:
-    """Return the prices of a model, ordered by the prompt length from which each applies; empty when the price is unknown.
+    """Return a model's prices in the order of the prompt lengths to which they apply; empty when no price is known.
 
     The registry writes 0 both for unknown prices and for models at custom endpoints; 0 therefore counts as unknown.
     """

@@ -23,10 +23,10 @@ EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>"
 """Example model names for an error message when no known name is similar."""
 
 CHAT_MODES = (None, "chat", "completion", "responses")
-"""Modes of litellm's registry entries whose models answer messages."""
+"""Values of the field `mode` in litellm's registry with which a model answers chat messages."""
 
 BASE_VARIABLES = {"hosted_vllm": "HOSTED_VLLM_API_BASE", "ollama": "OLLAMA_API_BASE", "ollama_chat": "OLLAMA_API_BASE"}
-"""Environment variable that holds the address of a provider, for providers without an address of their own."""
+"""Environment variable that holds the server address, for each provider whose users run the server themselves."""
 
 INTERACTIVE_PROVIDERS = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
 """Providers that litellm signs in to over the network when a name is looked up, which may wait for a person with a browser."""
@@ -176,7 +176,7 @@ def _check_is_listed(name: str, provider: str) -> None:
 
 
 def _is_from_provider(provider: str, known: Mapping[str, Any]) -> bool:
-    """Return whether an entry of litellm's registry belongs to a provider.
+    """Return whether an entry of litellm's registry describes a model of the given provider.
 
     The registry may list a provider under several names with the same beginning.
     """
@@ -205,7 +205,7 @@ def look_up_provider(name: str) -> str:
 
 
 def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
-    """Return the environment variables, such as API keys, of which a provider needs one while none is set.
+    """Return the environment variables (such as API keys) of which one must be set to use a provider; empty if one is set.
 
     Variables that are needed together are joined by "and".
     """

@@ -31,14 +31,16 @@ class Retry:
     jitter_seconds: float = 1.0
     """Maximum random time in seconds added to a wait, which prevents many trials from retrying at the same time."""
     patience_seconds: float = 600.0
-    """Longest wait in seconds that a provider may ask for; if a provider asks for more, the error is raised."""
+    """Longest wait in seconds that is accepted from a provider; if a provider asks for a longer wait, the call fails."""
     sleep: Callable[[float], None] = sleep
     """Function that waits for a number of seconds before a retry."""
     draw: Callable[[], float] = SystemRandom().random
     """Function that returns a random number in [0, 1), for the random part of a wait."""
 
     def run(self, attempt: Callable[[], T], on_wait: Callable[[Waiting], None] = ignore) -> T:
-        """Call `attempt` until it succeeds or no retry is left, and return its result; `on_wait` is called before each wait.
+        """Call `attempt` until it succeeds or no retry is left, and return its result.
+
+        The function `on_wait` is called before each wait.
 
         Raises:
             ModelError: the error of the last attempt.

@@ -56,25 +56,25 @@ def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> 
 
 
 def render_calls(message: Message, render_call: Callable[[ToolCall], str], escape: Callable[[str], str] = str) -> Message:
-    """Return a message whose text and tool calls are joined into one text, calls last; reasoning is left out."""
+    """Return a message of the agent as plain text: its text, then its tool calls; reasoning is left out."""
     others = (part for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
     texts = (text for part in others if (text := escape(extract_part_text(part))))
     return Message(role=message.role, parts=(Text(text="\n".join([*texts, *map(render_call, message.calls)])),))
 
 
 class AnswerFilter(ABC):
-    """Listener that forwards the reasoning and readable text of an answer, but not its tool calls, while the answer is written.
+    """Filter of a streamed answer, which forwards reasoning and text to a listener but leaves out tool calls written as text.
 
     Each received piece is forwarded, if only as an empty piece, so that the next listener notices progress.
     """
 
     def __init__(self, listen: Callable[[TextDelta], None]) -> None:
-        """Create a filter that forwards pieces of an answer to `listen`."""
+        """Create a filter that forwards the readable pieces of an answer to the function `listen`."""
         self._listen = listen
         self.reset()
 
     def __call__(self, delta: TextDelta) -> None:
-        """Receive the next piece of an answer; a piece that starts a new answer is forwarded."""
+        """Receive the next piece of an answer and forward its readable text; a piece marked `anew` begins a new answer."""
         if delta.part == "reasoning":
             self._listen(delta)
             return
@@ -84,11 +84,11 @@ class AnswerFilter(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Discard the part of the answer that was received so far."""
+        """Discard everything received so far, because the model begins a new answer."""
 
     @abstractmethod
     def take(self, text: str) -> str:
-        """Return the readable text of the answer that can be forwarded once this piece is received."""
+        """Take the next piece of a model's answer, and return the text that can now be forwarded to the listener."""
 
 
 class ParsedAnswer(NamedTuple):
@@ -223,14 +223,14 @@ def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:
 
 
 class _CallFilter(AnswerFilter):
-    """Filter that forwards text up to the first tool call, and holds back a line beginning that may become the opening tag."""
+    """Filter that forwards text up to the first tool call. The beginning of a line is held back if it may be `<call_tool>`."""
 
     def reset(self) -> None:
-        """Prepare for a new answer, at the beginning of a line."""
+        """Discard everything received so far, because the model begins a new answer."""
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
-        """Return the part of the answer's text that can be forwarded once this piece is received."""
+        """Take the next piece of a model's answer, and return the text that is certainly not part of a tool call."""
         return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
     def _take_line(self, piece: str) -> str:

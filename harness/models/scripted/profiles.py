@@ -62,7 +62,7 @@ class Profile:
     input_tokens_per_second: float
     output_tokens_per_second: float
     openings: tuple[str, ...]
-    """Possible first sentences of a reply. One is drawn from seed and step, so two models that do the same differ in wording."""
+    """Possible first sentences of a reply, one of which is drawn at random, so that equal actions differ in wording."""
 
     overlook_probability: float = 0.0
     """Probability that the model overlooks a visible fact in the middle of a prompt of 128K tokens."""
@@ -128,5 +128,5 @@ def parse_probability(name: str, text: str) -> float:
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether a name begins like the name of a scripted model or summarizer; the model need not exist."""
+    """Return whether a model name begins with `scripted`; a scripted model or summarizer of that name need not exist."""
     return name.partition("/")[0].partition(":")[0] == "scripted"

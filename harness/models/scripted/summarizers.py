@@ -76,13 +76,13 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
 
 
 Summarize = Callable[[str, int], str]
-"""Type of a function that returns the summary, given the text of the prompt and the output limit in tokens."""
+"""Type of a function that returns a summary, given the text of the summary prompt and the output limit in tokens."""
 
 EMPTY_SUMMARY = "(no details were kept)"
 """Text that the empty summarizer returns; an empty text would count as a failed summary."""
 
 HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
-"""Regular expression for a line in a summary prompt that material follows, e.g. `MESSAGES TO SUMMARIZE:`."""
+"""Regular expression for a heading in a summary prompt, such as `MESSAGES TO SUMMARIZE:`, above the text to summarize."""
 
 DEFAULT_SUMMARY_TOKENS = 800
 MIN_LINE_WORDS = 6
@@ -100,7 +100,7 @@ class ScriptedSummarizer:
     """Model that answers a summary prompt by selecting lines of the prompt. Thread-safe."""
 
     def __init__(self, *, name: str, summarize: Summarize, profile: Profile, window_tokens: int) -> None:
-        """Create the model with its name, its function for summaries, its speed and its window."""
+        """Create a summarizer from its name, the function that writes its summaries, its simulated speed and its window."""
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._summarize, self._profile = summarize, profile
@@ -110,7 +110,7 @@ class ScriptedSummarizer:
         return Measured(sum(map(count_message_tokens, messages)))
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a summary prompt with the summary that the model's function makes."""
+        """Answer a summary prompt with the summary that the summarizer's function writes."""
         prompt = render_prompt(request.messages)
         input_tokens = self.count_prompt_tokens(request.messages) + count_tool_tokens(request.tools)
         if input_tokens > self.window.tokens:
@@ -121,7 +121,7 @@ class ScriptedSummarizer:
 
 
 def render_prompt(messages: Sequence[Message]) -> str:
-    """Return the text of a summary prompt. A prompt that is the session itself, with calls and results, becomes a transcript."""
+    """Return the text of a summary prompt. If the prompt is the whole conversation, return a transcript of it."""
     if any(message.calls or message.results for message in messages):
         return transcript.render(messages)
     return "\n".join(message.text for message in messages)

@@ -18,7 +18,7 @@ from harness.models.scripted import patterns
 from harness.task import Fact, Script
 
 MAX_CACHED_MESSAGES = 2_000
-"""Number of messages whose readings are cached; more than a context window holds."""
+"""Maximum number of messages whose extracted information is cached; more than a context window holds."""
 LISTING_LINE = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
 """Regular expression for a line in the output of the tool `list_directory`."""
 
@@ -48,21 +48,21 @@ class MessageReading:
     """
     listed_paths: frozenset[str] = frozenset()
     named_steps: frozenset[int] = frozenset()
-    """Indexes of the script's steps that a text or an output reports as done."""
+    """Indexes of the steps of the task's script that the message reports as done."""
     highest_counts: tuple[tuple[int, int], ...] = ()
-    """Highest number that a text or an output states for each counter of finished steps, as (counter, number)."""
+    """Highest count of finished steps that the message states, for each counter, as pairs (counter, count)."""
     characters: int = 0
     """Length of the message's text in characters."""
 
 
 class Failure(NamedTuple):
-    """Newest failed tool call of a step in the script."""
+    """Newest visible failure of a tool call that belongs to a step of the task's script."""
 
     position: int
-    """Position of the message that shows the failure in the conversation."""
+    """Index in the conversation of the message that shows the failure."""
     output: str
     visible_count: int
-    """Number of failed tool calls of the step that are visible."""
+    """Number of failed tool calls of the step that the model can still see."""
 
 
 @dataclass(slots=True)
@@ -76,21 +76,21 @@ class VisibleState:
     characters: int = 0
     """Total length of all messages of the conversation in characters."""
     fresh_offset: int = 0
-    """Position in characters after the last call that was not a look-up of facts.
+    """Position in the conversation, in characters, from which on the scripted agent overlooks nothing.
 
-    Text after this position is never overlooked.
+    It lies after the agent's last tool call, apart from calls that only look up facts.
     """
     look_up_keys: set[tuple[str, str]] = field(default_factory=set)
-    """Tool and key argument of the look-ups that the agent made since its last call of another kind."""
+    """Tool and identifying argument of each call that looked up a fact since the agent's last call of another kind."""
     success_positions: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Index of the message with the newest successful tool call, by tool and key argument of the call."""
+    """Index of the message with the newest successful tool call, by the call's tool and identifying argument."""
     receipt_slots: set[patterns.ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
     """Newest failed tool call of each step, by index of the step."""
     done_steps: set[int] = field(default_factory=set)
     listed_paths: set[str] = field(default_factory=set)
     highest_counts: dict[int, int] = field(default_factory=dict)
-    """Highest visible number of each counter of finished steps."""
+    """Highest visible count of finished steps, by index of the counter."""
     call_ids: set[str] = field(default_factory=set)
     first_open_step: int = 0
     """Index of the first step of the script that is not done; the number of steps when all are done."""
@@ -106,12 +106,12 @@ class MessageReader:
         self._facts = patterns.compile_fact_patterns(tuple(facts))
         self._done_patterns = patterns.compile_done_patterns(script.steps)
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
-        """Function that returns the information in a message.
+        """Function that extracts facts, tool calls and reports of finished steps from a message.
 
         The argument `call` is the visible call that a tool message answers, otherwise None.
         """
         self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
-        """Function that returns the receipts in the script that a successful call with this tool and key argument matches."""
+        """Function that returns the steps of the script, with their call patterns, that match a successful tool call."""
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = extract_searchable_text(message)
@@ -141,7 +141,7 @@ def build_message_reader(facts: tuple[Fact, ...], script: Script) -> MessageRead
 
 
 class ConversationReader:
-    """Reader of conversations with the patterns of one task.
+    """Reader of conversations, which finds what the scripted agent can see: facts, failures and finished steps of one task.
 
     Not thread-safe, because each state is valid only until the next call of `read`.
     """
@@ -170,7 +170,7 @@ class ConversationReader:
         return visible
 
     def read_each(self, messages: tuple[Message, ...], first: int = 0) -> Iterator[MessageReading]:
-        """Yield the information in each message of a conversation from index `first` on."""
+        """Yield the facts, tool calls and reports of finished steps found in each message from index `first` on."""
         calls: dict[str, ToolCall] = {}
         for index in range(_find_caller_index(messages, first), len(messages)):
             message = messages[index]
@@ -232,7 +232,7 @@ class ConversationReader:
 
 
 def _find_caller_index(messages: tuple[Message, ...], index: int) -> int:
-    """Return the index of the last message before `index` that is not a tool message; later messages may answer its calls."""
+    """Return the index of the last message before `index` that is no tool message and so may contain the answered calls."""
     index = min(index, len(messages))
     while index > 0 and messages[index - 1].role == "tool":
         index -= 1
