@@ -280,13 +280,13 @@ class ForgetHalf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRereads:
-    """Reducer that keeps only the newest reading of each file in view and replaces older readings by a note."""
+    """Reducer that leaves only the newest reading of each file in view; older tool results with that file become a note."""
 
     note: str
     """Text that replaces an older reading of a file."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces all readings of a file but the newest by a note; empty if no file was read twice."""
+        """Return a plan that replaces older results of reading a file by a note; an empty plan if no file was read twice."""
         paths = {
             call.call_id: transcript.find_key_argument(call)
             for item in view.items
@@ -447,7 +447,7 @@ class ClineBasic(_ClineSdk):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineClassic(Preset):
-    """Eviction of half of the messages, without a summary, when the last call reaches the limit that a table sets for the window.
+    """Eviction of half of the messages, without a summary, once the last call's tokens reach a limit that depends on the window.
 
     Choose it to compare with Cline before its SDK, or as a cheap baseline that halves the conversation without a summarizer.
 
@@ -461,10 +461,11 @@ class ClineClassic(Preset):
     Attributes:
         enough_share: Share of the view's characters that must be saved by replacing repeated readings of a file; if less is
             saved, messages are evicted. Default: `0.3`.
-        half_share: Share of the messages behind the first exchange of request and answer that is evicted. Default: `0.5`.
-        spare_tokens: Number of tokens kept free in a window for which the source lists no threshold, unless `spare_share` leaves
-            fewer. Default: `40_000`.
-        spare_share: Minimum threshold, as a share of the window, in a window for which the source lists none. Default: `0.8`.
+        half_share: Share of the messages after the first request and answer that is evicted. Default: `0.5`.
+        spare_tokens: Number of tokens kept free in a window for which the source lists no threshold; fewer are free if
+            `spare_share` triggers compaction later. Default: `40_000`.
+        spare_share: Share of the window below which compaction is never triggered, for windows for which the source lists no
+            threshold. Default: `0.8`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
     """

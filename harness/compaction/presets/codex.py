@@ -1,4 +1,4 @@
-"""Policy of the Codex CLI: retain the user's own messages and replace everything else by a hand-over summary."""
+"""Policy of the Codex CLI, which retains the user's own messages and replaces everything else by a summary for the next model."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -17,17 +17,17 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutOldest:
-    """Shortening of a summarizer's prompt that leaves out one more of the oldest messages, with its results, in each attempt."""
+    """Way to shorten a summarizer's prompt that is too long, by leaving out one more of the oldest messages in each attempt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages without the oldest ones, as many as the number of the attempt; empty if none would be left."""
+        """Return the messages without the n oldest ones in the n-th attempt; an empty result if none would be left."""
         starts = [index for index, message in enumerate(messages) if message.role != "tool"]
         return messages[starts[attempt] :] if attempt < len(starts) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """Reducer that retains the user's newest messages up to a number of tokens and summarizes everything else.
+    """Reducer that retains the user's newest messages up to a number of tokens and replaces everything else by a summary.
 
     The message that exceeds the limit loses its middle. The summarizer reads everything, including the retained messages.
     Messages of the user since the last answer are neither summarized nor counted.
@@ -79,7 +79,7 @@ class HandOver:
         return kept_items, ()
 
     def _cut_middle(self, item: Item, room: int) -> Replace:
-        """Return the replacement of a user message by its beginning and end, as long as the room in tokens allows."""
+        """Return a shortened user message that keeps as much of its beginning and end as fits the given number of tokens."""
 
         def cut_message(half: int) -> Message:
             return replace(item.message, parts=(Text(text=remove_middle(item.message.text, half)),))
@@ -107,7 +107,7 @@ SUMMARY_HEADING = "Another model began this task. It left the following hand-ove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codex(SummarizingPreset):
-    """Hand-over summary of everything but the user's newest 20K tokens, at 90 % of the window.
+    """Summary of everything but the user's own newest messages (20K tokens), written at 90 % of the window.
 
     Choose it when you compare Codex, or when the user's own messages carry the instructions and must stay verbatim.
 

@@ -1,4 +1,4 @@
-"""Policy of Crush: summarize everything that has been answered."""
+"""Policy of Crush, which summarizes the whole conversation up to the model's last answer."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,30 +14,30 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredSpan:
-    """Span of all messages but the system message and the user's messages since the last answer."""
+    """Selection of all messages to summarize, without the system message and the user's messages since the last answer."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return all items but the system message and the messages that the user wrote after the last answer."""
+        """Return all messages in view except the system message and those that the user wrote after the last answer."""
         return view.items[1 : find_answered_end(view)]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because the number of unanswered messages of the user is not known in advance."""
+        """Return None instead of a retained amount, because the number of unanswered user messages is not known in advance."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingTokens:
-    """Division that sets the threshold where a share of the window is left, or a fixed number of tokens of a large window."""
+    """Rule that triggers compaction when a share of the window is left, or, in a large window, a fixed number of tokens."""
 
     share: float
-    """Share of the window that is left at the threshold, for windows that are not large."""
+    """Share of the window that is still free when compaction is triggered, for windows that are not large."""
     large_tokens: int
-    """Number of tokens that are left at the threshold of a large window."""
+    """Number of tokens that are still free in a large window when compaction is triggered."""
     large_window_tokens: int
-    """Size in tokens above which a window counts as large."""
+    """Size in tokens above which a context window counts as large."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with a threshold at which the share, or in a large window the fixed number of tokens, is left."""
+        """Return a budget whose threshold leaves a share of the window free, or a fixed number of tokens of a large window."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)
@@ -63,7 +63,7 @@ CONTINUATION = "The session was interrupted because it grew too long. The user's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crush(SummarizingPreset):
-    """Summary of everything answered, when 20K tokens are left of a window above 200K, or a fifth of a smaller window.
+    """Summary of everything up to the last answer, when 20K tokens of a window above 200K are left, or a fifth of a smaller one.
 
     Choose it when you compare Crush, or want a single summary late in a large window, which is used almost completely.
 
@@ -78,7 +78,7 @@ class Crush(SummarizingPreset):
         left_share: Share of the window that is still free when compaction is triggered, for windows that are not large.
             Default: `0.2`.
         left_tokens: Number of tokens that are still free when compaction is triggered, for large windows. Default: `20_000`.
-        large_window_tokens: Size in tokens above which a window counts as large. Default: `200_000`.
+        large_window_tokens: Size in tokens above which a context window counts as large. Default: `200_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
@@ -92,7 +92,7 @@ class Crush(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes everything that has been answered."""
+        """Pipeline with one rule, which summarizes the whole conversation up to the model's last answer."""
         summary = Summarize(
             middle=AnsweredSpan(),
             format=Brief(instruction=INSTRUCTION, system=SYSTEM, layout="session"),

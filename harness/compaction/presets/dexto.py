@@ -1,4 +1,4 @@
-"""Policy of Dexto: clear old results, then summarize everything before the last turns."""
+"""Policy of Dexto, which clears old tool results and, if that is not enough, summarizes everything before the last turns."""
 
 import collections
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurnsOrShare:
-    """Span before the last turns; if that is empty, before the last share of the messages since the last summary."""
+    """Selection of the messages before the last turns; if there are none, of the older messages since the last summary."""
 
     turns: int
     """Number of turns retained at the end of the view."""
     share: float
-    """Share of the messages since the last summary that is retained if nothing precedes the retained turns."""
+    """Share of the messages since the last summary to retain, used if no messages precede the last turns."""
     least_messages: int
-    """Minimum number of messages retained if a share of the messages is retained."""
+    """Minimum number of messages to retain when a share of the messages, instead of whole turns, is retained."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items before the last turns; if there are none, the items before the last share of the new messages."""
+        """Return the messages before the last turns; if there are none, the older part of the messages since the last summary."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
         request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
@@ -38,21 +38,21 @@ class BeforeTurnsOrShare:
         return items[1:cut] if cut > first else ()
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because the size of the last turns is not known in advance."""
+        """Return None instead of the retained amount, because the size of the last turns is not known in advance."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCap:
-    """Division that treats a window above a maximum size, or of unknown size, as a window of that size."""
+    """Rule that computes the budget as if the context window were limited to a maximum size, also if its size is unknown."""
 
     tokens: int
-    """Maximum size of the window in tokens; a larger window is treated like one of this size."""
+    """Maximum size in tokens of the context window; a larger window is treated as if it had this size."""
     division: Division
-    """Division that computes the budget of the limited window."""
+    """Rule that computes the budget (such as the trigger threshold) from the limited window."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget that the division computes for the window, or for the size limit if the window exceeds it."""
+        """Return the token budget computed for the window, or for the maximum size if the window is larger or unknown."""
         within = 0 < window.tokens <= self.tokens
         return self.division.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
 
@@ -67,7 +67,7 @@ class RequestsAndTools:
     """Maximum number of user requests in the list; the newest ones are taken."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return one line for each of the user's requests, and one line with the tools used and their numbers of calls."""
+        """Return a text with one line for each request of the user, and one line with the number of calls of each tool."""
         request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
         newest = (" ".join(text.split()) for text in request_texts[-self.requests :])
         lines = [f"- asked: {truncate_text(text, self.request_characters)}" for text in newest]
@@ -86,7 +86,7 @@ Create a summary of the messages above. Answer in this form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dexto(SummarizingPreset):
-    """Clearing of old results above 90 % of the window; if that is not enough, a summary of all but the last 2 turns.
+    """Clearing of old tool results above 90 % of the window; if that is not enough, a summary of all but the last 2 turns.
 
     Choose it when you compare Dexto, or want old tool results cleared first and a summary only when that is not enough.
 
@@ -103,8 +103,8 @@ class Dexto(SummarizingPreset):
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
         least_saved_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
         keep_turns: Number of turns at the end of the conversation that are retained. Default: `2`.
-        keep_share: Share of the messages since the last summary that is retained if there are no turns before those that
-            `keep_turns` retains. Default: `0.2`.
+        keep_share: Share of the messages since the last summary to retain, used if no turns precede the last `keep_turns` ones.
+            Default: `0.2`.
         keep_least_messages: Minimum number of messages retained where `keep_share` applies. Default: `3`.
         least_messages: Minimum number of messages since the last summary; with fewer, no further summary is requested.
             Default: `5`.

@@ -1,4 +1,4 @@
-"""Policies of the Gemini CLI: a snapshot of the first 70 % at half of the window, and the masking of old tool output."""
+"""Policies of the Gemini CLI, which summarize the first 70 % of the view in a half-full window, or mask old tool output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeUserMessage:
-    """Span of a first share of the characters in view, extended to the next message of the user.
+    """Selection of the first messages in view up to a share of the characters, extended to the next message of the user.
 
     If no user message follows the share, the span ends behind the last answer if that answer has no tool calls, and otherwise
     before the user's last message.
@@ -26,14 +26,14 @@ class BeforeUserMessage:
     keep_share: float
     """Share of the characters to retain at the end of the view."""
     answers: bool = False
-    """Whether the span may also end before an answer of the model instead of only before a user message."""
+    """Whether the selected messages may also end before an answer of the model, instead of only before a user message."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items behind the system message that make up the first share of the characters, up to a legal cut."""
+        """Return the messages that hold the first share of the characters, extended up to a user message or an answer."""
         return view.items[1 : self._find_end(view.items)]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return `ALL_KEPT` for a share of 1; otherwise None, because a smaller share depends on the size of the view."""
+        """Return `ALL_KEPT` if the retained share is 1; otherwise None, because the amount depends on the size of the view."""
         return ALL_KEPT if self.keep_share >= 1 else None
 
     def _find_end(self, items: Sequence[Item]) -> int:
@@ -55,7 +55,7 @@ class BeforeUserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipOldResults:
-    """Reducer that runs another reducer and also shortens long tool results beyond the newest tool output.
+    """Reducer that applies the plan of another reducer and also shortens long tool results, except in the newest output.
 
     If the other reducer finds nothing to do, no result is shortened either.
     """
@@ -63,16 +63,16 @@ class ClipOldResults:
     reducer: Reducer
     """Reducer that runs first; if its plan is empty, no result is shortened either."""
     protect_tokens: int
-    """Number of tokens of the newest tool output that are never shortened."""
+    """Size in tokens of the newest tool output, in which no result is shortened."""
     characters: int
-    """Maximum length in characters of a tool result outside the protected newest output."""
+    """Maximum length in characters of an old tool result, which lies outside the protected newest output."""
     head_share: float
     """Share of a shortened result that is taken from its beginning; the rest is taken from its end."""
     counter: Counter
     """Token counter with which shortened tool results are measured."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the reducer, with long results beyond the newest tool output shortened to both of their ends."""
+        """Return the other reducer's plan, extended by shortening long old tool results to their beginning and end."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
@@ -101,13 +101,13 @@ class ClipOldResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """Review that asks the summarizer what its own draft of a summary leaves out."""
+    """Second request to the summarizer, which asks what its first version of the summary leaves out."""
 
     question: str
-    """Question to the summarizer about what its draft leaves out."""
+    """Question to the summarizer about what is missing in its first version of the summary."""
 
     def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
-        """Return the prompt for the draft, followed by the draft and the question about what it leaves out."""
+        """Return the first prompt, followed by the summarizer's first summary and the question about what is missing in it."""
         return (*prompt, assistant(draft.text), user(self.question))
 
 
@@ -117,7 +117,7 @@ POINTER_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload(Mask):
-    """Mask that saves old tool results outside the view and leaves a pointer between both ends of each result.
+    """Reducer that saves old tool results outside the view and keeps the beginning and end of each, with a pointer between.
 
     A result must be longer than its pointer, or it would be saved again and again; `least_characters` must be set for this
     reason. The field `stub` has no effect.
@@ -128,7 +128,7 @@ class Offload(Mask):
     possible."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the mask, with the texts of the masked results to save before pointers replace them."""
+        """Return a plan that replaces old tool results by pointers, together with the full texts to save."""
         plan = Mask.reduce(self, view, budget, reason)
         if plan.is_empty:
             return plan
@@ -144,7 +144,7 @@ class Offload(Mask):
 
 
 def compute_least_characters(preview_characters: int) -> int:
-    """Return the length in characters from which on a saved text is longer than the pointer that replaces it."""
+    """Return the minimum length in characters of a text that is longer than the pointer that would replace it."""
     return 2 * preview_characters + POINTER_CHARACTERS
 
 
@@ -182,7 +182,7 @@ ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiCli(SummarizingPreset):
-    """Snapshot of everything before the last 30 % of the characters, with an acknowledgement, at 50 % of the window.
+    """Summary of everything before the last 30 % of the characters, with an acknowledgement by the model, at 50 % of the window.
 
     Choose it when you compare Gemini CLI, or want an early summary that leaves the newest 30 % of the conversation whole. Set
     `adapted` for sessions with one request.
@@ -201,7 +201,7 @@ class GeminiCli(SummarizingPreset):
         threshold: Share of the window that the last prompt must reach to trigger compaction, above 0 and at most 1.
             Default: `0.5`.
         keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
-        protect_tokens: Number of tokens of the newest tool output that are never shortened. Default: `50_000`.
+        protect_tokens: Size in tokens of the newest tool output, in which no result is shortened. Default: `50_000`.
         result_characters: Maximum length in characters of a tool result outside `protect_tokens`; a fifth is kept from its
             beginning and four fifths from its end. Default: `40_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
@@ -241,7 +241,7 @@ class GeminiCli(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiMasking(Preset):
-    """Offloading of tool results beyond the newest 50,000 tokens of tool output, once 30,000 tokens can be saved.
+    """Saving of tool results older than the newest 50,000 tokens of tool output outside the view, 30,000 or more tokens at once.
 
     Choose it when tool results are large and the agent may need to read a part of them again.
 

@@ -1,4 +1,4 @@
-"""Policy of goose: summarize the whole conversation and add a note of the assistant."""
+"""Policy of goose, which replaces the whole conversation by a summary and a note of the assistant."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,13 +14,13 @@ from harness.plan import SummaryProcedure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutResults:
-    """Shortening of a summarizer's prompt that empties more of the tool results in each attempt, from the middle outwards."""
+    """Way to shorten a summarizer's prompt that is too long, by emptying more tool results in each attempt, middle ones first."""
 
     shares: tuple[float, ...]
     """Shares of the tool results to empty, one for each attempt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with the attempt's share of the tool results emptied; no messages if no attempt is left."""
+        """Return the messages with some of their tool results emptied, more in each attempt; none after the last attempt."""
         results = [index for index, message in enumerate(messages) if message.role == "tool"]
         if attempt > len(self.shares) or not results:
             return ()
@@ -51,7 +51,7 @@ NOTE = "The conversation was compacted; I know it by the summary above. I go on 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goose(SummarizingPreset):
-    """Summary of the whole conversation and a note of the assistant, above 80 % of the window, before each turn.
+    """Summary of the whole conversation, followed by a note of the assistant, before a turn if 80 % of the window is exceeded.
 
     Choose it when you compare goose, or want one summary of everything in sessions with many short turns.
 

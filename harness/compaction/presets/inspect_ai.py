@@ -1,4 +1,4 @@
-"""Policies of Inspect: summarize, trim, or edit, above a share of the window; the task's input is always retained."""
+"""Policies of Inspect, which summarize, evict or mask above a share of the window and always retain the user's request."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ from harness.view import View
 class Repeat:
     """Reducer that runs another reducer repeatedly until the view fits its threshold or a run saves nothing.
 
-    The proposals of all runs become one plan.
+    The changes that all runs propose are joined in one plan.
     """
 
     reducer: Reducer

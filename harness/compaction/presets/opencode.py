@@ -47,7 +47,7 @@ class BeforeTurns:
         return items[1:before]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because the size of the last turns is not known in advance."""
+        """Return None instead of the retained amount, because the size of the last turns is not known in advance."""
         return None
 
 
