@@ -18,11 +18,12 @@ from harness.store.records import StepMetrics
 from harness.store.sessions.views import build_undone_sql
 
 Dtype: TypeAlias = Literal["str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
-"""Pandas dtype of a column. `boolean`, `Int64` and `float64` columns may miss values, `str` columns only if documented so."""
+"""Pandas dtype of a column. Columns of type `boolean`, `Int64` and `float64` may have missing values; `str` columns have none,
+unless their description says so."""
 
 
 class Column(NamedTuple):
-    """Declaration of one column of a table of results, with its documentation and the SQL that computes it."""
+    """Declaration of one column of a table of results: its name, type, unit, description and the SQL that computes it."""
 
     name: str
     dtype: Dtype
@@ -42,13 +43,13 @@ class Source(NamedTuple):
     table: str
     """Name of the table in the journal that has one row for each row of the table of results."""
     alias: str
-    """Alias of the journal's main table in the SQL expressions of the columns."""
+    """Short name that stands for the journal's table in the SQL expressions of the columns, such as `t`."""
     rows_sql: str
-    """SQL of the query for the rows, from `FROM` on. A table read by session has as its parameter a JSON list of session keys."""
+    """SQL query for the rows, from `FROM` on. Its parameter, if any, is a JSON list with the keys of the sessions to read."""
 
 
 _FILLED_IN = "NULL"
-"""SQL for a column that is empty when read and is then computed from other columns by `harness.store.tables`."""
+"""SQL expression of a column that SQL cannot compute; `harness.store.tables` computes it from other columns after reading."""
 _MISSING_METRICS = "missing if the process of the session was killed"
 _MISSING_LOG = "missing if the trial crashed before its session began"
 _MISSING_USES = "missing if no call was recognised as a call of the task's script"
@@ -56,37 +57,37 @@ _PROMPT_SQL = "{0}input_tokens + {0}cache_read_tokens + {0}cache_write_tokens"
 
 
 def _make_metric(name: str, unit: str, sql: str, description: str) -> Column:
-    """Return the declaration of a column with a count from the metrics computed at the end of a session; no count means 0."""
+    """Return a column with a number from the metrics of a session, such as its failed tool calls; 0 if nothing was counted."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) END"
     return Column(name, "Int64", unit, f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_flag(name: str, sql: str, description: str) -> Column:
-    """Return the declaration of a column of flags, true where a count from the session's metrics is above 0."""
+    """Return a column that is true for sessions in whose metrics a number, such as the number of loops, is above 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
     return Column(name, "boolean", "", f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_sum(name: str, unit: str, sql: str, description: str, dtype: Dtype = "Int64") -> Column:
-    """Return the declaration of a column with a sum over events of a session; the sum is 0 if there are no such events."""
+    """Return a column with a sum over events of a session, such as its prompt tokens; 0 if the session has no such event."""
     return Column(name, dtype, unit, f"{description}; {_MISSING_LOG}", f"CASE WHEN s.key IS NOT NULL THEN coalesce({sql}, 0) END")
 
 
 def _make_use(name: str, description: str) -> Column:
-    """Return the declaration of a column that counts how often tool calls used facts of the task."""
+    """Return a column that counts how often the agent's tool calls used facts (values to remember) of the task."""
     return Column(name, "Int64", "", f"{description}; {_MISSING_USES}", f"k.{name}")
 
 
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
-    """Return the declaration of a column of quotients; a quotient is missing where the divisor is 0."""
+    """Return a column that divides one number of the journal by another; the value is missing where the divisor is 0."""
     return Column(name, "float64", unit, description, f"{dividend_sql} * 1.0 / nullif({divisor_sql}, 0)")
 
 
 def _make_delay(counts: str) -> Column:
-    """Return the column with the mean delay of reacquisitions (calls that fetch evicted content again).
+    """Return the column with the mean number of steps from evicting content to the tool call that fetched it again.
 
     Args:
-        counts: SQL alias of the rows that hold the number of reacquisitions and the sum of their delays.
+        counts: SQL alias of the rows with the number of such tool calls and the total number of steps in between.
     """
     description = "Mean number of steps from a compaction to a reacquisition (1: the next step); missing if there is none"
     return _make_ratio("reacquired_after_steps", "steps", f"{counts}.reacquired_steps", f"{counts}.reacquisitions", description)
@@ -372,7 +373,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "messages": MESSAGES,
     "probes": PROBES,
 }
-"""Columns of each table of results, by the name of the table, which is the same in `Results`, SQL and Parquet files."""
+"""Columns of each table of results by the table's name, such as `trials`; `Results`, SQL and Parquet files use the same names."""
 
 SESSION_FILTER = "s.key IN (SELECT value FROM json_each(?))"
 _SESSION_JOIN = "FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id"
@@ -418,7 +419,7 @@ SOURCES: dict[str, Source] = {
     "messages": Source("item", "i", _MESSAGE_ROWS),
     "probes": Source("probe", "p", _PROBE_ROWS),
 }
-"""SQL source in the journal of each table of results, by the name of the table."""
+"""Rows of the journal from which each table of results is read, by the name of the table of results."""
 
 
 def build_select(name: str) -> str:
@@ -429,7 +430,7 @@ def build_select(name: str) -> str:
 
 
 def list_added_columns(form: int) -> list[str]:
-    """Return the SQL statements with which the migration to a form (schema version) adds columns to a journal's tables."""
+    """Return the SQL statements that add the columns that a journal's tables have since a form (schema version)."""
     return [
         f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
         for name, columns in TABLES.items()
@@ -439,4 +440,4 @@ def list_added_columns(form: int) -> list[str]:
 
 
 _STORED_TYPES: dict[Dtype, str] = {"str": "TEXT", "boolean": "INTEGER", "Int64": "INTEGER", "float64": "REAL"}
-"""SQLite type of each dtype that a column added to the journal may have."""
+"""SQLite type of a column added to the journal, by the pandas dtype that the column has in the results."""

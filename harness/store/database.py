@@ -128,7 +128,7 @@ def _build_empty_journal() -> bytes:
 
 
 def _place_empty_journal(path: Path) -> None:
-    """Create an empty journal file in one step; after a failure, which is ignored, SQLite creates the file on opening."""
+    """Create an empty journal file in one step. A failure is ignored, because SQLite then creates the file when it opens it."""
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         try:
@@ -153,7 +153,7 @@ def _open_writable(path: Path) -> sqlite3.Connection:
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal for reading; a journal without a write-ahead log is opened as an immutable file.
+    """Open a journal for reading, without creating or changing any file.
 
     A journal of an older form is copied into memory, and the copy is migrated to the newest form.
     """
@@ -200,14 +200,14 @@ def build_insert(table: str, names: Sequence[str]) -> str:
 
 
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
-    """Return the given fields of a record as values for SQLite, with lone surrogates in strings replaced."""
+    """Return the values of the named fields of a record for an SQL statement, with lone surrogates in strings replaced."""
     values = [getattr(record, name) for name in names]
     return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])
 
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to.
+    """Replace a file by a new one as a whole; the `with` block writes the new file to the temporary path that it gets.
 
     At the end of the `with` block, the written file replaces `path` in one step; after an error it is deleted.
     """

@@ -174,7 +174,7 @@ class Journal(AbstractContextManager["Journal"]):
                 self.database.executemany(build_insert(table, ("session", *names)), rows)
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
-        """Store, for each step of a session, how many commands were answered from the action cache and how many were run."""
+        """Store how many commands of each step of a session were run, and how many were answered from the action cache."""
         key = self.find_key(session_id)
         with self.database.transaction():
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])

@@ -36,7 +36,7 @@ _INLINE_TOKENS = 128
 """Maximum estimated number of tokens of a message that is stored as a whole in the row of its event."""
 
 _QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
-"""Kinds of events that users cause while the model writes; logging them does not delete the unfinished answer."""
+"""Kinds of events that a user can cause while the model writes; after them, the saved unfinished answer is still valid."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
@@ -46,7 +46,7 @@ _UNSTORED_FIELDS = {"patch", "summary", "summarizer_usage", "failure", "offloade
 _COMPACTION_FIELDS = tuple(one.name for one in fields(Compaction) if one.name not in _UNSTORED_FIELDS)
 _COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
 _SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")
-"""Columns of the table `compaction` with the numbers of tokens that the summarizer used; they are its last columns."""
+"""Last columns of the table `compaction`, which hold the numbers of tokens that the summarizer used."""
 
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
@@ -62,12 +62,12 @@ _STATEMENTS = {
     ),
     "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
 }
-"""SQL statements that write the rows of logged events, by kind of row, in the order in which they are executed."""
+"""SQL statements that write rows for logged events, by the kind of row, such as `event` or `text`, in the order of execution."""
 
 
 @dataclass(slots=True)
 class _PendingRows:
-    """Rows to write to the journal for the events of one call of `SessionLog.append`."""
+    """Rows of all tables that one call of `SessionLog.append` writes to the journal for its events."""
 
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
@@ -128,7 +128,7 @@ class SessionLog:
         """Do nothing, because all events are in the journal already, which is closed by the code that opened it."""
 
     def _load_state(self) -> None:
-        """Read the state that appending events requires, such as the last event number, from the journal file."""
+        """Read from the journal what appending events requires, such as the last event number and the messages in view."""
         execute, key = self._database.execute, (self._key,)
         with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
@@ -143,12 +143,12 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Restore the record of messages in view as it was after event `to_event`, for a rollback that is event `seq`."""
+        """Undo, in the record of messages in view, all additions and evictions between event `to_event` and the rollback `seq`."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
     def _is_in_view(self, item: ItemId) -> bool:
-        """Return whether the message with an id is in view, that is, known and not evicted."""
+        """Return whether the model still sees the message with an id, because the message was added and not evicted since."""
         return item in self._places and item not in self._forgotten
 
     def _write(self, rows: _PendingRows) -> None:

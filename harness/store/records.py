@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.messages import ToolCall
 
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
-"""Share of the compactions due in a trial that took place, which is all (also if none was due), some or none."""
+"""How many of the compactions that were due in a trial took place: all (also if none was due), some or none."""
 
 Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "never fired", "control"]
 """Effect of a compaction policy in a session. `active`: the policy changed the view. `summarizer never asked`: it changed the
@@ -41,9 +41,9 @@ class TrialRecord:
     policy_json: str
     """Kind and fields of the compaction policy as canonical JSON, before its constants are scaled to the context window."""
     config_json: str
-    """Whole configuration of the trial as canonical JSON; its hash is the trial id."""
+    """Whole configuration of the trial as JSON with sorted keys; the trial id is a hash of this text."""
     axes_json: str
-    """JSON object with the value that the trial has on each axis of the experiment, by the axis's dotted path."""
+    """JSON object with the trial's value of each setting that varies in the experiment, by the dotted path of the setting."""
     window_tokens: int
     """Size of the model's context window in tokens; 0 if unknown."""
     threshold_tokens: int | None = None
@@ -56,7 +56,7 @@ class TrialRecord:
     success: bool
     """Whether all checks of the task passed at the end of the trial."""
     score: float
-    """Share of the task's checks that passed, from 0 to 1."""
+    """Number of the task's checks that passed, divided by the number of all its checks."""
     steps: int
     compactions: int
     """Number of compactions that changed the view during the trial."""
@@ -93,7 +93,8 @@ class TrialRecord:
     """Savings in USD by prompt tokens read from the provider's cache, less the surcharge on tokens written to it; None if a
     price is unknown."""
     cache_could_save_usd: float | None = None
-    """Savings in USD if a cache kept everything, so that each request read the prefix that it shares with the previous one."""
+    """Savings in USD that a perfect cache would bring, from which each request reads all messages that the previous request had
+    at the same place."""
     retries: int | None = None
     """Number of times that calls of real models were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
@@ -107,7 +108,7 @@ class Draft(NamedTuple):
     text: str
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
-    """Tool calls of the answer that were started; the answer was then complete, but not logged yet."""
+    """Tool calls of the unfinished answer that were started; if there are any, the answer was complete, but not logged yet."""
 
 
 class StepActions(NamedTuple):
@@ -156,7 +157,7 @@ class StepMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMetrics:
-    """Metrics of a whole session on evictions, thrashing, loops and uses of the task's facts."""
+    """Metrics of a session: what was evicted and fetched again, whether the agent looped, and how it used the task's facts."""
 
     evicted_tokens: int = 0
     """Number of tokens that compactions evicted from the view, estimated by the policy's token counter."""
@@ -178,7 +179,7 @@ class SessionMetrics:
     stale_uses: int | None = None
     """Number of times that a tool call used an old value of a fact; None if no call could be recognised."""
     constraint_violations: int | None = None
-    """Number of times that a tool call used a wrong value of a constraint; None if no call could be recognised."""
+    """Number of times that a tool call used a wrong value for a constraint of the task; None if no call could be recognised."""
     steps: tuple[StepMetrics, ...] = ()
     """Numbers of tool calls in each step of the session, in order; steps without calls are left out."""
 
@@ -192,7 +193,7 @@ class FactRecord:
     """Fact of a session's task, which is a piece of information that the agent needs, such as a port number."""
 
     number: int
-    """Number by which probes of the session refer to the fact."""
+    """Number that identifies the fact (a value to remember) within its session."""
     name: str
     kind: str
     said_in: str
@@ -202,14 +203,14 @@ class FactRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRecord:
-    """State of one fact of the task at an applied compaction; the value meant is the newest that had been stated."""
+    """Whether a compaction kept the newest value of one fact (a value to remember), and when the agent used the fact next."""
 
     event: int
-    """Number, in the log of the session, of the compaction's event."""
+    """Number of the event in the session's log that records the compaction."""
     fact: int
     """Number of the fact among the facts of the session's task."""
     version: int
-    """Number of values stated for the fact so far; the newest of them is probed."""
+    """Number of values that had been stated for the fact before the compaction; the record is about the newest of them."""
     seen_before: bool
     """Whether the task's patterns find the fact's newest value in the view before the compaction."""
     seen_after: bool

@@ -67,7 +67,7 @@ class Results:
 
     @cached_property
     def compactions(self) -> pd.DataFrame:
-        """Table of compactions, with one row per attempt at one and the columns of `harness.store.columns.COMPACTIONS`."""
+        """Table of compactions, with one row per attempted compaction and the columns of `harness.store.columns.COMPACTIONS`."""
         return self._load_frame("compactions")
 
     @cached_property
@@ -77,12 +77,12 @@ class Results:
 
     @cached_property
     def messages(self) -> pd.DataFrame:
-        """Table of messages, with one row per original or replacement and the columns of `harness.store.columns.MESSAGES`."""
+        """Table of messages, with one row per message or replacement, and the columns of `harness.store.columns.MESSAGES`."""
         return self._load_frame("messages")
 
     @cached_property
     def probes(self) -> pd.DataFrame:
-        """Table of probes, with one row per fact at an applied compaction and the columns of `harness.store.columns.PROBES`."""
+        """Table of probes, with one row per compaction and fact, and the columns of `harness.store.columns.PROBES`."""
         return self._load_frame("probes")
 
     @cached_property
@@ -154,7 +154,7 @@ class Results:
 
     @cached_property
     def _journal_state(self) -> bytes | None:
-        """Fingerprint of the experiment's journal; empty if there are several journals, None if only Parquet files are left."""
+        """Fingerprint of the journal, to detect outdated Parquet files; empty if there are several journals, None if none."""
         if not self._journal_paths:
             return None
         if len(self._journal_paths) > 1:

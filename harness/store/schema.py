@@ -23,7 +23,7 @@ Migration: TypeAlias = tuple[str, ...]
 """SQL statements that change the tables of a journal from one form (schema version) to the next."""
 
 _SESSION = "session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE"
-"""SQL definition of the first column of each table whose rows belong to a session."""
+"""SQL definition of the column that refers to the session of a row; the first column of all tables with rows of sessions."""
 
 _TABLES = (
     """CREATE TABLE session (
@@ -182,7 +182,7 @@ _STATEMENTS: dict[int, Migration] = {
         "ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",  # calls that were started, as a JSON list
     ),
 }
-"""SQL statements of each migration, by the form (schema version) that it leads to. Released statements never change. A
+"""SQL statements of each migration, by the form (schema version) of the journal after it. Released statements never change. A
 column of results that is stored under the same name needs no statement here, because its declaration in
 `harness.store.columns` gives the form."""
 

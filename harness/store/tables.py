@@ -1,4 +1,4 @@
-"""Reading of the six tables of results from a journal into Arrow, in batches of sessions, and their export to Parquet."""
+"""Functions that read the six tables of results from a journal, in batches of sessions, and export them to Parquet files."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ def build_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the column `summary` of the table of compactions, with references to stored texts replaced by the texts."""
+    """Return the column `summary` of the table of compactions with the full texts, which the journal stores separately."""
     summaries = list(values_by_name["summary"])
     references = {
         index: json.loads(summary)
@@ -89,7 +89,7 @@ def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) 
 
 
 def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return those columns of the table of messages that depend on stored bodies; equal bodies are parsed only once."""
+    """Return the columns of the table of messages that are computed from the stored messages, such as their text and length."""
     bodies = values_by_name["content"]
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
     texts = load_texts(journal.database, [parts for body, parts in parts_by_body.items() if '"address"' in body])
@@ -105,14 +105,14 @@ def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -
 
 
 def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int]:
-    """Return the text of a message, the name of its first tool, and the number of characters clipped from its outputs."""
+    """Return the text of a message, the tool of its first call or result, and the number of characters cut from tool outputs."""
     content = "\n".join([_extract_part_text(part, texts) for part in parts])
     tool = next((part["name"] for part in parts if "call_id" in part), "")
     return content, tool, sum(part.get("clipped_characters", 0) for part in parts)
 
 
 def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
-    """Return all text of a stored message part that a model reads, with the texts by address given in `texts`."""
+    """Return the text of a stored message part as a model reads it; `texts` holds long texts by address (hash)."""
     names, separator = PART_TEXTS[part["kind"]]
     return separator.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 

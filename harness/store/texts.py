@@ -22,13 +22,13 @@ _PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json"
 _LEVEL = 3
 
 CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
-"""Tables of texts, files and snapshots that sessions refer to, with the column of each table that holds the name referred to."""
+"""Tables with contents to which sessions refer (texts, files and snapshots), each with the column that identifies a row."""
 find_addresses = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])").findall
-"""Return all substrings of a text that look like addresses of stored texts; a few of them may be no address."""
+"""Return all substrings of a text that may be addresses of stored texts (28 characters of base64); some may be other words."""
 find_hashes = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])").findall
 """Return all substrings of a text that look like the SHA-256 hash of a workspace or a file."""
 MIN_NAME_CHARACTERS = 28
-"""Length in characters of the shortest reference to stored content, which is the address of a text."""
+"""Length in characters of the shortest name of stored content; the address of a text is shorter than the hash of a file."""
 
 
 class StoredText(NamedTuple):
@@ -74,7 +74,7 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
 
 
 def list_addresses(stored: Any) -> list[str]:
-    """Return the addresses (hashes) of long texts that stored data, as `detach_texts` returned it, refers to."""
+    """Return the addresses (hashes) of the long texts that are missing in stored data, because `detach_texts` moved them out."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return [stored["address"]]
@@ -103,7 +103,7 @@ class Packer:
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
-        """Return a text as a row of the table `text`, compressed if required or if it has NUL or lone surrogates."""
+        """Return the row of the table `text` for a text; it is packed if requested or if SQLite cannot store its characters."""
         if not compress and "\0" not in text and text == replace_surrogates(text):
             return StoredText(address, len(text), None, text)
         head = replace_surrogates(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))

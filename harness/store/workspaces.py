@@ -90,7 +90,7 @@ class JournalWorkspaces:
         self._lock = threading.Lock()
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Hold the content of a file under its SHA-256 hash in memory until the next `save` writes it to the journal."""
+        """Keep the content of a file in memory, under its SHA-256 hash, until the next `save` writes it to the journal."""
         with self._lock:
             self._new[sha256] = content
 
@@ -105,7 +105,7 @@ class JournalWorkspaces:
         return zstandard.ZstdDecompressor().decompress(data)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a snapshot of a workspace, with the file contents passed to `put` since the last call, to the journal."""
+        """Write a snapshot of a workspace to the journal, with the file contents that `put` received since the last call."""
         pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         files = {path: (state.mode, state.sha256, state.size_bytes) for path, state in snapshot.files.items()}
         tree = pack(json.dumps(files, separators=(",", ":")).encode())
