@@ -23,19 +23,19 @@ from harness.protocols import Policy
 from harness.tokens import Budget, Window
 
 UNBOUNDED_WINDOW = Window(tokens=2**31, source="configuration")
-"""Context window that is larger than any threshold, to find out whether a policy has a threshold at all."""
+"""Very large context window, used to find out whether a policy would have a threshold if the window were known."""
 
 SHARE_FIELDS = frozenset({"keep_share", "preserve"})
-"""Names of policy fields that give the amount to retain as a share of the view or window."""
+"""Names of policy fields that specify a share of the messages, or of the context window, to retain."""
 
 
 class _Conflict(NamedTuple):
-    """Retained amount and triggering amount of a rule that would find nothing to do when it is due."""
+    """Two sizes of a rule that would find nothing to compact, because it retains as much as triggers it."""
 
     kept_amount: Amount
-    """Smallest amount of the view that the rule retains."""
+    """Minimum number of tokens or messages that the rule always retains."""
     due_amount: Amount
-    """Amount of the view at which the rule is triggered."""
+    """Number of tokens or messages in view at which the rule is triggered."""
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
@@ -63,7 +63,7 @@ def check_feasible(policy: object, budget: Budget) -> None:
 
 
 def has_unknown_threshold(policy: Policy, window: Window) -> bool:
-    """Return whether a policy has no threshold only because the size of the context window is unknown."""
+    """Return whether a policy lacks a token threshold only because the size of the context window is unknown."""
     return policy.budget(window).threshold_tokens is None and policy.budget(UNBOUNDED_WINDOW).threshold_tokens is not None
 
 
@@ -88,7 +88,7 @@ def _list_rules(policy: object) -> tuple[Rule, ...]:
 
 
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
-    """Return what a rule retains and what triggers it if it would find nothing to do, or None if it may find something.
+    """Return the retained size and the triggering size of a rule that would find nothing to compact, or None if it may act.
 
     When the rule becomes due, the view holds no more tokens than the threshold, whatever else triggers the rule. A quiet rule
     waits until it finds something to do, at most until the view fills the window.
@@ -106,7 +106,10 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
 
 
 def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
-    """Return the smallest amount that a rule retains in each unit; the key `all` stands for a rule that retains everything."""
+    """Return the minimum number of tokens and of messages that a rule retains, by unit.
+
+    The unit `all` stands for a rule that retains everything.
+    """
     smallest_by_unit: dict[Unit, Amount] = {}
     for amount in _list_kept_amounts(rule.reducer, budget):
         if amount.size < smallest_by_unit.get(amount.unit, ALL_KEPT).size:
@@ -119,7 +122,7 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
 
 
 def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
-    """Yield the amounts of the view that the stages inside a reducer retain."""
+    """Yield the minimum numbers of tokens or messages that the parts of a rule retain, as far as the parts report them."""
     if isinstance(part, Retaining):
         amount = part.state_kept(budget)
         if amount is not None:
@@ -130,7 +133,7 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 
 
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
-    """Return the size of the smallest view in which a rule can have an effect, or None if the size is unknown.
+    """Return the minimum size of the view at which a rule can have an effect, or None if the size is unknown.
 
     A required number of messages is considered only if it exceeds the number of tokens in the window, since every message has at
     least one token.
@@ -142,7 +145,7 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
 
 
 def _format_field_name(policy: object, kept: Amount, budget: Budget) -> str:
-    """Return the policy field that sets a retained amount, in parentheses; empty if there is no such field."""
+    """Return the name of the policy field that sets a retained amount, in parentheses; an empty text if there is none."""
     if not is_dataclass(policy):
         return ""
     named = (field.name for field in fields(policy) if _is_keep_field(field.name, getattr(policy, field.name), kept, budget))

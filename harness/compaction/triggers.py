@@ -31,10 +31,10 @@ Unit: TypeAlias = Literal["tokens", "messages", "requests and answers", "all"]
 
 
 class Amount(NamedTuple):
-    """Size of a view or of a part of it, in tokens or messages."""
+    """Size of a conversation, or of a part of it, in tokens or messages."""
 
     size: float
-    """Number of tokens or messages; infinity stands for the whole view."""
+    """Number of tokens or messages; infinity stands for all messages in view."""
     unit: Unit
     """Unit in which `size` is counted, such as tokens or messages."""
 
@@ -43,37 +43,37 @@ class Amount(NamedTuple):
 
 
 ALL_KEPT = Amount(math.inf, "all")
-"""Amount that a stage of a policy states if it retains the whole view."""
+"""Value that a part of a policy returns as its retained amount if it retains all messages."""
 
 
 class DueAmounts(NamedTuple):
     """Sizes of a view (the messages that the model sees next) at which a trigger becomes due."""
 
     amounts: tuple[Amount, ...] = ()
-    """Sizes of the view, each of which alone makes the trigger due; empty if the trigger depends on something else or is never
-    due."""
+    """Sizes of the view, in tokens or messages, of which each alone makes the policy act; empty if the policy acts for another
+    reason or never."""
     smallest_view: Amount | None = None
-    """Size of the smallest view in which the trigger can be due; infinite if it can never be due, None if the size is unknown."""
+    """Minimum size of the view at which the policy can be triggered; infinite if it never can, None if the size is unknown."""
 
     @property
     def is_never(self) -> bool:
-        """Whether the trigger can never be due, whatever the view holds."""
+        """Whether the trigger can never make the policy act, however large the view is."""
         return self.smallest_view is not None and math.isinf(self.smallest_view.size)
 
 
 DUE_IN_ANY_VIEW = DueAmounts()
-"""Value that a trigger states if it can be due whatever the size of the view."""
+"""Value that a trigger returns if it can make the policy act at any size of the view."""
 
 
 class Division(Protocol):
-    """Rule that divides a context window into reserves and the part that a policy may fill; a pure, hashable value."""
+    """Rule that computes from the context window how many tokens are reserved and at how many tokens compaction begins."""
 
     def __hash__(self) -> int: ...
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget of a window: its reserves, and the threshold in tokens.
+        """Return the budget for a context window, with the reserved tokens and the threshold at which compaction begins.
 
-        A window of 0 tokens is unknown, which disables a threshold that depends on the window.
+        A window of 0 tokens is unknown; a threshold that depends on the window is then disabled.
 
         Raises:
             UsageError: the reserves leave nothing of the window.
@@ -82,22 +82,25 @@ class Division(Protocol):
 
 
 class Trigger(Protocol):
-    """Condition under which a policy acts; a pure function whose cost does not grow with the view."""
+    """Condition under which a compaction policy acts, checked at a cost that does not grow with the conversation."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason in words and numbers if the policy is to act now, or None."""
+        """Return the reason for a compaction, such as `900 tokens ≥ threshold 800`, or None if the policy need not act now."""
         ...
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the sizes of a view at which the trigger becomes due; `DUE_IN_ANY_VIEW` if it depends on no size."""
+        """Return the sizes of the conversation, in tokens or messages, at which this condition for a compaction is met.
+
+        The value is `DUE_IN_ANY_VIEW` if the condition does not depend on the size.
+        """
         ...
 
 
 def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
-    """Return the sizes of a view (in tokens or messages) at which a trigger becomes due.
+    """Return the sizes of the conversation, in tokens or messages, at which a trigger makes the policy act.
 
     Raises:
-        UsageError: the trigger, such as one of another package, has no method `state_due`.
+        UsageError: the trigger has no method `state_due`, which may happen if another package defines the trigger.
     """
     if not hasattr(trigger, "state_due"):
         raise UsageError(
@@ -109,7 +112,7 @@ def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserves:
-    """Numbers of tokens of the context window that messages must not fill."""
+    """Numbers of tokens in the context window that are kept free, so that compaction begins before the window is full."""
 
     system_tokens: int = 2_000
     """Number of tokens of the window kept free for the system prompt."""
@@ -129,20 +132,20 @@ NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfAvailable:
-    """Division that sets the threshold at a share of the window less its reserves.
+    """Rule by which compaction begins at a share of the context window, after reserved tokens are subtracted.
 
     With the default reserves of 11,000 tokens, a share of 0.8 gives a threshold of 93,600 tokens in a window of 128,000.
     """
 
     share: float
-    """Share of the window less its reserves at which the threshold lies."""
+    """Share of the context window, less the reserved tokens, at which compaction begins."""
     reserves: Reserves = NO_RESERVES
-    """Numbers of tokens that are subtracted from the window before the share is taken."""
+    """Numbers of tokens that are subtracted from the context window before the share is computed."""
     at_most_tokens: int | None = None
-    """Upper limit of the threshold in tokens, which is also the threshold if the window is unknown; None sets no limit."""
+    """Maximum number of tokens at which compaction begins, also used if the window is unknown; None sets no maximum."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with a threshold at the share of the window less its reserves, or at the limit if that is less."""
+        """Return the budget whose threshold is a share of the window less the reserves, but at most `at_most_tokens`."""
         if window.tokens == 0:
             return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens
@@ -157,13 +160,13 @@ class ShareOfAvailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowMinusReserve:
-    """Division that sets the threshold at the window less a fixed number of tokens."""
+    """Rule by which compaction begins when only a fixed number of tokens is left in the context window."""
 
     reserve_tokens: int
-    """Number of tokens kept free at the end of the window."""
+    """Number of tokens of the context window that are kept free; compaction begins when only these are left."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with a threshold at the window less the reserve; without a threshold in an unknown window."""
+        """Return the budget whose threshold is the window less the reserve; there is no threshold if the window is unknown."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         threshold = subtract_reserves(window, self.reserve_tokens)
@@ -173,17 +176,17 @@ class WindowMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsableInput:
-    """Division that sets the threshold at the number of tokens that the model accepts as input."""
+    """Rule by which compaction begins at the number of tokens that the model accepts as input."""
 
     max_output_tokens: int
     """Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence."""
     input_limit_tokens: int | None = None
-    """Maximum number of tokens that the model accepts as input, where it differs from the window; None means that it does not."""
+    """Maximum number of input tokens of the model; None means the context window less the tokens for the answer."""
     input_reserve_tokens: int = 0
     """Number of tokens kept free below `input_limit_tokens`, at most as many as are reserved for the answer."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with a threshold at the model's input limit, or else at the window less the tokens for the answer."""
+        """Return the budget whose threshold is the model's input limit or, without one, the window less the answer's tokens."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
@@ -199,7 +202,7 @@ class UsableInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTokens:
-    """Division that sets the threshold at a fixed number of tokens, whatever the window."""
+    """Rule by which compaction begins at a fixed number of tokens, whatever the size of the context window."""
 
     tokens: int
     """Number of tokens in view at which the policy acts."""
@@ -212,10 +215,10 @@ class FixedTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoThreshold:
-    """Division without a threshold in tokens, for policies that are triggered by something else or never."""
+    """Rule without a threshold in tokens, for policies that act for another reason (such as the number of messages) or never."""
 
     rule: str
-    """Text for the budget that states what triggers the policy in place of a token threshold."""
+    """Text that explains to users what triggers the policy, since there is no token threshold."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return a budget without reserves and without a threshold in tokens."""
@@ -223,7 +226,10 @@ class NoThreshold:
 
 
 def make_division(share: float | None, tokens: int | None, rule: str) -> Division:
-    """Return a division with a threshold at a number of tokens or at a share of the window; without either, no threshold."""
+    """Return the rule by which compaction begins at a number of tokens or at a share of the window.
+
+    If neither is given, the rule has no threshold in tokens.
+    """
     if tokens is not None:
         return FixedTokens(tokens=tokens)
     return NoThreshold(rule=rule) if share is None else ShareOfAvailable(share=share)
@@ -262,15 +268,15 @@ def subtract_reserves(window: Window, reserved_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Full:
-    """Trigger that is due when the view holds as many tokens as the threshold of the budget."""
+    """Trigger that makes the policy act when the number of tokens in view reaches the threshold."""
 
     measure: Measure = "estimate"
     """Way in which the tokens in view are measured, such as by estimate or by the provider's report."""
     above: bool = False
-    """Whether the view must hold more tokens than the threshold; otherwise it is enough to reach the threshold."""
+    """Whether the number of tokens in view must exceed the threshold; if false, reaching the threshold is enough."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the number of tokens and the threshold as the reason if the view has reached the threshold, or None."""
+        """Return a reason such as `900 tokens ≥ threshold 800` if the view has reached the threshold, or None."""
         if budget.threshold_tokens is None:
             return None
         tokens = measure_tokens(self.measure, view, usage)
@@ -279,7 +285,7 @@ class Full:
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the threshold in tokens as the size of the view that makes the trigger due; infinite without a threshold."""
+        """Return the threshold as the number of tokens in view at which the policy acts; infinite if there is no threshold."""
         size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
         amount = Amount(size, "tokens")
         return DueAmounts(amounts=() if size == math.inf else (amount,), smallest_view=amount)
@@ -287,50 +293,53 @@ class Full:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreThan:
-    """Trigger that is due when the view holds more than a number of messages or events (messages, tool calls and results)."""
+    """Trigger that makes the policy act when more than a given number of messages or events is in view.
+
+    Events are messages, tool calls and tool results.
+    """
 
     count: int
     """Number of messages or events that the view must exceed to trigger compaction."""
     unit: Literal["messages", "events"] = "messages"
-    """Unit that the trigger counts, either messages or events."""
+    """Unit that is counted, either messages or events (messages, tool calls and tool results)."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the number of messages or events as the reason if the view holds more than `count`, or None."""
+        """Return a reason such as `41 messages > 40` if more than `count` messages or events are in view, or None."""
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `count` + 1 messages as the size that makes the trigger due; for events, no amount can be given."""
+        """Return `count` + 1 messages as the size of the view at which the policy acts; for events, no size can be given."""
         amount = Amount(self.count + 1, "messages")
         return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Trigger that is due at every check."""
+    """Trigger that makes the policy act at every check, whatever the size of the view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason in every case, because this trigger is always due."""
+        """Return the same reason at every check, so that the policy always acts."""
         return "asked at every step"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger is due whatever the view holds."""
+        """Return `DUE_IN_ANY_VIEW`, because the policy acts at any size of the view."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Trigger that is due when at least one of several triggers is due; the reason is that of the first."""
+    """Trigger that makes the policy act when at least one of several conditions is met."""
 
     triggers: tuple[Trigger, ...]
-    """Triggers of which at least one must be due."""
+    """Conditions (triggers) of which at least one must be met for the policy to act."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason of the first trigger that is due, or None if no trigger is due."""
+        """Return the reason given by the first condition that is met, or None if no condition is met."""
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the amounts of all triggers, of which each one alone is enough; without amounts if one trigger states none."""
+        """Return the sizes of the view at which one of the conditions is met; no sizes if a condition does not depend on size."""
         statements = [state_due(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
@@ -342,23 +351,23 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Trigger that is due when all of several triggers are due."""
+    """Trigger that makes the policy act only when all of several conditions are met."""
 
     triggers: tuple[Trigger, ...]
-    """Triggers that must all be due at the same time."""
+    """Conditions (triggers) that must all be met at the same time for the policy to act."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reasons of all triggers, joined by "and", or None if a trigger is not due."""
+        """Return the reasons of all conditions, joined by "and", or None if a condition is not met."""
         reasons = [trigger.check_due(view, budget, usage) for trigger in self.triggers]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because no single amount makes all triggers due."""
+        """Return `DUE_IN_ANY_VIEW`, because no single size of the view is sure to meet all conditions."""
         return DUE_IN_ANY_VIEW
 
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
-    """Return the number of tokens in view by a measure; without a usage report so far, return the estimate."""
+    """Return the number of tokens in view, measured in the given way; without a usage report of the provider, estimate it."""
     if measure == "unedited":
         return view.tokens + view.saved_tokens
     if measure == "estimate" or usage is None:
@@ -379,18 +388,21 @@ def _rescale_estimate(view: View, known: ContextUsage) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallestThreshold:
-    """Division that uses the smallest threshold among those of several divisions."""
+    """Rule by which compaction begins at the smallest of the thresholds that several other rules compute."""
 
     divisions: tuple[Division, ...]
-    """Divisions whose thresholds are compared."""
+    """Rules that each compute a threshold in tokens from the context window; the smallest threshold is used."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with the smallest threshold among those that the divisions compute for the window."""
+        """Return the budget with the smallest threshold out of those that several rules compute for the window."""
         budgets = [division.compute_budget(window) for division in self.divisions]
         return min(budgets, key=lambda budget: budget.threshold_tokens or 0)
 
 
 def make_budget(window: Window, threshold_tokens: int, rule: str) -> Budget:
-    """Return a budget without reserves, whose explanation also names the source of the window's size."""
+    """Return a budget with the given threshold and without reserved tokens.
+
+    The text that explains the threshold also names the source of the window's size.
+    """
     full_rule = f"{rule}; window from {window.source}"
     return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=threshold_tokens, rule=full_rule)
