@@ -128,7 +128,7 @@ def _evaluate_trial(steps: pd.DataFrame, compactions: pd.DataFrame) -> Iterator[
 
 
 def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.ndarray) -> tuple[float, int | None]:
-    """Return the highest rate of summaries per model call in any time window, and the step at which that window ends.
+    """Return the highest rate of summaries per model call in any time window of a trial, and the step at which this window ends.
 
     Args:
         numbers: number of the step of each model call.
@@ -168,7 +168,7 @@ def _find_worst_summary_cost(
 
 
 def build_alert_sections(results: Tables) -> Iterator[Section]:
-    """Yield the report section with alerts, cache savings and pruning times by arm; nothing if no trial has steps."""
+    """Yield the report section with fired alerts, cache savings and pruning times by arm; yield nothing if no trial has steps."""
     alert_table = evaluate_alerts(results)
     if alert_table.empty:
         return

@@ -46,7 +46,7 @@ class Spread:
 
     @classmethod
     def from_values(cls, values: pd.Series) -> "Spread":
-        """Return mean, median, range and sum of the known values of a column; all are NaN if no value is known."""
+        """Return mean, median, range and sum of the known values of a table column; all are NaN if no value is known."""
         known = pd.to_numeric(values).astype(float).dropna()
         low, high, total = float(known.min()), float(known.max()), float(known.sum(min_count=1))
         return cls(mean=float(known.mean()), median=float(known.median()), low=low, high=high, total=total)
@@ -106,7 +106,9 @@ def _is_excluded(trials: pd.DataFrame) -> pd.Series:
 
 
 def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the values that the plan varies (axes), with one row per trial and axis; task, seed and replicate are omitted.
+    """Return a table of the settings that the plan varies (axes), with one row per trial and setting.
+
+    Task, seed and replicate are omitted.
 
     The columns are `trial_id`, `axis` (dotted path) and `value`.
     """
@@ -127,7 +129,7 @@ def read_policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
 
 
 def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
-    """Return a field of each trial's policy as written in the plan, such as the quantile `q0.9` instead of its tokens.
+    """Return a policy field of each trial as written in the plan, e.g. the quantile `q0.9` instead of a number of tokens.
 
     Where no axis of the plan specifies the field, the value in the policy is returned.
     """
@@ -191,7 +193,7 @@ def estimate_exposure(trials: pd.DataFrame) -> Rate:
 
 
 def summarize_axes(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return success and effort by value of each axis of the plan, pooled over all other axes and without repeated runs.
+    """Return success and effort for each value of each setting that the plan varies (axis), pooled over all other settings.
 
     The table has one row per axis and value. Columns: `axis`, `value`, `trials` (count), `success` (Rate), `rounds` and
     `prompt_tokens` (Spread).

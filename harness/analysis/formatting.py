@@ -30,7 +30,7 @@ simulated."""
 
 
 def describe_level(level: str) -> str:
-    """Return the label of a fidelity level for tables and charts, such as `L0 simulated` for `L0`."""
+    """Return the label of a fidelity level (how much of a run is real) for tables and charts, e.g. `L0 simulated` for `L0`."""
     return LEVEL_LABELS.get(level, level)
 
 
@@ -71,7 +71,7 @@ def format_label(text: object, max_characters: int = 60) -> str:
 def make_arm_section(
     heading: str, columns: Iterable[str], rows: Mapping[str, Iterable[str]], notes: Iterable[str] = ()
 ) -> Section:
-    """Return a report section with one table row per arm; the additional first column holds a short name of the arm."""
+    """Return a report section with one table row per arm (configuration); its first column is a short name of the arm."""
     arm_column, names = shorten_arm_names(list(rows))
     return Section(
         heading=heading,

@@ -20,7 +20,7 @@ _UNKNOWN_INTERVAL = Interval(nan, nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Mean difference of a metric between arm a and arm b over tasks, or over seeds if there is only one task."""
+    """Mean difference of a metric between the arms (configurations) a and b over tasks, or over seeds if there is one task."""
 
     metric: str
     pairs: int

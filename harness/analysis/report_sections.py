@@ -138,7 +138,7 @@ def _build_axis_sections(results: Tables) -> Iterator[Section]:
 
 
 def _choose_baselines(results: Tables) -> list[str]:
-    """Return the names of the arms to compare with: arms without compaction and repeated arms, or else the first arm."""
+    """Return the names of the arms that serve as baselines: arms without compaction, repeated arms, or else the first arm."""
     trials = results.trials
     controls = trials[trials["policy"] == "none"]["arm"]
     return list(dict.fromkeys([*controls, *pair_repeats(trials)["arm_a"]])) or order_arms(trials)[:1]

@@ -41,9 +41,9 @@ _REFRESH = "look"
 MAX_TURN_STEPS = 300
 """Maximum number of steps in one turn of the agent; the limit is high because a person can stop the turn."""
 BATCH_SECONDS = 0.05
-"""Time in seconds over which log entries and signals are collected into one update of the pages."""
+"""Time in seconds for which log entries and signals of the session are collected before the pages get one update."""
 MAX_RETAINED_ITEMS = 4_000
-"""Maximum number of items that a page can request again; older content is requested as transcript rows."""
+"""Maximum number of sent items (rows, texts) that a page can request again; older content is requested as transcript rows."""
 MAX_LISTED_FILES = 500
 ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 
@@ -224,7 +224,7 @@ class AgentWidget(SnapshotWidget):
         )
 
     def _listen(self, item: Entry | Signal) -> None:
-        """Queue a log entry or a signal for the pages, then pause if the session is to be slowed down for watching.
+        """Put a log entry or signal of the session into the queue for the pages, then pause if a pace for watching is set.
 
         Called from threads of the session.
         """
@@ -261,7 +261,7 @@ class AgentWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _refresh_state(self) -> None:
-        """Copy the session's state, queued messages, failure and budget into the content that the pages show."""
+        """Update the shown content with the session's current state, queued messages, failure and token budget."""
         session = self.session
         self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
         if session.budget is not None:
@@ -303,7 +303,7 @@ class AgentWidget(SnapshotWidget):
         self._event_queue.put(_REFRESH)
 
     def _run_in_background(self, act: Callable[[], object]) -> None:
-        """Run a slow action in its own thread, and show the error in the widget's page if the action fails."""
+        """Run a slow action of the widget in its own thread; if the action fails, show the error in the widget's page."""
 
         def work() -> None:
             message = ""

@@ -26,7 +26,7 @@ MAX_LISTED_MESSAGES = 400
 
 
 class FactRetention(NamedTuple):
-    """Facts of a task that were in view before a compaction, split into lost and retained ones."""
+    """Facts (values to remember) that the model could see before a compaction, split into lost and retained ones."""
 
     lost_facts: tuple[FactRecord, ...]
     """Facts whose newest value can no longer be read in the view after the compaction."""
@@ -35,7 +35,7 @@ class FactRetention(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRound:
-    """Attempted compaction of a session, with the views before and after it and the facts that it lost."""
+    """Attempted compaction of a session, with the messages in view before and after it and the facts lost by it."""
 
     seq: int
     """Sequence number of the compaction event in the session log."""
@@ -44,7 +44,7 @@ class CompactionRound:
     """Facts of the task that the compaction lost and retained; None if the task has none or the compaction was not applied."""
 
     def build_timeline_point(self) -> dict[str, object]:
-        """Return step, status, tokens and number of lost facts of the compaction for the timeline, as plain JSON."""
+        """Return the point of the compaction on the timeline as plain JSON: step, status, tokens and number of lost facts."""
         event = self.change.event
         return {
             "seq": self.seq,
@@ -82,13 +82,16 @@ class CompactionRound:
 
 @dataclass(slots=True)
 class CompactionHistory:
-    """Compactions of one session and the view after its last log entry, updated by log entries in order. Not thread-safe."""
+    """History of a session's compactions and its current view, which is updated by receiving every log entry in order.
+
+    Not thread-safe.
+    """
 
     task: Task | None = None
     counter: TokenCounter = field(default_factory=QuarterOfCharacters)
     view: View = field(default_factory=View)
     rounds_by_seq: dict[int, CompactionRound] = field(default_factory=dict)
-    """Attempted compactions by the sequence number of the compaction event in the log."""
+    """Attempted compactions, each by the sequence number of its event in the session log."""
     _entries: list[Entry] = field(default_factory=list)
     _prober: FactProber | None = field(init=False)
 
@@ -96,9 +99,9 @@ class CompactionHistory:
         self._prober = FactProber(self.task) if self.task and self.task.facts else None
 
     def receive(self, entry: Entry) -> CompactionRound | None:
-        """Add the next log entry, and return the attempted compaction if the entry is one, or else None.
+        """Process the session's next log entry; if it records an attempted compaction, return the compaction, otherwise None.
 
-        A rollback removes the compactions that it undoes.
+        If the entry records a rollback of the session to an earlier step, the compactions after this step are removed.
         """
         self._entries.append(entry)
         if not isinstance(entry.event, RolledBack):
@@ -131,7 +134,7 @@ class CompactionHistory:
 
 
 def format_message_line(message: Message) -> str:
-    """Return a message as one line of at most 160 characters: its tool calls, or else the beginning of its text."""
+    """Return one line of at most 160 characters for a message, with its tool calls or else the beginning of its text."""
     calls = "; ".join(f"{call.name} {find_key_argument(call)}" for call in message.calls)
     text = calls or " ".join(extract_part_text(part) for part in message.parts)
     return shorten_line(text, MAX_LINE_CHARACTERS)

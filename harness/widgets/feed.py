@@ -37,14 +37,15 @@ class FeedUpdate(NamedTuple):
     """Changes of a session's transcript rows and state since the previous update of the widget."""
 
     items: list[JsonObject]
-    """New and changed transcript rows, then texts to be appended to existing rows (kind `grown`)."""
+    """New and changed rows of the transcript, followed by items of kind `grown`, each with a text to append to an existing
+    row."""
     state: JsonObject
-    """Changed values of the session's state, such as `phase` or `gauge`, by name."""
+    """Values shown beside the transcript that have changed, by name, such as `phase` or `gauge`."""
 
 
 @dataclass(slots=True)
 class TokenCurve:
-    """Curve of the estimated tokens in view by step, with fewer points per step as the session grows."""
+    """Curve of the estimated tokens in view by step, which drops every second point whenever it has too many."""
 
     points: list[tuple[int, int]] = field(default_factory=list)
     _stride: int = 1
@@ -79,7 +80,7 @@ class Feed:
     curve: TokenCurve = field(default_factory=TokenCurve)
     _row_sources: dict[int, tuple[ToolCall, ToolResult | None] | Message] = field(default_factory=dict)
     _open_calls: dict[str, int] = field(default_factory=dict)
-    """Numbers of the transcript rows that show tool calls without a result, by call id."""
+    """Numbers of the transcript rows of tool calls whose result is still missing, by call id."""
     _live_rows: dict[str, int] = field(default_factory=dict)
     """Numbers of the transcript rows whose text the model is still streaming, by kind of text."""
     _changed_rows: dict[int, None] = field(default_factory=dict)
@@ -97,7 +98,7 @@ class Feed:
             self._handle_signal(entry_or_signal)
 
     def set_state(self, **values: object) -> None:
-        """Set values of the state by name; only changed values are sent to the page."""
+        """Set values that the widget shows beside the transcript, by name; only changed values are sent to the page."""
         for name, value in values.items():
             if self.state.get(name) != value:
                 self.state[name] = value
@@ -109,7 +110,7 @@ class Feed:
         self.set_state(session=(session if isinstance(session, dict) else {}) | values)
 
     def set_budget(self, budget: Budget) -> None:
-        """Show in the context gauge how the budget divides the window: threshold and reserved tokens."""
+        """Show the compaction threshold and the reserved tokens of the context window in the gauge of the context."""
         self._update_gauge(
             window=budget.window_tokens, threshold=budget.threshold_tokens, reserved=budget.reserved_tokens, rule=budget.rule
         )
@@ -261,7 +262,7 @@ class Feed:
         self._refresh_rounds()
 
     def _refresh_rounds(self) -> None:
-        """Update totals, compactions and context gauge in the state from the history of compactions."""
+        """Update the shown totals, compactions and context gauge from the history of the session's compactions."""
         rounds = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
         self.set_state(figures=_encode_totals(self.totals), rounds=rounds)
         self._update_view_gauge()
@@ -313,7 +314,7 @@ class Feed:
     # --- output ----------------------------------------------------------------------------------------------------------
 
     def take_update(self) -> FeedUpdate:
-        """Return the transcript rows and values of the state that changed since this method was last called."""
+        """Return the transcript rows and other shown values that changed since the last call of this method."""
         items = [dict(self.rows[number]) for number in self._changed_rows]
         for number, texts in self._appended_texts.items():
             if number not in self._changed_rows:

@@ -212,11 +212,11 @@ class GridWidget(SnapshotWidget):
 
 
 class _WidgetDisplay(NoDisplay):
-    """Progress display that forwards the progress of a running experiment to a widget."""
+    """Display that a running experiment reports its progress to, and that forwards the reports to the notebook widget."""
 
     def __init__(self, widget: GridWidget) -> None:
         self._widget = widget
 
     def show(self, progress: RunProgress) -> None:
-        """Forward the progress of the running experiment to the widget."""
+        """Forward a report on the progress of the running experiment to the notebook widget."""
         self._widget.show_progress(progress)

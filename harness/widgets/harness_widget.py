@@ -112,7 +112,7 @@ class SnapshotWidget(HarnessWidget):
     """Base class of widgets whose static form in the notebook is updated whenever their content stops changing."""
 
     def __init__(self, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
-        """Open the message channel, and send the pages the mark by which they hide the static form beside the live view."""
+        """Open the message channel, and send the pages a random id with which they find and hide the saved static form."""
         super().__init__(max_retained_items=max_retained_items)
         self._snapshot_lock = threading.Lock()
         mark = secrets.token_hex(6)
@@ -125,7 +125,7 @@ class SnapshotWidget(HarnessWidget):
         return False
 
     def update_snapshot(self) -> None:
-        """Update the static form saved in the notebook if the widget is at rest and its text has changed."""
+        """Update the static form (text and HTML saved in the notebook) if the widget is at rest and its text has changed."""
         if not self._fallback_handles or not self.is_resting:
             return
         with self._snapshot_lock:
@@ -163,7 +163,7 @@ class StepWidget(HarnessWidget):
                 self.channel.update_state(reading=self._read_message(message.get("message")))
 
     def _show_view(self, request: str, look: object) -> None:
-        """Send the step that a page requested, labelled with the id of the request."""
+        """Send the content of the requested step to the pages, together with the id of the request."""
         raise NotImplementedError
 
     def _read_message(self, number: object) -> dict[str, Any] | None:

@@ -21,13 +21,13 @@ Jupyter's server drops messages above 1,000 per second; pages become slow much e
 MAX_MESSAGE_CHARACTERS = 200_000
 """Approximate maximum number of characters in one message to the pages; more items are split into several messages."""
 MAX_RETAINED_ITEMS = 20_000
-"""Default maximum number of items of a channel that are retained, so that a page can request them again."""
+"""Default for the maximum number of sent items that a channel retains, so that a page can request missed items again."""
 ITEM_OVERHEAD_CHARACTERS = 100
-"""Number of characters added to the texts of an item when the size of its message is estimated."""
+"""Number of characters assumed for each item, besides its texts, when the size of a message is estimated."""
 
 
 class MessageSender:
-    """Rate-limited sender of messages from many widgets, which serves their channels in turn.
+    """Sender of messages from all widgets to their pages, which limits the rate and serves the widgets' channels in turn.
 
     Its thread only lives while messages are waiting.
     """
@@ -110,7 +110,7 @@ class MessageChannel:
         self._items: list[Mapping[str, Any]] = []
         self._oldest = 1
         self._first_unsent = 1
-        """Number, counted from 1, of the first item that has not been sent yet."""
+        """Number, counted from 1, of the first item of the channel that has not been sent to the pages yet."""
         self._state: dict[str, Any] = {}
         self._changed: dict[str, None] = {}
         self._message_count = 0
@@ -167,7 +167,7 @@ class MessageChannel:
         return more
 
     def _take_batch(self, start: int) -> list[Mapping[str, Any]]:
-        """Return as many items, starting at an index, as fit into one message."""
+        """Return the items from an index on, but only as many as fit into one message to the pages."""
         characters, end = 0, start
         while end < len(self._items) and (end == start or characters < MAX_MESSAGE_CHARACTERS):
             texts = [value for value in self._items[end].values() if isinstance(value, str)]

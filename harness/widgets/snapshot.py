@@ -7,9 +7,9 @@ from harness.widgets.harness_widget import render_preformatted, render_table
 from harness.widgets.message_channel import JsonObject
 
 MAX_TRANSCRIPT_ROWS = 60
-"""Maximum number of transcript rows in the static form; only the newest rows are included."""
+"""Maximum number of transcript rows in the static form of a session widget, which includes only the newest rows."""
 MAX_TEXT_CHARACTERS = 1_000
-"""Maximum number of characters of one transcript row in the static form."""
+"""Maximum number of characters shown of one transcript row in the static form of a session widget."""
 
 
 def render_text(feed: Feed) -> str:

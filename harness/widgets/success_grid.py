@@ -20,7 +20,7 @@ MAX_ERROR_CHARACTERS = 600
 
 @dataclass(slots=True)
 class ArmProgress:
-    """Number of planned trials and records of finished trials of one arm (configuration under study)."""
+    """Progress of one arm (configuration under study), with its number of planned trials and the records of finished trials."""
 
     planned_trials: int = 0
     records: dict[str, TrialRecord] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def _encode_failure(arm: str, record: TrialRecord) -> JsonObject:
 
 
 def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[JsonObject]:
-    """Return the tables of a heat map: labels of rows and columns, and the number of the arm in each cell."""
+    """Return the tables of a heat map, each with labels of rows and columns and the number of the arm in each cell."""
     paths = [path for path in (cells[0].axes if cells else ()) if not is_block(path)]
     paths = [path for path in paths if len({str(cell.axes[path]) for cell in cells}) > 1]
     across, down = (paths[-1:], paths[-2:-1])

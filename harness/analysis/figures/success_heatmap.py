@@ -111,7 +111,7 @@ def _format_tick(value: object) -> str:
 
 
 def _describe_threshold_axis(thresholds: list[Any]) -> str:
-    """Return the label of the threshold axis, whose values may be shares of the window, tokens or both."""
+    """Return the label for the axis of compaction thresholds, which may be shares of the context window, tokens or both."""
     tokens = "tokens; q = quantile of uncompressed contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
     shares = [isinstance(one, float) for one in thresholds]
     if all(shares):

@@ -219,7 +219,7 @@ def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
 
 
 def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
-    """Write a label at the left end of a horizontal line such as the threshold, where session curves are still low."""
+    """Write a label at the left end of a horizontal line such as the threshold, because the curves start far below it."""
     ax.annotate(
         text,
         (0, tokens),

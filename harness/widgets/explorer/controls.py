@@ -14,9 +14,9 @@ IGNORED_FIELDS = {
     *("clip_characters", "summarizer", "summarizer_input_tokens", "context_window", "seed"),
     *("truncate", "truncate_lines", "truncate_bytes", "truncate_keep"),
 }
-"""Policy fields that get no control because they have no effect in the explorer.
+"""Names of policy fields that get no control in the compaction explorer because they have no effect there.
 
-Tool outputs are cut already, summaries are placeholders, and the context window has its own control.
+The recorded tool outputs are already shortened, summaries are placeholders, and the context window has its own control.
 """
 MAX_PROMINENT_SLIDERS = 3
 """Maximum number of sliders of a policy that are shown directly; further sliders are folded away."""
@@ -30,13 +30,13 @@ class Control(TypedDict):
     name: str
     kind: ControlKind
     value: Any
-    """Initial value of the control, which is the default of the policy field; None stands for no limit."""
+    """Initial value of the control, equal to the default of the policy field; None means that the field sets no limit."""
     least: float
     most: float
     notch: float
     choices: list[str]
     optional: bool
-    """Whether the policy field accepts None, so that the control can be switched off."""
+    """Whether the policy field may be None; its control then has a switch that turns the field off."""
     first: bool
     """Whether the control is shown directly in the page rather than folded away."""
 

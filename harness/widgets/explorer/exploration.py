@@ -29,14 +29,14 @@ from harness.protocols import Policy
 from harness.text import shorten_line
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
-"""All dispositions of a message, such as `kept` or `dropped`; pages receive a disposition as its index in this tuple."""
+"""All results that a policy can have for a message, such as `kept` or `dropped`; pages receive the index in this tuple."""
 MAX_CACHED_REHEARSALS = 6
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 """Sizes of the context window, in tokens, that the compaction explorer offers for choice."""
 DEFAULT_WINDOW_SHARE = 0.75
-"""Maximum size of the default context window as a share of the conversation's tokens, 0 to 1."""
+"""Maximum size of the context window chosen by default, as a share of all tokens of the conversation, 0 to 1."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""Context window, in tokens, for which the constants of most published policies were chosen.
+"""Size in tokens of the context window for which most published policies chose their constants, such as thresholds.
 
 By default these constants are scaled down for a smaller window.
 """
@@ -53,7 +53,7 @@ class ExplorerSettings:
     """Values of the policy's fields that differ from the defaults, by field name."""
     window_tokens: int
     nominal_window_tokens: int | None = None
-    """Context window, in tokens, for which the policy's constants were chosen; None leaves the constants unscaled."""
+    """Size in tokens of the context window for which the policy's constants were chosen; None does not scale the constants."""
     summary_tokens: int = STAND_IN_TOKENS
     """Length, in tokens, of the placeholder for a summary, unless the policy sets a lower limit."""
     step: int
@@ -66,7 +66,7 @@ class ExplorerSettings:
 
     @property
     def rehearsal_setting(self) -> DryRunSpec:
-        """Policy, context window and summary length for the dry run, without the step shown.
+        """Settings of the dry run, which are the policy, the context window and the length of summaries.
 
         Raises:
             UsageError: the policy does not exist, or one of its fields does not exist or has an invalid value.
@@ -89,7 +89,7 @@ class DispositionTotal(NamedTuple):
 
 
 class CompactionAttempt(NamedTuple):
-    """Attempt of a policy to compact the view, whether applied or not, as a row of a table."""
+    """Attempt of a policy to compact the messages in view, applied or not, as one row of a table."""
 
     step: int
     tokens_before: int
@@ -168,7 +168,7 @@ class Exploration:
 
     @property
     def scene(self) -> StepState:
-        """State of the dry run, including the view, at the step shown."""
+        """State of the dry run at the step shown, including the view (the messages that the model would see)."""
         return self.rehearsal.scenes[self.step_index]
 
     def list_standings(self) -> list[MessageState]:
@@ -176,7 +176,7 @@ class Exploration:
         return self.rehearsal.list_message_states(self.step_index)
 
     def build_run(self) -> dict[str, Any]:
-        """Return the part of the page's state that depends on policy and window: token curve, compactions and thresholds.
+        """Return the values that the page shows for a policy and window, which are the token curve, compactions and thresholds.
 
         The values cover all steps computed so far.
         """
@@ -191,7 +191,7 @@ class Exploration:
         }
 
     def build_picture(self) -> dict[str, Any]:
-        """Return the part of the page's state that depends on the step shown, such as the disposition and tokens of each message.
+        """Return the values that the page shows for the current step, such as each message's tokens and whether it was kept.
 
         Lists about messages have one entry per message logged before that step.
         """
@@ -237,7 +237,7 @@ class Exploration:
         return [*rows, DispositionTotal("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return the current settings and the size of the view as pairs of a label and a text."""
+        """Return the explorer's current settings and the size of the view as pairs of a label and a text for display."""
         look, view = self.settings, self.scene.view
         given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
         step = self.course.steps[self.step_index].end_event.step

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIDELITY_LEVEL = "open loop"
-"""Fidelity label of the timeline chart; open loop means that the recorded actions do not react to what the policy removes."""
+"""Label on the timeline chart; open loop means that the recorded actions do not react to the removal of messages by the
+policy."""
 HEADROOM_FACTOR = 1.1
 MAX_LARGE_MARKS = 80
 """Number of compactions above which the chart draws smaller marks, so that the marks do not overlap."""

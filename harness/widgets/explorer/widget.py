@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SLICE_SECONDS = 0.1
-"""Time in seconds after which an unfinished dry run sends the steps computed so far to the page."""
+"""Time in seconds after which a dry run that is still computing sends the finished steps to the page."""
 
 
 class CompactionExplorer(StepWidget):
