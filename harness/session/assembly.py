@@ -49,7 +49,7 @@ class SessionResources:
     sandbox: Sandbox | None = None
     """Sandbox of the session, already started; None for a session that runs no commands."""
     outputs: OutputStore | None = None
-    """Store of the full text of long tool outputs; None discards the text that is cut from an output."""
+    """Store for the full texts of tool outputs that are shortened in the conversation; None discards the removed text."""
     on_event: EventListener = ignore
     """Listener that receives log entries and signals of the session, called in the session's thread."""
     cancellation: Cancellation | None = None
@@ -84,7 +84,7 @@ class AssembledSession:
         return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
 
     def make_start_event(self, policy_json: str) -> SessionStarted:
-        """Return the first event of the log with another description of the policy, e.g. for a policy without a JSON form."""
+        """Return the first event of the log, with the given description of the policy, e.g. for a policy without a JSON form."""
         window, budget, sandbox = self.agent.model.window, self.agent.compactor.budget, self.resources.sandbox
         return SessionStarted(
             session_id=self.resources.session_id,
@@ -176,7 +176,7 @@ class ExploreTool:
     """Function that opens the session of a sub-agent for a given question and listener."""
     spec: ToolSpec = EXPLORE_SPEC
     _finished_children: list[tuple[str, SessionTotals]] = field(default_factory=list)
-    """Session ids and totals of the finished sub-agents that no step of the calling session has logged yet."""
+    """Session ids and totals of the sub-agents that have finished but are not recorded in the calling session's log yet."""
 
     def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
         """Return one log event for each sub-agent that has ended since the last call of this method."""

@@ -1,4 +1,6 @@
-"""State of a live session that its worker thread shares with the callers of `LiveSession`: queue, requests, undelivered events.
+"""State of a live session that the session's own thread shares with the threads that call the methods of `LiveSession`.
+
+The state includes the queue of user messages, the requests of callers, and the events that still have to be delivered.
 
 The classes for shared state are thread-safe.
 """
@@ -40,7 +42,7 @@ SAVE_INTERVAL_SECONDS = 1.0
 
 
 class DraftSaver:
-    """Collector of an answer that the model has not finished, saved to the journal from time to time.
+    """Collector of the answer that a model is writing. The unfinished answer is saved to the journal from time to time.
 
     Not thread-safe: only the session's thread uses it.
     """
@@ -85,7 +87,7 @@ class DraftSaver:
 
 
 class SessionControl:
-    """Shared state of a live session, its requests from callers, and the events that its listener has not received yet.
+    """State of a live session, the requests that callers have made, and the events that still have to be delivered.
 
     The lock that protects the state is only held briefly.
     """
@@ -105,18 +107,18 @@ class SessionControl:
         self.state: SessionState = "new"
         self.failure = ""
         self.should_continue = self.should_resume = not entries
-        """`should_continue`: whether to take the next queued message.
+        """Whether the session may begin a turn with the next queued message (`should_continue`).
 
-        `should_resume`: whether to continue an unfinished turn as well.
+        The flag `should_resume` has the same start value and permits continuing an unfinished turn as well.
         """
         self.has_unfinished_turn = history.has_unfinished_turn(entries) if entries else True
         self.last_stop: Stop | None = history.find_last_stop(entries)
         self.end_request = Cancellation(self.flush)
-        """Request of a caller to close the session."""
+        """Object with which a caller requests that the session is closed."""
         self.is_coming_up = False
-        """Whether the sandbox and the models are still starting.
+        """Whether the sandbox and the models of the session are still starting.
 
-        A session that is stopped meanwhile becomes idle, but the start continues.
+        If the session is stopped during the start, its state becomes idle, but the start continues.
         """
         self.jobs: deque[Callable[[], None]] = deque()
         self.cancellation: Cancellation | None = None
@@ -130,7 +132,7 @@ class SessionControl:
 
     @property
     def is_closing(self) -> bool:
-        """Whether a caller has asked the session to close."""
+        """Whether a caller has requested that the session is closed."""
         return self.end_request.is_requested
 
     @property
@@ -139,7 +141,7 @@ class SessionControl:
         return self.inner.conversation.view.steps + 1 if self.inner else 1
 
     def update_state(self, state: SessionState | None = None) -> None:
-        """Set the state of the session (None keeps the current one).
+        """Set the state of the session, such as `working`; None keeps the current state.
 
         Emit a `StateChanged` signal if the state or the queue has changed.
         """
@@ -152,7 +154,7 @@ class SessionControl:
             self.condition.notify_all()
 
     def is_turn_due(self) -> bool:
-        """Return whether the session has to begin a turn or continue one."""
+        """Return whether the session has to begin a turn (work on a user message) or continue an unfinished turn."""
         resumes = self.should_resume and self.has_unfinished_turn and self.log.has_begun
         return self.should_continue and (resumes or bool(self.log.queued_messages))
 
@@ -189,9 +191,9 @@ class SessionControl:
         self.update_state(next_states.get(self.state))
 
     def notify(self, item: Entry | Signal) -> None:
-        """Deliver a log entry or a signal to the session's listener.
+        """Deliver an event, which is a log entry or a signal, to the session's listener.
 
-        Log entries are already in the outbox, because `QueuedLog` puts them there.
+        A log entry is not added to the events to deliver, because `QueuedLog` has already added it.
 
         Raises:
             WorkAbandoned: the event comes from work that nobody waits for any more.
@@ -226,7 +228,7 @@ class SessionControl:
             self._is_flushing = False
 
     def _switch_state(self, old: SessionState, new: SessionState) -> None:
-        """Change the state of the session from `old` to `new`; does nothing if the session is in any other state."""
+        """Change the state of the session from `old` to `new`; do nothing if the current state is not `old`."""
         with self.condition:
             if self.state == old:
                 self.update_state(new)
@@ -251,9 +253,10 @@ class SessionControl:
         return self.decision
 
     def wait_for_job(self, run_turn: Callable[[], None]) -> Callable[[], None] | None:
-        """Wait until the session has work and return it: a job of a caller, or `run_turn` if a turn is due.
+        """Wait until the session has work, and return a function that does the work.
 
-        Returns None when the session is asked to close.
+        The function is a job that a caller has requested, or `run_turn` if a turn has to be begun or continued. Returns None when
+        a caller requests that the session is closed.
         """
         while True:
             self.flush()
@@ -270,9 +273,9 @@ class SessionControl:
                 self._rest()
 
     def wait_for_first_message(self) -> str | None:
-        """Wait for the user's first message in a session without a request, and return the message.
+        """Wait for the user's first message in a session that was created without a request, and return the message.
 
-        Returns None when the session is asked to close.
+        Returns None when a caller requests that the session is closed.
         """
         while True:
             self.flush()
@@ -287,7 +290,7 @@ class SessionControl:
     def _rest(self) -> None:
         """Wait for a caller's next request if the session is idle and all events are delivered.
 
-        Otherwise set the state to idle first.
+        Otherwise only set the state of the session to `idle` and return, so that pending events are delivered first.
         """
         if self.state == "idle" and not self.outbox:
             self.condition.wait()
@@ -403,7 +406,7 @@ class QueuedLog:
             return self._early.pop(0) if self._early else None
 
     def take_next(self, step: int) -> tuple[Event, ...]:
-        """Return the events to log when the next queued user message begins a turn; empty if no message is queued."""
+        """Return the events with which the next queued user message begins a turn; empty if no message is queued."""
         with self._lock:
             if not self._queued_by_seq:
                 return ()

@@ -68,7 +68,7 @@ class ScriptedOracle:
         return [_merge_needs(each) for each in needs]
 
     def _compute_next_uses(self, sight: VisibleState) -> dict[str, int]:
-        """Return the number of steps until the agent next needs each fact, by name of the fact."""
+        """Return the number of steps until the agent next needs each fact (a value that it must know), by name of the fact."""
         uses: dict[str, int] = {}
         for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done_steps):
             step = self._steps[index]
@@ -79,10 +79,10 @@ class ScriptedOracle:
     def _iter_evidence(
         self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
-        """Yield the messages that show steps as done, with the time at which the agent will need each message.
+        """Yield the position of each message that shows a step as done, with the time at which the agent will need the message.
 
-        The messages are the receipts of a step (records of its answered calls) if all receipts are in view, else the shortest
-        other evidence.
+        If the results of all tool calls of a step are in view, these results show the step as done; else the shortest message
+        with other evidence does.
         """
         alone = [self._reader.build_state(reading) for reading in readings]
         signs = {sign: at for at, each in enumerate(alone) for sign in each.receipt_slots}
@@ -102,12 +102,12 @@ class ScriptedOracle:
 
 
 def _is_lost_for_good(fact: Fact) -> bool:
-    """Return whether no tool call can show the newest value of a fact again."""
+    """Return whether no tool call can show the newest value of a fact (a value that the agent must know) again."""
     return fact.recover is None or (fact.is_superseded and fact.said_in != "file")
 
 
 def _merge_needs(needs: Sequence[Need]) -> Need | None:
-    """Combine the predicted needs of one message into one need; None if the message is not needed."""
+    """Combine several predictions of when one message is needed into a single one; None if the message is not needed."""
     if not needs:
         return None
     irrecoverable_needs = [need for need in needs if need.lost_for_good]
@@ -116,9 +116,9 @@ def _merge_needs(needs: Sequence[Need]) -> Need | None:
 
 
 def _measure_blocks(messages: Sequence[Message]) -> list[int]:
-    """Return for each message the number of characters in its block of messages.
+    """Return for each message the number of characters in the group of messages to which it belongs.
 
-    A block is a group of messages that have to stay together, such as a call and its results.
+    A group has to be kept or removed together, such as a message with tool calls and the messages with their results.
     """
     owners: list[int] = []
     for index, message in enumerate(messages):

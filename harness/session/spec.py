@@ -138,17 +138,22 @@ class SessionSpec(codec.StrictFields):
 
 
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
-"""Fields of `SessionSpec` that are not stored in the setup, the configuration in the log.
+"""Fields of a session's configuration that are not stored with the configuration in the session's log.
 
-The request is stored in the log itself.
+The request is in the log anyway; the other fields are chosen again by the person who reopens the session.
 """
 STORED_FIELDS: Mapping[str, Any] = {
     name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
 }
-"""Types of the `SessionSpec` fields that are stored in the setup, except the policy, whose type depends on the policy itself."""
+"""Types of the fields that are stored when a session's configuration is saved in its log.
+
+The policy is stored as well, but is not listed here, because each policy has a type of its own.
+"""
 NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0}
-"""Fields that are new since version 0.1, with their defaults. A field with its default value is not stored, so that equal setups
-have equal texts."""
+"""Fields of a session's configuration that were added after version 0.1, with their defaults.
+
+Such a field is not stored if it has its default value, so that configurations of version 0.1 keep the same stored text.
+"""
 
 
 TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
@@ -166,7 +171,10 @@ TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
         "count": "minimum_count",
     },
 }
-"""Current names of the task fields that version 0.1 stored under other names, by the position of each field in the task."""
+"""Current names of the task fields that version 0.1 stored under other names.
+
+The keys locate the object inside the task, e.g. `script.steps`; the values map each old field name to the current one.
+"""
 
 
 def encode_setup(spec: SessionSpec) -> str:

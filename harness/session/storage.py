@@ -78,9 +78,9 @@ def open_storage(
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
-    """Save the texts that compactions moved out of the view to the store of tool outputs, and return the store.
+    """Save again the texts that compactions moved from the conversation to the store of tool outputs; return the store.
 
-    A fork starts with an empty store, and stored texts expire.
+    The texts may be missing, because a fork (a copy of a session) starts with an empty store and stored texts expire.
     """
     for text in list_offloaded_texts(entries):
         outputs.save(text)
@@ -168,7 +168,10 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
 
 
 def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> SessionSpec:
-    """Return the configuration of a session from its log: its setup or, if the log has no setup, its policy, model and window."""
+    """Return the configuration of a session from its log.
+
+    A log without a stored configuration only gives the policy, the model and the context window.
+    """
     if setup := find_setup(entries):
         return SessionSpec(request=start_event.task, **decode_setup(setup))
     newest_start = [event for _, event in entries if isinstance(event, SessionStarted | SessionResumed)][-1]

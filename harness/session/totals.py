@@ -50,7 +50,7 @@ class SessionTotals:
     view_tokens: int = 0
     """Estimated number of tokens in all requests of the agent together, by the policy's token counter."""
     kept_prefix_tokens: int = 0
-    """Estimated number of tokens in the beginnings of requests that repeat the previous request and that a provider can cache."""
+    """Estimated number of tokens at the start of requests that equal the start of the previous request and can be cached."""
     cost_usd: float | None = 0.0
     """Cost of the agent's model calls in US dollars, without summaries and sub-agents."""
     compactions: int = 0
@@ -60,7 +60,7 @@ class SessionTotals:
     failed_compactions: int = 0
     """Number of compactions in the session that failed."""
     fallbacks: int = 0
-    """Number of compactions that were applied without the summary that their plan called for."""
+    """Number of compactions that were applied in another form than planned, because the summary could not be written."""
     summarizer_calls: int = 0
     """Number of attempted compactions that called the summarizer, successful or not."""
     summarizer_prompt_tokens: int = 0
@@ -73,7 +73,7 @@ class SessionTotals:
     waited_seconds: float = 0.0
     """Time in seconds spent waiting before failed model calls were repeated."""
     _rounds: list[tuple[int, int]] = field(default_factory=list)
-    """Event number and round number of each compaction that was applied in the session."""
+    """Number of the log event and number of the compaction, for each compaction that was applied in the session."""
 
     def __call__(self, item: Entry | Signal) -> None:
         """Update the totals with a log entry or a signal of the session."""
@@ -125,16 +125,19 @@ class SessionTotals:
 
     @property
     def treatment(self) -> Treatment:
-        """Extent to which the compactions that were due were carried out as planned.
+        """Extent to which the session's compactions were carried out as planned.
 
-        A session in which none was due counts as `as planned`.
+        A session in which no compaction was due counts as `as planned`.
         """
         if self.fruitless_attempts and not self.compactions:
             return "not at all"
         return "partly" if self.failed_compactions + self.fallbacks else "as planned"
 
     def classify_activity(self, abilities: Abilities) -> Activity:
-        """Return the kind of activity that a compaction policy with these abilities showed in the session."""
+        """Return how active a compaction policy was in the session, such as `active`, `no effect` or `never fired`.
+
+        The answer depends on the policy's abilities, e.g. whether the policy can request summaries.
+        """
         if self.compactions:
             return "summarizer never asked" if abilities.can_summarize and not self.summarizer_calls else "active"
         if self.fruitless_attempts:
@@ -142,7 +145,10 @@ class SessionTotals:
         return "never fired" if abilities.can_act else "control"
 
     def describe(self, cost_note: str = "") -> str:
-        """Return steps, compactions, tokens and total cost in one line of text, with a note after a cost that is known."""
+        """Return the steps, compactions, tokens and total cost of the session as one line of text.
+
+        A note can be added, which stands after the cost if the cost is known.
+        """
         steps, compactions = format_count(self.steps, "step"), format_count(self.compactions, "compaction")
         tokens = f"{self.all_prompt_tokens:,} tokens in, {self.all_output_tokens:,} out"
         note = "" if self.total_cost_usd is None else cost_note
@@ -226,7 +232,7 @@ def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:
-    """Return the token usage that a step would have with an ideal prompt cache.
+    """Return the token usage that a model call would have had if the provider's prompt cache were ideal.
 
     An ideal cache reads everything that the previous request contained, and stores the rest.
     """

@@ -21,12 +21,14 @@ from harness.session.storage import SessionStorage, open_storage
 from harness.store.workspaces import MemoryWorkspaces
 
 CONTINUE_MESSAGE = "Go on."
-"""User message added when an interrupted turn continues after a message of the agent: several providers reject a request that
-ends with an assistant message."""
+"""Text of the user message that is added when an interrupted turn continues after a message of the agent.
+
+Several providers reject a request that ends with a message of the agent.
+"""
 
 
 class SessionWorker:
-    """Worker that runs a live session in one thread; a `SessionControl` brings the requests of other threads."""
+    """Worker that runs a live session in one thread. Requests of other threads reach the worker through a `SessionControl`."""
 
     def __init__(
         self, control: SessionControl, spec: SessionSpec, memory_workspaces: MemoryWorkspaces, clock: Clock, exit_stack: ExitStack
@@ -70,7 +72,7 @@ class SessionWorker:
         control.flush()
 
     def roll_back(self, step: int) -> None:
-        """Restore the view and the workspace of the session as they were after a step; see `LiveSession.roll_back`."""
+        """Restore the conversation and the workspace of the session to their state at the end of an earlier step."""
         control, entries = self._control, self._control.log.entries()
         to_event = history.find_step_end(entries, step)
         tree_id = history.find_tree(entries, to_event)
@@ -88,7 +90,10 @@ class SessionWorker:
             control.should_continue = control.should_resume = False
 
     def compact(self) -> Compaction | None:
-        """Run the policy's compaction now, whether or not it is due; see `LiveSession.compact`."""
+        """Compact the conversation now, whether or not the policy considers it due, and return the logged compaction.
+
+        Returns None if no compaction was attempted or the compaction was stopped.
+        """
         control, loop_session = self._control, self._loop_session
         with control.condition:
             control.cancellation = self._opened.agent.cancellation = Cancellation(control.flush)
