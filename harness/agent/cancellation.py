@@ -23,7 +23,7 @@ class Cancellation:
     """A request to stop a session, made from any thread. Thread-safe; a request cannot be withdrawn."""
 
     def __init__(self, poll: Callable[[], None] = ignore) -> None:
-        """Create an object through which a session can be asked to stop; nothing has been requested yet.
+        """Create an object with which a session can be asked to stop; nothing has been requested yet.
 
         Args:
             poll: Function called about twenty times a second in the thread that waits for interruptible work, e.g. to deliver
@@ -47,7 +47,7 @@ class WorkAbandoned(Exception):
 
 
 class _PendingResult(Future[T]):
-    """The result or error of a function that runs in another thread, available once the function has ended."""
+    """Container for the result or the error of a function that runs in another thread, filled when the function ends."""
 
     is_abandoned = False
 
@@ -66,7 +66,10 @@ class _PendingResult(Future[T]):
         return False
 
     def abandon(self, undo: Callable[[T], object]) -> None:
-        """End the work at its next call of `raise_if_abandoned`; a result that arrives nevertheless is passed to `undo`."""
+        """End the work in the other thread as soon as the work calls `raise_if_abandoned`.
+
+        If the work ends with a result nevertheless, the result is passed to `undo`.
+        """
         self.is_abandoned = True
         self.add_done_callback(lambda ended: None if ended.exception() else undo(ended.result()))
 
@@ -75,7 +78,7 @@ _thread_state = threading.local()
 
 
 def raise_if_abandoned() -> None:
-    """Raise WorkAbandoned if the result of this thread's work is no longer needed; called before each report of progress.
+    """Raise `WorkAbandoned` if the result of this thread's work is no longer needed; called whenever work reports progress.
 
     Raises:
         WorkAbandoned: The session that waits for the result was cancelled.

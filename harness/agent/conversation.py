@@ -67,7 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """The messages of a request to the model, and how many of its first messages equal those of the previous request."""
+    """The messages of a request to the model, and how many messages at its start equal the start of the previous request."""
 
     messages: tuple[Message, ...]
     digest: str
@@ -79,7 +79,7 @@ class RequestBuilder:
     """Builder of the request of each step, which extends the previous request and starts anew only after a compaction."""
 
     def __init__(self, counter: Counter) -> None:
-        """Create a builder of requests for a session in which no request was sent yet."""
+        """Create a builder of requests to the model, for a session that has not sent any request yet."""
         self._counter = counter
         self._messages: tuple[Message, ...] = ()
         self._chain: list[bytes] = []
@@ -89,7 +89,10 @@ class RequestBuilder:
         self._edit_count = 0
 
     def forget_view(self) -> None:
-        """Build the next request from scratch, because the messages no longer begin with those of the previous request."""
+        """Build the next request from all its messages instead of extending the previous request.
+
+        Called when the messages may no longer begin with those of the previous request, e.g. after a rollback.
+        """
         self._edit_count = -1
 
     def prepare(self, view: View) -> PreparedRequest:
@@ -123,13 +126,17 @@ class Inbox:
     """A queue of user messages. Thread-safe: any thread may add messages, and the agent takes them between steps."""
 
     def __init__(self, later: Iterable[LaterMessage] = ()) -> None:
-        """Create a queue; `later` are user messages of a scripted task, held until the steps at which they are due."""
+        """Create a queue of user messages.
+
+        Args:
+            later: User messages of a scripted task, each held back until the step at which the task wants it sent.
+        """
         self._later = sorted(later, key=lambda message: message.step)
         self._queue: deque[str] = deque()
         self._lock = threading.Lock()
 
     def put(self, text: str) -> int:
-        """Add a user message and return its position in the queue; position 1 is taken next."""
+        """Add a user message to the queue and return its position; the message at position 1 is taken next."""
         with self._lock:
             self._queue.append(text)
             return len(self._queue)
@@ -150,7 +157,7 @@ class StreamBuffer:
     """Buffer for the pieces of a streamed reply of the model, so that an interrupted reply can be logged. Not thread-safe."""
 
     def __init__(self, listen: Callable[[TextDelta], None] = ignore) -> None:
-        """Create an empty buffer that passes each piece of a reply with visible content to `listen`."""
+        """Create an empty buffer; each added piece of a reply that contains visible text is also passed to `listen`."""
         self._listen = listen
         self._texts: list[str] = []
         self._reasonings: list[str] = []
@@ -173,7 +180,7 @@ class StreamBuffer:
         (self._texts if delta.part == "text" else self._reasonings).append(delta.text)
 
     def clear(self) -> None:
-        """Discard all pieces of the reply, because the reply was logged or is generated anew."""
+        """Discard the pieces of the reply; called when the reply has been logged or when it is generated anew."""
         self._texts, self._reasonings = [], []
 
     @property

@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reason why a turn of the agent ended, with an explanation."""
+    """The reason why a turn (the agent's work on a user message) ended, such as `replied`, with an explanation."""
 
     reason: StopReason
     detail: str = ""
@@ -172,7 +172,7 @@ class Session:
         self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *more)
 
     def run_turn(self, *opening_events: Event) -> Stop:
-        """Run steps until the agent replies without a tool call, reaches a limit, meets an error or is cancelled.
+        """Run the steps of a turn until the agent replies without a tool call, reaches a limit, fails or is cancelled.
 
         Args:
             opening_events: Events that begin the turn, such as a user message; logged after the policy had the chance to compact.
@@ -188,7 +188,10 @@ class Session:
         return Stop("max_steps", f"stopped after {format_count(max_steps, 'step')}")
 
     def open_turn(self, opening_events: Sequence[Event]) -> bool:
-        """Let the policy compact if it is due, then log the events that begin a turn; return False after a cancellation."""
+        """Compact the conversation if the policy requires it, then log the events that begin a turn.
+
+        Return False if the session was cancelled meanwhile, else True.
+        """
         can_continue = self.compact(self.conversation.view.steps + 1, "turn")
         self.record(*opening_events)
         return can_continue
@@ -310,7 +313,7 @@ class Session:
         return run_to_completion(run, agent.cancellation)
 
     def check_cancellation(self, step: int | None = None) -> Stop | None:
-        """Return the stop reason if the session was cancelled, else None; optionally log the interrupted reply.
+        """Return the stop reason if the session was cancelled, else None. The interrupted reply can be logged as well.
 
         Args:
             step: Number of the step whose reply was interrupted; the part received so far is logged. None logs nothing.
@@ -334,7 +337,7 @@ def _build_message_event(message: Message, step: int) -> MessageAdded:
 
 
 def _find_stop(reply: Reply) -> Stop | None:
-    """Return the stop reason if the model declared completion or requested no tools, else None.
+    """Return the stop reason if the model declared its task complete or requested no tools, else None.
 
     A reply cut short by the output limit is not a final answer and ends the turn with the stop reason `cut_short`.
     """

@@ -13,7 +13,7 @@ class Toolbox:
     """The tools of a session by name, which runs the tool calls of a reply. Thread-safe if the tools are."""
 
     def __init__(self, tools: Sequence[Tool], listen: EventListener) -> None:
-        """Collect the tools of a session; `listen` is called when a tool starts and when it ends."""
+        """Collect the tools of a session; the function `listen` is called whenever a tool call starts or ends."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self._listen = listen
         self.specs = tuple(tool.spec for tool in tools)
@@ -81,7 +81,7 @@ class LoopDetector:
         self._allowed: set[tuple[str, str]] = set()
 
     def should_stop(self, call: ToolCall) -> bool:
-        """Return whether to end the turn instead of making a tool call that repeats earlier calls."""
+        """Return whether to end the turn instead of running a tool call; only a call repeated in a row can end the turn."""
         kind = (call.name, call.arguments_json)
         self._times = self._times + 1 if kind == self._last else 1
         self._last = kind
@@ -95,5 +95,5 @@ class LoopDetector:
 
 
 def decide_always(decision: LoopDecision) -> Callable[[ToolCall, int], LoopDecision]:
-    """Return a function that gives the same decision about every repeated tool call, for sessions without a user to ask."""
+    """Return a function that decides about every repeated tool call in the same way, for sessions without a user to ask."""
     return lambda _call, _times: decision
