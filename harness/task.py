@@ -19,7 +19,7 @@ Runtime: TypeAlias = Literal["python", "bun"]
 FactKind: TypeAlias = Literal[
     "constraint", "goal", "decision", "artifact", "value", "error", "progress", "next-step", "preference", "superseded"
 ]
-"""Kind of information that a fact (a value that the agent must remember) carries, e.g. `constraint` or `artifact`.
+"""Kind of a fact (a value that the agent must remember), e.g. `constraint` for a rule of the user.
 
 A fact of the kind `superseded` has a first value that the task later replaces by another one.
 """
@@ -27,12 +27,12 @@ A fact of the kind `superseded` has a first value that the task later replaces b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTemplate:
-    """Tool call of a script; its arguments may contain placeholders such as `${port}` for facts that the agent must remember."""
+    """Tool call in the script of a task; its arguments may contain placeholders such as `${port}` for values to remember."""
 
     tool: str
     """Name of the tool to call, e.g. `read_file`."""
     arguments: tuple[tuple[str, str], ...]
-    """Name and template text of each argument of the tool call, in the order of the JSON object that is sent."""
+    """Name and text of each argument of the tool call, in the order in which they are sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +78,12 @@ class Fact:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether a later value replaces the first value of the fact, because of its kind or because `revised` is set."""
+        """Whether the task first states one value of the fact and later replaces it by another value."""
         return self.revised or self.kind == "superseded"
 
     @property
     def reacquisition_calls(self) -> int | None:
-        """Number of tool calls needed to see a forgotten value again; None if the value cannot be recovered.
+        """Number of tool calls that an agent needs to see a forgotten value again; None if the value cannot be recovered.
 
         The calls are `recover`, and before it a directory listing that shows `source`, if `source` is set.
         """
@@ -92,28 +92,28 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Signs in the visible text that a step of a script is done; one of the four kinds of signs is enough.
+    """Signs in the visible conversation that a step of a script is done; one of the four kinds of signs is enough.
 
-    The kinds are receipts of tool calls, directory listings, a line that reports the step, and a number of finished steps.
+    The kinds are results of tool calls, directory listings, a line that reports the step, and a number of finished steps.
     """
 
     receipts: tuple[tuple[str, str], ...] = ()
-    """For each call of the step, the tool and a regular expression for the main argument, e.g. the path.
+    """Name of the tool and regular expression for the main argument, e.g. the path, of each tool call of the step.
 
-    The step is done once each of these calls has a receipt of success (`ok` or `exit code 0`).
+    The step is done once the conversation shows that each tool call succeeded (`ok` or `exit code 0`).
     """
     listed_paths: tuple[str, ...] = ()
-    """Paths, relative to the workspace, that show the step as done once all of them appear in directory listings."""
+    """Paths of files in the workspace. Once directory listings show all these files, the step counts as done."""
     summary_pattern: str = ""
-    """Regular expression for a line of a summary that reports the step as done; also for tool output if `in_output` is set."""
+    """Regular expression for a line that reports the step as done, in a summary or (if `in_output` is set) in tool output."""
     required_text: str = ""
-    """Literal text, e.g. a path, that a line must contain before `summary_pattern` is matched with it. Empty tries every line."""
+    """Literal text, e.g. a path, that a line must contain to be compared with `summary_pattern`. Empty allows every line."""
     in_output: bool = False
-    """Whether a line of tool output that matches `summary_pattern` shows the step as done, as a line of a summary does."""
+    """Whether `summary_pattern` is also searched in tool output, where a matching line shows the step as done."""
     count_pattern: str = ""
-    """Regular expression whose group matches the number of steps done, searched in summaries and in tool output."""
+    """Regular expression that finds the number of finished steps in summaries and tool output; its group matches the number."""
     minimum_count: int = 0
-    """Number of finished steps, as read by `count_pattern`, from which on this step is done."""
+    """Number that shows the step as done: if `count_pattern` finds this number of finished steps or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class Repair:
     calls: tuple[CallTemplate, ...]
     """Tool calls with which the scripted agent repairs the error."""
     required_facts: tuple[str, ...] = ()
-    """Names of the facts (values to remember) that the agent needs for the repair."""
+    """Names of the facts (values to remember) that the agent needs to repair the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Named condition that must hold in the workspace when the session ends.
+    """Named condition that the files of the workspace must fulfil when the session ends.
 
     Attributes:
         name: Name of the check, as the grader (the program that decides the checks) prints it. Required.
@@ -187,7 +187,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """Program that judges a workspace. The program runs in the sandbox after the session and is never shown to the agent.
+    """Program that decides which checks of a task pass. It runs in the sandbox after the session; the agent never sees it.
 
     The only argument of the program is the path of a file with a nonce. The program prints `NONCE check NAME pass` or
     `NONCE check NAME fail DETAIL` on separate lines, prints `NONCE done` as the last line, and ends with exit code 0. Without
@@ -211,17 +211,17 @@ class Grader:
     saves a quarter of the grader's CPU time. `command` must then be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must
     still import the modules."""
     timeout_seconds: float = 120.0
-    """Seconds after which a grader that still runs is killed."""
+    """Maximum duration of the grader (the program that decides the checks) in seconds; a slower grader is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterMessage:
-    """User message of a scripted task that is queued while the agent already works."""
+    """Message that the user of a task sends after the request, while the agent already works."""
 
     step: int
-    """Number of the agent's step, counted from 1, before which the user message is queued."""
+    """Number of the agent's step, counted from 1, before which the user sends this message."""
     text: str
-    """Text of the later user message."""
+    """Text of a message that the user sends while the agent already works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +310,7 @@ class World(StrictFields):
 
     @property
     def overrides(self) -> dict[str, int | float]:
-        """Settings that differ from the task's own behaviour (are not None), by name."""
+        """Values of the settings that are not None, and thus change the task's own behaviour, by name of the setting."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 

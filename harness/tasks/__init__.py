@@ -36,7 +36,7 @@ SUITE: dict[str, TaskTemplate] = {
     "rename-sweep": make_rename_sweep,
     "spec-api": make_spec_api,
 }
-"""Template of each task of the suite (a function that makes the task from a seed), by task name."""
+"""Task template (function that makes a task from a seed) for each task of the suite, by task name."""
 
 
 TASK_REVISIONS: Mapping[str, int] = {}
@@ -84,7 +84,7 @@ def hash_task_file(name: str) -> str:
 
 
 def make_task(name: str, seed: int, world: World | None = None) -> Task:
-    """Make the task of a seed, with demands on memory changed as `world` specifies.
+    """Make a task from its name and a seed; `world` changes how much the task demands of the agent's memory.
 
     Args:
         name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
@@ -105,7 +105,7 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
 
 def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
-    """Call a task template with a seed and check that the template returns a task."""
+    """Make a task by calling a task template with a seed, and check that the result is a task."""
     try:
         task: object = template(seed, **more)
     except UsageError:
@@ -120,7 +120,7 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) 
 
 
 def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
-    """Return the names of the settings, e.g. `redundancy`, that a task template supports."""
+    """Return the names of the settings, e.g. `redundancy`, with which a task's demands on the agent's memory can be changed."""
     return tuple(one.name for one in fields(World)) if _can_take_world(template) else KNOBS
 
 
@@ -152,7 +152,7 @@ def _can_take_seed(function: TaskTemplate) -> bool:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """Load a Python file of a user as a module."""
+    """Load the Python file in which a user has defined a task, and return it as a module."""
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; pass path/to/file.py:function or one of {sorted(SUITE)}")
     module_name = f"harness_task_{path.stem}"
@@ -170,7 +170,7 @@ def _load_module(path: Path) -> ModuleType:
 
 
 def _describe_error(error: BaseException, file: str | None) -> str:
-    """Describe an error for the user, with the line of `file` that raised the error or contains the syntax error."""
+    """Describe an error in a user's file, with the number of the line in `file` that raised the error or is invalid."""
     executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         executed_lines.append(error.lineno)

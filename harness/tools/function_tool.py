@@ -1,4 +1,4 @@
-"""Tool built from a function: parse the arguments of a call, turn errors into results, and shorten long outputs.
+"""Tool built from a Python function; it parses arguments, reports errors to the model as results, and shortens long outputs.
 
 A tool raises no exception for events in the workspace. A failing command, a missing file or a refused path becomes a result that
 the model reads. Outputs are shortened before they are logged.
@@ -18,7 +18,7 @@ from harness.truncation import Truncation, describe_location, format_preview, pr
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """Tool that consists of a description for the model and a Python function that carries out a tool call."""
+    """Tool of an agent: a description that the model reads, and a Python function that carries out each tool call."""
 
     spec: ToolSpec
     """Name, description and parameters of the tool, as sent to the model."""
@@ -29,7 +29,7 @@ class FunctionTool:
     limits: Truncation = field(default_factory=Truncation)
     """Limits on the length of the tool's output; a longer output is shortened before the model reads it."""
     outputs: OutputStore | None = None
-    """Store for complete outputs of the tool that exceed its limits; None discards the part beyond the limits."""
+    """Store that keeps the complete text of an output which was shortened; None discards the part beyond the limits."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Lock shared by all tools of one sandbox, since a sandbox can run only one operation at a time."""
 
@@ -48,7 +48,7 @@ class FunctionTool:
         return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
 
     def _shorten(self, output: str) -> tuple[str, int]:
-        """Return the output shortened to the limits of the tool, and the number of characters removed."""
+        """Shorten an output to the limits of the tool, and return it with the number of characters removed."""
         preview = preview_output(output, self.limits)
         if preview.cut_bytes:
             return format_preview(preview, self.limits, self._save_output(output)), preview.cut_characters
@@ -61,7 +61,7 @@ class FunctionTool:
         return shown + where, cut
 
     def _save_output(self, output: str) -> str:
-        """Save the complete output of a tool call and return its name, or an empty string if outputs are not saved."""
+        """Save the complete output of a tool call and return the name of the saved text; empty if outputs are not saved."""
         if self.outputs is None or not self.limits.saved:
             return ""
         with self.lock:
@@ -95,6 +95,6 @@ def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, i
 
 
 def build_spec(name: str, description: str, properties: Mapping[str, object], required: Iterable[str]) -> ToolSpec:
-    """Return the specification of a tool for a model; `properties` is the JSON schema of each argument by name."""
+    """Return the description of a tool that a model reads; `properties` holds the JSON schema of each argument, by name."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))

@@ -22,7 +22,7 @@ PAGE_CHARACTERS = 8_000
 
 
 def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
-    """Return the tools `read_output` and `search_output`, with which a model reads saved outputs; the caller closes the store."""
+    """Return the tools `read_output` and `search_output`, which show parts of saved outputs; the caller closes `store`."""
 
     def read(arguments: Mapping[str, Any]) -> str:
         lines = _split_lines(store.load(_require_text(arguments, "output")))
@@ -85,7 +85,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
-    """Yield numbered lines for one result of a tool: at least one and at most `most`, within `PAGE_CHARACTERS` characters."""
+    """Yield the lines of one tool result with their numbers: at least one line, at most `most` lines or `PAGE_CHARACTERS`."""
     character_count = 0
     for count, (number, line) in enumerate(numbered):
         shown = f"{number}: {line}"

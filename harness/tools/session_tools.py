@@ -1,4 +1,4 @@
-"""Tools of a session: the four standard tools, and two tools for saved outputs if the policy saves long outputs."""
+"""Tools of a session: four standard tools, and two tools to read saved outputs if the compaction policy saves long outputs."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -16,7 +16,7 @@ The revision is part of the id of every trial that uses the tool, so old and new
 
 
 def find_tool_revisions(policy: Policy) -> dict[str, int]:
-    """Return the revision of each tool in a session with this policy, by tool name; tools without a revision are left out."""
+    """Return the revision of each changed tool that a session with the given compaction policy has, by tool name."""
     if not TOOL_REVISIONS:
         return {}
     unopened, unsaved = cast("Sandbox", None), cast("OutputStore", object())  # only the names of the tools are read
@@ -25,7 +25,7 @@ def find_tool_revisions(policy: Policy) -> dict[str, int]:
 
 
 def choose_truncation(policy: Policy) -> Truncation:
-    """Return the rule by which a compaction policy shortens long tool outputs."""
+    """Return the limits to which a compaction policy shortens long tool outputs."""
     return policy.truncation if isinstance(policy, TruncatingPolicy) else Truncation(max_characters=policy.clip_characters)
 
 

@@ -65,7 +65,7 @@ def make_standard_tools(
 
 
 def _format_result(result: ExecResult, timeout_seconds: float) -> str:
-    """Format the result of a command for the model as text: exit code, reason if the command was killed, and its outputs."""
+    """Return the text that the model reads after a command: exit code, the reason if it was killed, and its outputs."""
     parts = [f"exit code {result.exit_code}"]
     if result.timed_out:
         parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")
@@ -85,7 +85,7 @@ def _format_stream(captured: bytes, total_bytes: int, heading: str) -> list[str]
 
 
 def _format_listing(sandbox: Sandbox, path: str) -> str:
-    """Format a directory listing: type, name and size of each entry on one line, without times so that runs are reproducible."""
+    """Return a directory listing as text, with type, name and size of each entry on one line; times would differ between runs."""
     short = {"directory": "dir"}
     entries = sandbox.list(path)
     if not entries:

@@ -15,7 +15,7 @@ FOLDERS = (
     *("tools", "notes", "patches"),
 )
 OWN_PATHS = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
-"""Path prefixes of the files that the agent writes; a directory listing with such a file can show a step as done."""
+"""Beginnings of the paths to which the agent writes. A step counts as done if a directory listing shows the file it writes."""
 FINAL_TEXT = (
     "The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
     "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written."
@@ -24,7 +24,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
+    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     search = (_examine_symptom(), _map_code(), _check_suspects())
     repair = (_try_first_fix(), _read_other_stages(), _try_second_fix(), _write_papers())
     return make_script(FINAL_TEXT, OWN_PATHS, *search, *repair)

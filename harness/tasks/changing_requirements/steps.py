@@ -67,6 +67,6 @@ def find_change_steps() -> tuple[int, int]:
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
+    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     sections = (STEPS_BEFORE_FIRST_CHANGE, STEPS_BEFORE_SECOND_CHANGE, FINAL_STEPS)
     return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *sections)

@@ -16,7 +16,7 @@ from harness.tasks.kit.texts import fill_text
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states and that can be read there again."""
+    """Make a fact (a value to remember) that a page of the specification states, so that the agent can read it again."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
@@ -72,7 +72,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember, the secret `salt` of the tools, and the last row of a sample deck."""
+    """Draw at random the values that the agent must remember, the secret `salt` of the tools, and one row of a sample deck."""
     rng_for = partial(make_rng, "flashcards", task_seed)
     values = draw_choices("flashcards", task_seed, _CHOICES, ("LE", "KB", "SR", "ED"))
     values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"

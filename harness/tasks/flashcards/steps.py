@@ -11,7 +11,7 @@ FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
 
 PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_text="app/{}.py")
 OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
-"""Path prefixes of the files that the agent writes; a directory listing with such a file can show a step as done."""
+"""Beginnings of the paths to which the agent writes. A step counts as done if a directory listing shows the file it writes."""
 FINAL_TEXT = (
     "The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
     "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "
@@ -21,7 +21,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
+    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
     program = (_write_review(), _write_statistics(), _write_command_line(), _write_papers())
     return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)

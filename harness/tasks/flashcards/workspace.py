@@ -24,7 +24,7 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
 
 
 def _render_file(path: str, values: Mapping[str, str], task_seed: int) -> str:
-    """Render a file of the initial workspace; a page of the specification may end with irrelevant remarks."""
+    """Return the text of a file in the initial workspace; up to three irrelevant remarks are added to a specification page."""
     text = fill_text(__package__, f"workspace/{path}", values)
     if not path.startswith("docs/"):
         return text

@@ -12,7 +12,7 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states and that can be read there again."""
+    """Make a fact (a value to remember) that a page of the specification states, so that the agent can read it again."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
@@ -79,7 +79,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember, and the secret `salt` from which the tools derive what they print."""
+    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output."""
     values = draw_choices("flashcards-bun", task_seed, _CHOICES, ("SR", "LB", "CX", "HV"))
     return {
         **values,

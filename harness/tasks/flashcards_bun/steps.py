@@ -23,7 +23,7 @@ PROGRAM = Program(
     passed_pattern=r"(?i)\btests/{}\.test\.ts\b.{{0,40}}\b(?:pass|passes|passed|green)\b",
 )
 OWN_PATHS = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
-"""Path prefixes of the files that the agent writes; a directory listing with such a file can show a step as done."""
+"""Beginnings of the paths to which the agent writes. A step counts as done if a directory listing shows the file it writes."""
 FINAL_TEXT = (
     "The flashcard program is ready on Bun: SM-2 scheduling, storage by bun:sqlite, decks, card generation behind "
     "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, the "
@@ -33,7 +33,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
+    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
     program = (_write_session(), _write_statistics(), _write_command_line(), _write_papers())
     return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)

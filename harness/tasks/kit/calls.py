@@ -1,23 +1,23 @@
-"""Templates of tool calls, used in the steps of a script and to read forgotten values again."""
+"""Functions that make tool calls for the steps of a script; arguments may contain placeholders such as `${port}`."""
 
 from harness.task import CallTemplate
 
 
 def write(path: str, content: str) -> CallTemplate:
-    """Return the template of a tool call that writes a text, which may contain placeholders such as `${port}`, to a file."""
+    """Return a tool call that writes a text to a file; the text may contain placeholders such as `${port}`."""
     return CallTemplate(tool="write_file", arguments=(("path", path), ("content", content)))
 
 
 def read(path: str) -> CallTemplate:
-    """Return the template of a tool call that reads a file."""
+    """Return a tool call that reads a file; the path may contain placeholders such as `${page}`."""
     return CallTemplate(tool="read_file", arguments=(("path", path),))
 
 
 def run(command: str) -> CallTemplate:
-    """Return the template of a tool call that runs a shell command."""
+    """Return a tool call that runs a shell command; the command may contain placeholders such as `${port}`."""
     return CallTemplate(tool="execute_command", arguments=(("command", command),))
 
 
 def list_directory(path: str) -> CallTemplate:
-    """Return the template of a tool call that lists a folder."""
+    """Return a tool call that lists a folder; the path may contain placeholders such as `${folder}`."""
     return CallTemplate(tool="list_directory", arguments=(("path", path),))

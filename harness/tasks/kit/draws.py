@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 
 
 def make_rng(task: str, task_seed: int, name: str) -> random.Random:
-    """Return the random generator of one draw of a task; draws with different names do not influence each other."""
+    """Return a random generator for one purpose of a task; generators with different names are independent of each other."""
     return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())
 
 
 def draw_choices(
     task: str, task_seed: int, choices: Mapping[str, Sequence[object]], teams: Sequence[str], *, salt_name: str = "salt"
 ) -> dict[str, str]:
-    """Draw values to remember, a ticket number, and the secret from which the tools of the workspace derive their output.
+    """Draw at random the values to remember, a ticket number, and the secret from which a task's tools compute their output.
 
     Args:
         task: Name of the task.
         task_seed: Seed of the task.
         choices: Possible values of each fact (value to remember), by name of the fact.
-        teams: Possible prefixes of the ticket number.
-        salt_name: Key of the secret in the returned dictionary.
+        teams: Possible prefixes of the ticket number, e.g. `HQ` in `HQ-0412`.
+        salt_name: Key under which the returned dictionary holds the secret.
     """
     values = {name: str(make_rng(task, task_seed, name).choice(options)) for name, options in choices.items()}
     team, number = make_rng(task, task_seed, "team").choice(teams), make_rng(task, task_seed, "ticket").randrange(1000, 10_000)
@@ -28,10 +28,10 @@ def draw_choices(
 
 
 def compute_digest(salt: str, subject: str) -> str:
-    """Return the hexadecimal SHA-256 digest of a secret and a subject, from which the workspace's tools derive their output."""
+    """Return the hexadecimal SHA-256 digest of a secret and a subject; tools of the workspace print values made from it."""
     return hashlib.sha256(f"{salt}:{subject}".encode()).hexdigest()
 
 
 def derive_number(digits: str, prefix: str) -> str:
-    """Return an identifier such as `R-4711`: a prefix and four decimal digits, which are derived from hexadecimal digits."""
+    """Return an identifier such as `R-4711`, made of a prefix and four decimal digits computed from a hexadecimal digest."""
     return f"{prefix}-{int(digits, 16) % 9000 + 1000}"

@@ -1,4 +1,4 @@
-"""Functions that make facts (values to remember), one for each place that states the value: prompt, file, or command output."""
+"""Functions that make facts (values that the agent must remember) stated in a prompt, a file, or the output of a command."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from harness.tasks.kit.calls import read, run
 
 
 def make_prompt_fact(name: str, kind: FactKind, prior: str, *patterns: str, former_patterns: tuple[str, ...] = ()) -> Fact:
-    """Make a fact (a value to remember) that only the prompt states, so that a forgotten value cannot be recovered.
+    """Make a fact (a value to remember) that only the prompt states, so that the agent cannot look up a forgotten value.
 
     Args:
         name: Name of the fact, and of its placeholder in the script.

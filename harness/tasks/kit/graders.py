@@ -20,23 +20,23 @@ PRELOADED_MODULES = (
     *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "tempfile", "time"),
     *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
 )
-"""Modules of the standard library that are loaded before the grader starts, because the grader or the agent's code uses them."""
+"""Modules of Python's standard library that are loaded before the grader (the program that decides the checks) starts."""
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
-    """Make a check; `required_facts` names the facts that an agent must know to pass the check other than by luck."""
+    """Make a check of the final workspace; `required_facts` names the values that an agent must remember to pass it."""
     return Check(name=name, title=title, required_facts=required_facts)
 
 
 def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return values for the placeholders with which a judge (the source of a grader) describes the initial workspace.
+    """Return data on the initial workspace, such as file digests, that a grader compares with the final workspace.
 
     `hashes` holds the digest of each selected file, `tests` the number of tests in the selected files, and `entries` the number
     of lines of the change log.
 
     Args:
         files: Text of each file in the initial workspace, by path.
-        prefixes: Path prefixes of the files that are hashed and searched for tests.
+        prefixes: Beginnings of the paths of the files that are hashed and searched for tests.
     """
     texts = {path: text for path, text in files.items() if path.startswith(prefixes)}
     return {

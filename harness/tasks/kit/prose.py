@@ -1,4 +1,4 @@
-"""Generated pages of meaningless filler sentences, among which the values that the agent must remember are placed."""
+"""Generator of pages that hide the values to remember among meaningless filler sentences."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,18 +34,18 @@ class Section(NamedTuple):
     facts: tuple[str, ...] = ()
     """Sentences with values to remember that the section must contain, each placed inside a paragraph of filler text."""
     rows: tuple[str, ...] = ()
-    """Rows of a Markdown table in the section. The header and the rule below it stay first; the other rows are shuffled."""
+    """Rows of a Markdown table in the section. The first two rows (header and separator) stay first; the rest is shuffled."""
 
 
 class Writer:
-    """Writer of meaningless filler text about given nouns; equal random generators yield equal texts."""
+    """Generator of meaningless English text about given nouns; random generators with the same seed yield the same text."""
 
     def __init__(self, rng: random.Random, nouns: Sequence[str]) -> None:
         """Create a writer of filler text about `nouns`, which are singular nouns that take an article, e.g. `parcel`."""
         self._rng, self._nouns = rng, nouns
 
     def write_sentence(self) -> str:
-        """Write one sentence of filler text with 8 to 20 words."""
+        """Return one meaningless English sentence of 8 to 20 words."""
         rng = self._rng
         subject, thing = rng.sample(self._nouns, 2)
         opening, quality = rng.choice(_OPENINGS), rng.choice(_QUALITIES)
@@ -53,14 +53,14 @@ class Writer:
         return text[0].upper() + text[1:]
 
     def write_paragraph(self, fact: str = "") -> str:
-        """Write two to four filler sentences on one line; the sentence `fact` is inserted after the first or later."""
+        """Return a paragraph of two to four filler sentences; `fact`, if given, is a sentence to insert after the first."""
         sentences = [self.write_sentence() for _ in range(self._rng.randint(1, 2) if fact else self._rng.randint(2, 4))]
         if fact:
             sentences.insert(self._rng.randint(1, len(sentences)), fact)
         return " ".join(sentences)
 
     def write_page(self, title: str, sections: Sequence[Section], min_characters: int) -> str:
-        """Write a page of at least `min_characters` characters, with filler text spread evenly over the sections."""
+        """Return a page of at least `min_characters` characters, with filler text spread evenly over its sections."""
         parts = [list(self._write_section(section)) for section in sections]
         while sum(len(text) + 2 for part in parts for text in part) < min_characters:
             part = min(parts, key=lambda found: sum(map(len, found)))
@@ -93,7 +93,7 @@ def write_specification(
         folder: Name of the folder that contains the outlines within `files`, and the pages within the workspace.
         page_sizes: Minimum number of characters of each page, by name of the page.
         nouns: Nouns about which the filler text is written.
-        rng_for: Function that returns the random generator of a page, given the page name.
+        rng_for: Function that takes the name of a page and returns the random generator for its filler text.
         values: Values of the placeholders in the outlines, by name.
     """
     for name, min_characters in page_sizes.items():

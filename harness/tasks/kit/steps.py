@@ -21,7 +21,7 @@ CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|writ
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """Short specification of a step of a script. The signs that show the step as done are derived from its tool calls."""
+    """Short specification of one step of a script, to which `build_steps` adds the signs that show the step as done."""
 
     name: str
     """Name of the step, unique in its script."""
@@ -30,13 +30,13 @@ class StepSpec:
     calls: tuple[CallTemplate, ...]
     """Tool calls that the agent's message requests in this step."""
     summary_pattern: str = ""
-    """Regular expression for a line that reports the step as done; if empty, derived from the first file that the step writes."""
+    """Regular expression for a line that reports the step as done. If empty, a line must report the file as written."""
     required_text: str = ""
-    """Literal text in a line that reports the step as done. If empty, the path of the first file that the step writes is used."""
+    """Literal text that a line reporting the step as done must contain. If empty, the path of the file that the step writes."""
     once: bool = False
-    """Whether a directory listing never shows the step as done, e.g. because the output of the step is needed."""
+    """Whether the step never counts as done because of a directory listing, e.g. as its printed output is needed."""
     repairs: tuple[Repair, ...] = ()
-    """Repairs of errors that the tool calls of the step are known to meet."""
+    """Tool calls that repair errors which the step is known to meet, such as a failing test."""
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
@@ -53,17 +53,20 @@ def do(
     once: bool = False,
     repairs: tuple[Repair, ...] = (),
 ) -> StepSpec:
-    """Make the specification of a step; the parameters are the fields of `StepSpec`."""
+    """Make the specification of a step from its name, the text of the agent's message, and the tool calls in the message.
+
+    The other parameters are the fields of `StepSpec` with the same names.
+    """
     return StepSpec(name, text, calls, summary_pattern, required_text, once, repairs)
 
 
 def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step that runs a command and must not be repeated; `summary_pattern` finds the sign of success in the output."""
+    """Make a step that runs a command exactly once; `summary_pattern` matches the output line that shows success."""
     return do(name, text, run(command), summary_pattern=summary_pattern, required_text=required_text, once=True)
 
 
 def check_fitness(name: str, text: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
-    """Make a step that runs a check which prints `SUBJECT fit` or `SUBJECT NOT fit`, with a repair for the second case."""
+    """Make a step that runs a check; if the check prints `SUBJECT NOT fit`, the agent repairs the error with `repair_calls`."""
     repair = make_repair(f"{subject} NOT fit", repair_text, *repair_calls)
     return do(
         name, text, run(command), summary_pattern=rf"^\W*{subject} fit\b", required_text=f"{subject} fit", repairs=(repair,)
@@ -71,41 +74,41 @@ def check_fitness(name: str, text: str, command: str, subject: str, repair_text:
 
 
 def look_around(text: str, folders: Iterable[str]) -> StepSpec:
-    """Make the first step of most scripts, named `orient`: list the folders of the workspace."""
+    """Make the step `orient`, with which most scripts begin: the agent lists the folders of the workspace."""
     return do("orient", text, *map(list_directory, folders), once=True)
 
 
 def add_change(text: str, command: str) -> StepSpec:
-    """Make the step `changelog`, which runs a tool of the workspace to add the only entry to the change log."""
+    """Make the step `changelog`, in which the agent adds an entry to the change log by a command that must run only once."""
     return do("changelog", text, run(command), summary_pattern=CHANGELOG_PATTERN, once=True)
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
-    """Make the repair of an error; the facts that it needs are found from the placeholders in `text` and `calls`."""
+    """Make the tool calls that repair an error, with the names of the values to remember that their placeholders need."""
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Paths and commands for a program that a script writes module by module; `{}` stands for the name of a module."""
+    """Paths and commands for a program that the agent of a script writes module by module; `{}` stands for a module's name."""
 
     package: str
     """Python package of the task, whose folder `files` contains the texts of the program."""
     module_path: str
-    """Path of a module of the program in the workspace; `{}` stands for the name of the module."""
+    """Path in the workspace at which a module is written, e.g. `src/{}.ts`, where `{}` stands for the name of the module."""
     module_text: str
-    """Name of the text of a module in the folder `files`. The text of a first version with a bug is named `MODULE_first`."""
+    """Name of the source text of a module in the folder `files`, e.g. `app/{}.py`, where `{}` stands for the module's name."""
     test_path: str = "tests/test_{}.py"
-    """Path of the tests of a module in the workspace, and the name of the text of these tests in the folder `files`."""
+    """Path at which the tests of a module are written, and the name of their text in the folder `files` of the task."""
     test_command: str = "python3 tools/run_tests.py tests.test_{}"
     """Shell command that runs the tests of a module; `{}` stands for the name of the module."""
     test_name: str = "test_{}"
-    """Literal text that every line must contain which reports that the tests of a module pass."""
+    """Literal text, such as `test_{}`, that a line must contain to count as a report that the tests of a module pass."""
     passed_pattern: str = r"(?i)\btests?[./_]test_{}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)"
-    """Regular expression for a line which reports that the tests of a module pass."""
+    """Regular expression for a line that reports that the tests of a module pass; `{}` stands for the name of the module."""
 
     def write_text(self, path: str, name: str = "") -> CallTemplate:
-        """Return a tool call that writes the text `name` from the folder `files` to `path`; `name` defaults to `path`."""
+        """Return a tool call that writes a text of the task to `path`; `name` is the text's name in the folder `files`."""
         return write(path, load_text(self.package, name or path))
 
     def read_page(self, name: str, text: str) -> StepSpec:
@@ -113,14 +116,17 @@ class Program:
         return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
     def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
-        """Make a step that writes a module of the program; with `first_cut`, its first version, which has a bug."""
+        """Make a step in which the agent writes a module of the program; `first_cut` selects a first version with a bug."""
         return do(f"write_{name}", text, self._write_module(name, f"{name}_first" if first_cut else name))
 
     def _write_module(self, name: str, text_name: str) -> CallTemplate:
         return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
 
     def write_paper(self, path: str, text: str, *, name: str = "") -> StepSpec:
-        """Make a step that writes a document from `files/papers`. Without `name`, the step is named after the file."""
+        """Make a step in which the agent writes a document, whose text is in `files/papers`, to `path`.
+
+        Without `name`, the step is named after the file.
+        """
         file_name = path.rpartition("/")[2]
         call = self.write_text(path, f"papers/{file_name}")
         return do(f"write_{name or file_name.partition('.')[0].lower()}", text, call)
@@ -128,7 +134,7 @@ class Program:
     def test_module(
         self, name: str, text: str, run_text: str = "", *, error: str = "", repair_text: str = ""
     ) -> tuple[StepSpec, StepSpec]:
-        """Make two steps, of which the first writes the tests of a module and the second runs the tests.
+        """Make two steps of the agent: one writes the tests of a module, and one runs the tests.
 
         Args:
             name: Name of the module that is tested.
@@ -149,17 +155,16 @@ class Program:
 
 
 def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:
-    """Make a script from sections of step specifications; `listed_prefixes` are path prefixes of files that the agent writes."""
+    """Make a script from groups of step specifications; paths to which the agent writes begin with one of `listed_prefixes`."""
     return Script(steps=build_steps(chain(*sections), listed_prefixes), final_text=final_text)
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
-    """Build the steps of a script from short specifications, adding the signs that each step is done and the facts it needs.
+    """Build the steps of a script from short specifications, and add how to recognise that each step is done.
 
     Args:
         specs: Short specifications of the steps, in order.
-        listed_prefixes: Path prefixes of the files that the agent writes and that the directory listings of the step `orient`
-            would show.
+        listed_prefixes: Beginnings of the paths to which the agent writes, in folders that the step `orient` lists.
     """
     ordered_specs = tuple(specs)
     return tuple(_build_step(spec, ordered_specs[index + 1 :], listed_prefixes) for index, spec in enumerate(ordered_specs))
@@ -188,7 +193,7 @@ def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tu
 
 
 def _build_receipt_pattern(call: CallTemplate) -> str:
-    """Return a regular expression for the first argument in the receipt of a call, with any values for the placeholders."""
+    """Return a regular expression for the main argument of a finished tool call; placeholders in the argument match any value."""
     key = " ".join(call.arguments[0][1].split()).replace("$$", "$")
     shortened_key = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # cut off a placeholder split by the limit
     parts = re.split(r"\$\{\w+\}", shortened_key)
@@ -202,11 +207,11 @@ def _find_listed_path(call: CallTemplate, listed_prefixes: tuple[str, ...]) -> s
 
 
 def _build_done_pattern(path: str) -> str:
-    """Return a regular expression for a line of a summary which reports that the file at `path` is written."""
+    """Return a regular expression for a line of a summary that reports the file at `path` as written."""
     return rf"(?i:{DONE_PATTERN}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE_PATTERN})"
 
 
 def find_placeholders(text: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
-    """Return the names of the placeholders, such as `port` in `${port}`, in the text and the calls, in order of appearance."""
+    """Return the names of all placeholders in a message and its tool calls, e.g. `port` for `${port}`, in order of appearance."""
     texts = [text, *(text for call in calls for _, text in call.arguments)]
     return tuple(dict.fromkeys(name for text in texts for name in Template(text).get_identifiers()))

@@ -1,4 +1,4 @@
-"""Texts of a task, which are read from the folder `files` of its package, and the prompt that is composed of such texts.
+"""Functions that read the texts of a task from the folder `files` of its package, and compose the prompt from them.
 
 A prompt states each constraint either as a bullet or at the end of a short story; the seed decides which. The sentence with the
 value is always the same, so one pattern reads the value. The surrounding text differs, so a summarizer keeps different lines.
@@ -28,12 +28,12 @@ class Constraint(NamedTuple):
 
 @cache
 def load_text(package: str, name: str) -> str:
-    """Return a text of a task with its placeholders unfilled; `name` is a path below the folder `files` without `.tmpl`."""
+    """Return a text from the folder `files` of a task without filling its placeholders; `name` is the path without `.tmpl`."""
     return files(package).joinpath(f"files/{name}.tmpl").read_text(encoding="utf-8")
 
 
 def fill_text(package: str, name: str, values: Mapping[str, object]) -> str:
-    """Return a text from the folder `files` of a task with `values` in the place of its placeholders."""
+    """Return a text from the folder `files` of a task, with each placeholder such as `${port}` replaced by its value."""
     return Template(load_text(package, name)).substitute(values)
 
 
@@ -58,7 +58,7 @@ def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, st
 def render_prompt(
     frame: str, constraints: Sequence[Constraint], rng: random.Random, values: Mapping[str, str], story_share: float
 ) -> str:
-    """Render a prompt whose constraints are stated in random order, some as bullets and some at the end of a story.
+    """Return a prompt that states its constraints in random order, some as bullets and some at the end of a short story.
 
     The placeholder `${dry}` in `frame` becomes the bullets, `${told}` the stories; others are filled from `values`.
     """

@@ -14,11 +14,11 @@ from harness.tasks.kit.draws import compute_digest, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
-"""Names of the components of the system under investigation; each component has one log."""
+"""Names of the components (programs) of the system that the agent investigates; each component writes one log."""
 
 
 class Search(NamedTuple):
-    """Search for a line in a log: the shell command, and the path that a directory listing must show before a second search.
+    """Shell command that searches a log for a line, with the path of the log.
 
     The command also prints the lines around the match, as a person would to understand it, so that a second search costs as many
     tokens as the first.
@@ -27,7 +27,7 @@ class Search(NamedTuple):
     command: str
     """Shell command that searches the log and prints the line with the lines around it."""
     source: str
-    """Path of the log that the command searches."""
+    """Path of the log that the command searches; a directory listing must show the path before a search is repeated."""
 
 
 def _search_around(log: str, words: str, lines: int) -> Search:
@@ -53,7 +53,7 @@ SEARCHES = {
 
 
 def _find(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
-    """Make a fact (a value to remember) that the search named `search` prints."""
+    """Make a fact (a value to remember) that a search in a log prints; `search` is the name of the search in `SEARCHES`."""
     search_command = SEARCHES[search]
     return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
 
@@ -124,11 +124,11 @@ _CHOICES: dict[str, Sequence[object]] = {
     "former_value": range(130, 960, 23),
 }
 TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 * 3600 - 300)}
-"""Earliest and latest time that a seed can draw for an event, in seconds after midnight, by name of the fact with the time."""
+"""Earliest and latest time of events whose time the agent must remember, in seconds after midnight, by name of the fact."""
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember and the tools' secret; `damage_offset` is measured in the logs instead."""
+    """Draw at random the values that the agent must remember, except `damage_offset`, which depends on the generated logs."""
     rng_for = partial(make_rng, "log-forensics", task_seed)
     values = draw_choices("log-forensics", task_seed, _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():

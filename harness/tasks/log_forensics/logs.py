@@ -11,20 +11,20 @@ from typing import NamedTuple
 from harness.tasks.kit.draws import make_rng
 
 NIGHT_SECONDS = 6 * 3600
-"""Length in seconds of the night that the logs cover, from midnight to six o'clock."""
+"""Number of seconds from midnight to six o'clock, the period that the logs cover."""
 
 
 class _LogSpec(NamedTuple):
     name: str
-    """Name of the component that writes the log."""
+    """Name of the component (program of the investigated system) that writes the log."""
     lines: int
     """Number of lines of the log, not counting the messages that the agent has to find."""
     hosts: tuple[str, ...]
     """Names of the hosts whose lines appear in the log."""
     things: str
-    """Subjects of the generated sentences in the log, separated by commas."""
+    """Subjects of the randomly generated sentences in the log, such as `letter to a customer`, separated by commas."""
     needles: tuple[str, ...]
-    """Messages that the agent has to find in the log, with placeholders such as `${ticket}` for the values that they state."""
+    """Messages that the agent has to find in the log; placeholders such as `${address}` stand for values to remember."""
 
 
 LOGS = (
@@ -77,7 +77,7 @@ LOGS = (
     ),
 )
 TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
-"""Name of the fact whose value is the time of a log message, by the beginning of the message."""
+"""Name of the fact (value to remember) that sets the time of a log message, by the first words of the message."""
 DUMP_COUNT = 16
 
 _VERBS = "was accepted by, was passed on to, waited for, was read from, was kept by, was compared with, came back from"
@@ -85,7 +85,7 @@ _PLACES = "the eastern hall, a warm cache, the night shift, the second store, an
 _ENDS = "as usual, without delay, after a short pause, and nobody noticed, at the second try, like every night, in order"
 _LEVELS = ("INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "WARN ", "ERROR")
 POOL_SIZE = 400
-"""Number of different lines in a generated log, which are repeated with different times."""
+"""Number of different lines from which a log is generated; each line is repeated many times, with other clock times."""
 
 
 @lru_cache(maxsize=1)
@@ -95,7 +95,7 @@ def _list_clock_times() -> tuple[str, ...]:
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each generated log and dump."""
+    """Return the path and the text of each generated log, and of each dump of the ledger's data."""
     log_files = [
         (f"logs/{log.name}.log", _render_log(log, values, make_rng("log-forensics", task_seed, log.name))) for log in LOGS
     ]
@@ -122,7 +122,7 @@ def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) ->
 
 
 def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -> int:
-    """Choose the time of a message to be found: the value of its fact, or a random second between half past 0 and half past 5."""
+    """Return the second of the night at which a message to be found is logged; the time is random unless a fact sets it."""
     fact = next((name for words, name in TIME_FACTS.items() if needle.startswith(words)), "")
     if not fact:
         return rng.randrange(1_800, NIGHT_SECONDS - 1_800)

@@ -11,7 +11,7 @@ from harness.tasks.log_forensics.facts import SEARCHES
 
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
 OWN_PATHS = ("notes/", "report/", "HANDOVER.md")
-"""Path prefixes of the files that the agent writes; a directory listing with such a file can show a step as done."""
+"""Beginnings of the paths to which the agent writes. A step counts as done if a directory listing shows the file it writes."""
 FINAL_TEXT = (
     "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
     "the setting has its former value again, the logs are sealed, and the hand-over says where to go on."
@@ -20,7 +20,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
+    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     return make_script(
         *(FINAL_TEXT, OWN_PATHS, _orient(), _search_first_logs(), _search_other_logs()),
         *(_answer_questions(), _write_report(), _finish_report()),
@@ -28,13 +28,13 @@ def build_script() -> Script:
 
 
 def _write_page(name: str, text: str) -> StepSpec:
-    """Make a step in which the agent writes one page of its report."""
+    """Make a step in which the agent writes the page `name` of its report on the investigated night."""
     path = f"report/{name}"
     return do(f"write_{name.partition('.')[0]}", text, write(path, load_text(__package__, path)))
 
 
 def _write_note(component: str) -> StepSpec:
-    """Make a step that writes a note about the searches of a log; the file shows later that the log needs no second search."""
+    """Make a step in which the agent notes the searches of a log, so that a directory listing later shows them as done."""
     commands = "\n".join(f"- `{one.command}`" for one in SEARCHES.values() if one.source == f"logs/{component}.log")
     head, tail = f"# {component}\n\nThe log was counted by level and searched with", "What was found is kept for the report.\n"
     return do(
@@ -45,7 +45,7 @@ def _write_note(component: str) -> StepSpec:
 
 
 def _search_log(component: str, first_line: int, last_line: int, **searches: str) -> Iterable[StepSpec]:
-    """Yield steps that inspect the levels, errors and middle of a log, and then search the log for each message of interest.
+    """Yield the steps that look at parts of a log and then search the log for each message that the agent needs.
 
     Args:
         component: Name of the component whose log is inspected.

@@ -11,9 +11,9 @@ NOUNS = (
     *("report", "case", "customer", "desk", "page", "finding", "clerk", "witness", "alarm", "shift", "letter", "archive", "key"),
 )
 FILLER_COUNT = 10
-"""Number of irrelevant paragraphs that are inserted to make the documents in the workspace longer."""
+"""Number of irrelevant paragraphs that make the documents in the workspace longer."""
 INITIAL_SETTINGS = {"lock_wait": 40, "batch_span": 25, "commit_lag": 12, "replica_gap": 60, "fsync_gap": 8, "lease_span": 90}
-"""Initial configuration of the ledger, in which the agent has to correct one wrong value."""
+"""Initial settings of the program `ledger` in its configuration file; the agent has to correct one wrong value."""
 TEXTS = (
     *("docs/questions.md", "docs/form.md", "docs/runbook.md", "docs/addendum.md"),
     *("tools/open_case.py", "tools/seal.py", "tools/check_report.py"),
@@ -35,6 +35,6 @@ def build_papers(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, 
 
 
 def render_config(changed_settings: Mapping[str, str]) -> str:
-    """Render the configuration file of the ledger with the initial settings, some of them changed."""
+    """Return the text of the configuration file of the program `ledger`, with `changed_settings` replacing initial values."""
     rows = [f"{name} = {changed_settings.get(name, value)}" for name, value in INITIAL_SETTINGS.items()]
     return "\n".join(["[ledger]", *rows, "journal = on", "mirror = db-2", ""])

@@ -21,7 +21,7 @@ FIRST_CAIRN_STEP = len(ORDERS) + 2
 DEFAULT_WORLD = World(
     steps=150, tokens_per_step=450, output_sigma=1.9, recoverable_share=0.35, use_lag_steps=45, redundancy=1, update_rate=0.25
 )
-"""Default settings of the task `long-march`, with output sizes as in recorded sessions and 1 or 2 compactions per fact."""
+"""Default settings of the task, with which 1 or 2 compactions happen between the statement of a fact and its use."""
 MAX_STEPS = 10_000
 """Maximum number of steps that a user can request for the task `long-march`."""
 MIN_TOKENS, MAX_TOKENS = 150, 1_000

@@ -58,7 +58,10 @@ def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_se
 
 
 def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
-    """Yield each statement of a fact: the number of the post that shows it, and its text in a code that no reader understands."""
+    """Yield each statement of a fact as the number of the post that shows it and its text in encoded form.
+
+    The tool `tools/walk.awk` decodes the text when the agent reaches the post.
+    """
     old, new = values.first[mark.key], values.final[mark.key]
 
     def format_item(how: str, post: int, value: str) -> tuple[int, str]:

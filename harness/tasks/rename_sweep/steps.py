@@ -29,7 +29,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
+    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     return make_script(FINAL_TEXT, ("HANDOVER.json",), _all_steps())
 
 

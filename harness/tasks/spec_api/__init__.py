@@ -31,7 +31,7 @@ from harness.tasks.spec_api.steps import build_script
 from harness.tasks.spec_api.workspace import build_workspace
 
 INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
-"""Amounts for which a surcharge of 2.5 percent has different results under different rounding modes."""
+"""Amounts of money for which a surcharge of 2.5 percent depends on the rounding mode; used to test the agent's program."""
 
 
 CHECKS: tuple[Check, ...] = (

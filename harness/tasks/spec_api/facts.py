@@ -11,11 +11,11 @@ from harness.tasks.kit.draws import compute_digest, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
-"""Shell command that shows the end of a page of the specification that is too long for one tool output."""
+"""Shell command that prints the end of a specification page, since the page is too long for one tool output."""
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states and that can be read there again."""
+    """Make a fact (a value to remember) that a page of the specification states, so that the agent can read it again."""
     return make_file_fact(name, kind, f"spec/{page}.md", prior, *patterns)
 
 
@@ -109,7 +109,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember, and the secret `salt` from which the tools derive what they print."""
+    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output."""
     values = draw_choices("spec-api", task_seed, _CHOICES, ("PD", "LG", "QX", "TR"))
     return {
         **values,

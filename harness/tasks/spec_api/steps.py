@@ -11,7 +11,7 @@ from harness.tasks.spec_api.facts import READ_END_COMMAND
 FOLDERS = (".", "spec", "tools", "samples", "docs", "depot", "tests")
 CLIENT = Program(package=__package__, module_path="depot/{}.py", module_text="client/{}.py")
 OWN_PATHS = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")
-"""Path prefixes of the files that the agent writes; a directory listing with such a file can show a step as done."""
+"""Beginnings of the paths to which the agent writes. A step counts as done if a directory listing shows the file it writes."""
 FINAL_TEXT = (
     "The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the "
     "command line and a stand-in service, each with tests that pass. The papers are written, the samples are in the trial "
@@ -21,7 +21,7 @@ FINAL_TEXT = (
 
 @cache
 def build_script() -> Script:
-    """Build the script of the task: the steps of a competent agent, with placeholders such as `${rate}` in place of values."""
+    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     basics = (_orient(), _write_basics(), _write_parcels(), _write_money(), _write_transport())
     client = (_integrate_parts(), _write_command_line(), _write_papers())
     return make_script(FINAL_TEXT, OWN_PATHS, *basics, *client)
