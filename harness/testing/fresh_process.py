@@ -27,9 +27,9 @@ class TaskPart(NamedTuple):
 
     kind: Literal["value", "fact", "step", "field"]
     name: str
-    """Name of the fact, step or field of `Task`.
+    """Name of the fact, of the step, or of the field of `Task`.
 
-    For fields that contain facts, values or steps, only their names are compared.
+    Of fields with facts, values or steps, only the names of these are compared.
     """
 
 
@@ -38,7 +38,7 @@ Digests: TypeAlias = Mapping[TaskPart, str]
 
 
 class FreshModelSpec(NamedTuple):
-    """Settings of the scripted model that answers a request in a new process."""
+    """Settings from which a new process creates the scripted model that answers a request."""
 
     task: str
     """Name of the task template that the model works on, as for `load_task`."""
@@ -109,7 +109,7 @@ def _answer_request(arguments: list[Any]) -> object:
 def _run_in_fresh_process(
     handle: Callable[[Any], object], arguments: object, *, hash_seed: int | None = None, failure_text: str
 ) -> Any:
-    """Call a function of this module in a new process and return its result; arguments and result are JSON-ready."""
+    """Call a function of this module in a new Python process and return its result; arguments and result are sent as JSON."""
     seed = hash_seed or (2 if os.environ.get("PYTHONHASHSEED") == "1" else 1)
     run = subprocess.run(
         [sys.executable, "-P", "-c", f"from {__name__} import {handle.__name__}, serve; serve({handle.__name__})"],
@@ -127,7 +127,7 @@ def _run_in_fresh_process(
 
 
 def serve(handle: Callable[[Any], object]) -> None:
-    """Run one function in the new process. Arguments come from standard input; the result is the last line of standard output."""
+    """Run a function with arguments from standard input, and print its result as the last line of standard output."""
     arguments = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # foreign code may print
         result = handle(arguments)

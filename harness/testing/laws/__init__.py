@@ -1,6 +1,6 @@
-"""Laws: validity checks that every task must pass before its results mean something.
+"""Validity checks, called laws, which a task must pass before results measured on it can be trusted.
 
-These checks, called laws, ensure that no information reaches the model except through its context, that lost information costs
+The laws ensure that no information reaches the model except through its context, that lost information costs
 what it should, and that the bounds on policies hold. Each finding names the step, the fact or the check at fault. `harness task
 check` runs the laws on any task; the tests of this project run the laws on every task of the suite.
 """
@@ -14,7 +14,7 @@ from harness.testing.laws.simulation import SessionCache
 
 
 class Law(NamedTuple):
-    """A validity check that every good task passes.
+    """Validity check of a task, e.g. that the agent knows a fact only from visible messages.
 
     Args:
         name: Name of the law as in the id of a test, e.g. `law-3`.
@@ -65,7 +65,7 @@ Laws of a later stage rely on those of earlier ones.
 
 
 class LawResult(NamedTuple):
-    """Result of trying one law (a validity check) on a task template.
+    """Result of one validity check (law) of a task template (a function that makes a task from a seed).
 
     Args:
         law: Law (validity check) that was tried.

@@ -45,7 +45,7 @@ def _find_last_step(moves: tuple[Move, ...]) -> str:
 
 
 def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no step of the script uses the value of a fact before the session has shown this value."""
+    """Check that no step of the script uses the value of a fact before a message of the session has shown this value."""
     reported_facts: set[tuple[str, str]] = set()
     for move in sessions.trace_moves(seed):
         for name in move.guessed_facts:
@@ -56,7 +56,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the patterns of a fact read no other value from any message of the session, including tool outputs."""
+    """Check that the patterns of a fact find no wrong value in any message of the session, including tool outputs."""
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
@@ -80,7 +80,7 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that each step is taken once, or again only after a repair, and that its evidence alone shows the step to be done."""
+    """Check that the agent takes each step once, or again only after a repair, and that nothing else makes the step look done."""
     moves = sessions.trace_moves(seed)
     taken = Counter(move.step for move in moves if move.kind == "step")
     repaired = Counter(move.step for move in moves if move.kind == "repair")
@@ -95,7 +95,7 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """Return the name of the step after which another step first counted as done; None when that step never counted as done."""
+    """Return the name of the step after which the given step first counted as done; None when it never counted as done."""
     for before, move in pairwise(moves):
         if step in move.done_steps:
             return before.step
@@ -128,7 +128,7 @@ def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the tool call that recovers a fact shows the value of this fact, in the initial or in the final workspace.
+    """Check that the tool call meant to look up a lost fact shows the fact's value, in the initial or in the final workspace.
 
     The recovering call of a fact that is revised later may also show an earlier value.
     """
@@ -149,7 +149,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
-    """Return the reason why no tool call recovers a fact from a workspace; empty when the fact can be recovered."""
+    """Return the reason why the agent cannot look up a lost fact in a workspace; empty when it can."""
     files = sandbox.snapshot().files
     if fact.source and fact.source not in files and not any(path.startswith(f"{fact.source}/") for path in files):
         return f"its source {fact.source!r} does not exist"

@@ -23,7 +23,7 @@ from harness.view import find_violation, fold_all
 
 
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a policy with a trigger relative to the window does nothing in a window larger than the session."""
+    """Check that a policy whose threshold is a share of the window never compacts if the window is larger than the session."""
     plain, other = sessions.run(seed), sessions.run(seed, look_up_policy(preset))
     if other.compactions:
         yield Finding(f"compacted {len(other.compactions)} times in a window of {HUGE_WINDOW_TOKENS:,} tokens", seed=seed)
@@ -66,7 +66,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Yield a finding for the first tool call that differs between two sessions, with the step of that call."""
+    """Yield a finding for the first tool call in which two sessions differ. It names the step of the script behind the call."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
@@ -87,7 +87,7 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that empty summaries lose the facts that only the prompt states and that are first used after a compaction.
+    """Check that empty summaries lose every fact that only the prompt states and that is first used after a compaction.
 
     A policy that compacts late may act after all of these facts were used. The task is at fault only if the same holds for the
     default policy and for all facts that the user states: a user who states most facts later (see `World`) puts only early facts
@@ -116,24 +116,24 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
-    """Return the facts that a session first uses after its first compaction."""
+    """Return the names of the facts that a session needs for the first time after its first compaction."""
     return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
 def find_prompt_only_facts(task: Task) -> set[str]:
-    """Return the facts that the prompt states, that no later message repeats, and that no tool call can show again."""
+    """Return the names of the facts that only the prompt states; neither later messages nor tool calls show them again."""
     late = "\n".join(message.text for message in task.later_messages)
     asked = _find_user_facts(task)
     return {fact.name for fact in task.facts if fact.name in asked and not read_values(late, fact)}
 
 
 def _find_user_facts(task: Task) -> set[str]:
-    """Return the facts that the user states at the start or later, and that no tool call can show again."""
+    """Return the names of the facts that only the user states, at the start or later, and that no tool call can show."""
     return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """Return the number of the first request, in the session without compaction, whose step needs a fact."""
+    """Return the number of the first request at which the agent needs a fact, in the session without compaction."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 
@@ -163,11 +163,11 @@ def _digest_messages(messages: tuple[Message, ...]) -> str:
 
 
 MAX_OTHER_SEEDS = 50
-"""Maximum number of task seeds that are searched for another value of a fact."""
+"""Maximum number of seeds whose tasks are searched for another value of a fact."""
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that another value of a fact in prompt or files changes the result and fails a check that depends on the fact.
+    """Check that a changed value of a fact in prompt or files changes the agent's work and fails a check that requires the fact.
 
     Several facts are changed in one session as long as each of them has a check that depends on no other changed fact. A fact
     whose change fails no check is changed once more alone.
@@ -196,7 +196,7 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent replaces deleted facts by their priors (default guesses), which fail the checks.
+    """Check that the agent uses default guesses (priors) for facts deleted from the messages, and that checks then fail.
 
     No deleted value may appear.
     """
@@ -226,7 +226,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
-    """Return, for each fact, the values that the session's tool calls have where the script has a placeholder for the fact."""
+    """Return, for each fact, the values that the agent used for it in the tool calls of a session."""
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
@@ -253,12 +253,12 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
-    """Return the names of the checks that depend on this fact and on no other fact of the group."""
+    """Return the names of the checks that require one given fact and no other fact of a group."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 
 def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
-    """Split the facts into few groups, so that each fact has a check that depends on no other fact of its group."""
+    """Split the facts into few groups, in which each fact has a check that requires no other fact of the same group."""
     groups: list[list[str]] = []
     for name in names:
         fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))

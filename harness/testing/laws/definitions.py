@@ -17,7 +17,7 @@ from harness.testing.laws.simulation import WINDOW_TOKENS, SessionCache
 from harness.tools import make_standard_tools
 
 SEEDS = range(50)
-"""Task seeds for which a template must make a task, and whose tasks, values and priors (default guesses) are compared."""
+"""Seeds for which the tasks of a template are made and compared with each other."""
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
-    """Return the task that a template makes for a seed, or a finding if the template makes none."""
+    """Return the task that a template makes from a seed; if the template fails, return a finding (an error report) instead."""
     try:
         made = make(seed)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
@@ -45,7 +45,7 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> Iterable[Finding]:
-    """Return findings for the first seed whose task differs when a new process makes the task."""
+    """Return findings for the first seed from which a new Python process makes another task than this process."""
     if not sessions.name:
         return ()
     try:
@@ -58,7 +58,7 @@ def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> I
 
 
 def _compare_digests(task: Task, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for each fact, step and field of a task whose digest differs between two processes."""
+    """Yield a finding for each fact, step or field of a task that differs between two Python processes."""
     first = digest_parts(task)
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
@@ -76,7 +76,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that script and facts are equal for all seeds, that values differ between seeds, and that no prior equals a value."""
+    """Check that all seeds give the same script and facts but other values, and that no default guess (prior) equals a value."""
     first, other = sessions.make_task(seed), sessions.make_task(seed + 1)
     yield from _compare_scripts(first, other, seed)
     tasks = {one: sessions.make_task(one) for one in SEEDS}
@@ -118,7 +118,7 @@ _TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox"
 
 
 def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that names in a task are unique, and that every name that is used is declared."""
+    """Check that the names of facts, steps and checks in a task are unique, and that every name in use is declared."""
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
     names = [("step", step.name) for step in task.script.steps] + [("fact", fact.name) for fact in task.facts]
@@ -170,7 +170,7 @@ def _describe_unknown_tool(call: CallTemplate) -> str:
 
 
 def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
-    """Check that the tool call that recovers a fact uses a known tool and contains no placeholder."""
+    """Check that the tool call with which the agent can look up a lost fact uses a known tool and contains no placeholder."""
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
@@ -187,7 +187,7 @@ def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
 
 
 def _find_group_error(pattern: str) -> str | None:
-    """Return the error message of a pattern that does not read exactly one value; None when the pattern is valid."""
+    """Return an error message if a regular expression does not have exactly one group for a value; None if it is valid."""
     if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups

@@ -19,7 +19,7 @@ from harness.task import Check, Fact, Repair, Step, Task
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Violation of a validity check by a task.
+    """Violation of a validity check by a task, with the step, fact or check that causes it.
 
     Attributes:
         message: Description of the violation, if possible with advice; may quote untrusted text. Required.
@@ -42,32 +42,32 @@ class Finding:
 
 
 def read_values(text: str, fact: Fact) -> list[str]:
-    """Return the values of a fact that the fact's patterns read from a text."""
+    """Return the values of a fact that the fact's patterns (regular expressions) find in a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
 def find_first_needing_step(task: Task, fact: str) -> str:
-    """Return the name of the first step of the script that needs a fact; empty when no step does."""
+    """Return the name of the first step of the task's script that needs the given fact; empty when no step needs it."""
     return next((step.name for step in task.script.steps if fact in collect_needs(step)), "")
 
 
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """Return a finding about a failed check, with the first fact that it requires and the first step that needs this fact."""
+    """Return a finding about a check of the task. It names the first fact behind the check and the first step that needs it."""
     fact = next(iter(check.required_facts), "")
     return Finding(words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def collect_needs(step: Step) -> set[str]:
-    """Return the names of the facts that a step of the script or one of its repairs needs."""
+    """Return the names of the facts that are needed to carry out a step of the task's script or to repair its errors."""
     return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
 MoveKind: TypeAlias = Literal["step", "repair", "recovery", "end"]
-"""Kind of an agent's reply: a step of the script, a repair, a call that recovers a lost fact, or the end without calls."""
+"""Kind of an agent's reply: a step of the script, the repair of an error, the look-up of a lost fact, or the final text."""
 
 
 class Move(NamedTuple):
-    """Action with which the scripted agent answered one request, as seen from outside."""
+    """Action with which the scripted agent answered one request, as recognized from the request and the reply."""
 
     number: int
     """Position of the answered request in the session, from 1."""
@@ -75,13 +75,13 @@ class Move(NamedTuple):
     step: str
     """Name of the step of the script that was taken or repaired; empty when the agent recovered a fact or ended the session."""
     guessed_facts: tuple[str, ...]
-    """Names of the facts that the step needed but that were not visible, so that their priors (default guesses) were used."""
+    """Names of the facts that the step needed but the agent could not see, so that it used default guesses (priors)."""
     done_steps: frozenset[str]
-    """Names of the steps of the script that the request showed to be done already."""
+    """Names of the steps of the script that were already done, as the messages of the request show."""
 
 
 class _ScriptedAction(NamedTuple):
-    """Step of the script, or a repair of that step, with its kind and the name of the step."""
+    """Action that the script provides: a step or the repair of a step, with the kind of the action and the step's name."""
 
     kind: MoveKind
     step: str

@@ -53,7 +53,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
         first: First session, whose steps are named in the findings.
         second: Second session, which should be equal to the first.
         seed: Seed of the task, which each finding states.
-        when: Phrase for the end of a message that says how the second session was made.
+        when: Phrase that says how the second session was made; it ends the message of each finding.
     """
     yield from _find_divergence(task, first, second, seed, when)
     unlike = sorted(path for path in {*first.files, *second.files} if first.files.get(path) != second.files.get(path))
@@ -67,7 +67,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """Return a finding for a repeated request that got another answer, with its step and the first fact that the step needs."""
+    """Return a finding for a repeated request that got another answer, with its step and the first fact needed by the step."""
     step = trace(task, run.requests)[index].step
     return Finding(f"request {index + 1} gets another answer {where}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
@@ -93,14 +93,14 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:
-    """Return a fact whose value differs between two texts, otherwise a fact that the step needs; empty when there is none."""
+    """Return the name of a fact with different values in two texts, else of a fact that the step needs; empty if none exists."""
     otherwise = (fact.name for fact in task.facts if {*read_values(here, fact)} != {*read_values(there, fact)})
     needed = (name for one in task.script.steps if one.name == step for name in one.required_facts)
     return next(chain(otherwise, needed), "")
 
 
 def _find_last_step_about(task: Task, path: str, run: Run) -> str:
-    """Return the last step of the script whose calls name a file by its path or base name; empty when no step does."""
+    """Return the name of the last step in which a tool call of the agent mentions a file; empty when no call mentions it."""
     called = [
         (move.step, "\n".join(value for call in reply.message.calls for value in map(str, parse_arguments(call).values())))
         for move, (_, reply) in zip(trace(task, run.requests), run.requests, strict=True)

@@ -57,7 +57,7 @@ ATTENTIVE_MODEL = ScriptedModelSpec()
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that happened in a session, and the files that it left.
+    """Record of a session that was run: its log, its model requests, its graded checks and the files it left.
 
     Attributes:
         outcome: Stop reason of the session and counts of its model calls and tool calls, from the agent loop. Required.
@@ -206,9 +206,9 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 
 def _swap_value(old: str, new: str | None, match: re.Match[str]) -> str:
-    """Return the matched text with the value of a fact replaced.
+    """Return a text found by a fact's pattern, with the old value of the fact replaced by the new value.
 
-    Only the old value is replaced, unless all values are deleted.
+    Other values stay unless the new value is None, which deletes every value.
     """
     if match[1] != old and new is not None:
         return match[0]
@@ -223,22 +223,22 @@ PRESETS: dict[str, KeepLast] = {
     "early-empty": KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty"),
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
-"""Compaction policies whose trigger is relative to the context window, by the name of the preset."""
+"""Compaction policies for the validity checks, by name; each compacts at a share of the context window."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
 """All compaction policies with default settings, by public name."""
 DEFAULT_PRESET = "extractive"
-"""Name of the preset that leaves every setting of its policy at the default."""
+"""Name of the compaction policy in `PRESETS` that `SessionCache` uses when no other policy is named."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""Context window in tokens for which policies with absolute thresholds chose their constants; used to scale these constants."""
+"""Context window in tokens for which the constants of policies are meant; in smaller windows the constants are scaled down."""
 SMALL_WINDOW_SHARE = 0.6
 """Size of the smaller window of a short session, as a share of the session's longest request."""
 MIN_WINDOW_FILL = 1.25
-"""Minimum ratio of a session's longest request to `WINDOW_TOKENS`; below this ratio a smaller window is used."""
+"""Ratio of a session's longest request to `WINDOW_TOKENS` below which the session is run in a smaller window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallWindow:
-    """Context window that is too small for a session, with the policy settings that such a window needs."""
+    """Context window so small that a session needs compaction, with policy settings that suit this window."""
 
     window_tokens: int
     scaled_preset: KeepLast | None = None
@@ -248,7 +248,7 @@ class SmallWindow:
     """
 
     def scale_policy(self, policy: Policy) -> Policy:
-        """Return a policy with its settings adapted to this window; the limit on the length of tool outputs stays the same."""
+        """Return a policy with settings that suit the small window; the limit on the length of tool outputs stays the same."""
         if isinstance(policy, KeepLast):
             kept = self.scaled_preset
             return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
@@ -297,7 +297,7 @@ class SessionCache:
         self._moves: dict[int, tuple[Move, ...]] = {}
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
-        """Return the digests of the tasks of some seeds as made in a new process; seeds requested together share one process.
+        """Make the tasks of some seeds in a new Python process and return their digests, to compare them with those made here.
 
         Raises:
             UsageError: the template makes no task in the new process.
@@ -308,7 +308,7 @@ class SessionCache:
         return self._afresh
 
     def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Return the session of a seed under a policy; each session is run once and then reused.
+        """Return the session of a seed's task under a policy; each session is run once and then reused.
 
         By default no message is ever evicted.
         """
@@ -318,11 +318,11 @@ class SessionCache:
         return self._runs[key]
 
     def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Run a session of a seed anew, without storing the result. By default no message is ever evicted."""
+        """Run a session of a task again, without storing the result. By default no message is ever evicted."""
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
-        """Return the scripted agent's actions in the session without compaction, one action for each request."""
+        """Return the scripted agent's actions in a session without compaction, one for each model request."""
         if seed not in self._moves:
             self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests)
         return self._moves[seed]
@@ -338,7 +338,7 @@ class SessionCache:
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
 
     def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
-        """Return the scaled policy and the small window in tokens that `run_compacted` uses for a seed."""
+        """Return a policy and a context window in tokens, both so small that the session of a seed needs compaction."""
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
         return tight.scale_policy(policy), tight.window_tokens
