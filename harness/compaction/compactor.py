@@ -48,19 +48,19 @@ GROWTH_BEFORE_NEXT = 1.1
 
 @dataclass(slots=True)
 class _SummaryOutcome:
-    """Record of the requests for summaries in one compaction attempt, which stays complete even if a request fails."""
+    """Record of all requests for summaries in one compaction attempt, including the requests that failed."""
 
     replies: list[Reply] = field(default_factory=list)
-    """Answers of the summarizer to all requests of one compaction attempt, including those that were of no use."""
+    """Answers of the summarizer to all requests of one compaction attempt, including answers that were not used."""
     notes: list[str] = field(default_factory=list)
     """Notes for the event about messages that the summarizer did not read and about requests that were skipped."""
     failures: list[str] = field(default_factory=list)
     """Error messages of the summaries that failed in one compaction attempt."""
     texts_to_save: tuple[str, ...] = ()
-    """Texts to save outside the view if the plan is applied, as given by the plan whose summaries were written last."""
+    """Texts, such as long tool results, to save outside the view if the compaction is applied."""
 
     def note_shortening(self, times: int, error: ModelError) -> None:
-        """Add the note that the prompt for the summarizer was shortened, or update its number of times."""
+        """Record how many times the prompt for the summarizer was shortened, and why; a former note about it is replaced."""
         too_long = isinstance(error, ContextOverflow)
         cause = "it was too long for the summarizer" if too_long else f"the summarizer failed ({error})"
         note = f"the prompt was shortened {format_count(times, 'time')}, because {cause}"
@@ -73,9 +73,9 @@ class SummaryPrompt(NamedTuple):
     prompt: tuple[Message, ...]
     """Messages to send to the summarizer, including its instruction."""
     request: SummaryRequest
-    """Messages to summarize, former summary and user request from which the prompt was built."""
+    """Material of the prompt, namely the messages to summarize, the former summary and the user's request."""
     stands_for: tuple[ItemId, ...]
-    """Ids of the items of the view that the summary will stand for."""
+    """Ids of the messages in view that the summary will replace."""
     note: str = ""
     """Note for the compaction event about messages that were left out of the prompt; empty if none were left out."""
 
@@ -141,7 +141,7 @@ class SessionCompactor:
         return replace(event, wall_seconds=perf_counter() - start_seconds)
 
     def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, signal: Callable[[Signal], None]) -> Compaction:
-        """Return the event of a plan, or of the plan's fallback if the plan itself saves no tokens."""
+        """Carry out a planned compaction and return its event; if the plan saves no tokens, carry out the plan's fallback."""
         if plan.is_empty:
             return attempt
         outcome = _SummaryOutcome()
@@ -153,7 +153,10 @@ class SessionCompactor:
         return event
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
-        """Return the event of an attempt with its costs, notes and failures; without a patch, the event is marked as failed."""
+        """Return the event of a compaction attempt with its costs, notes and failures.
+
+        Without a change of the view (a patch), the event is marked as failed.
+        """
         reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
         attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome.replies)
         if patch is None:
@@ -163,7 +166,10 @@ class SessionCompactor:
         return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
     def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
-        """Return the changes that a plan makes, or those of its fallback if a summary fails; None if neither works."""
+        """Return the changes of the view that a plan makes, or the changes of its fallback if a summary fails.
+
+        The value is None if a summary fails and the plan has no usable fallback.
+        """
         try:
             return self._fill_slots(plan, view, outcome, signal)
         except (ModelError, SummaryFailed) as error:
@@ -172,13 +178,13 @@ class SessionCompactor:
             return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
 
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Save texts that leave the view in the store for outputs, and return the names under which they can be read."""
+        """Save texts outside the view, such as long tool results, and return the names under which the agent can read them."""
         if self._outputs is None:
             raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
-        """Request the summaries of a plan and return the complete patch; the requests are recorded in `outcome`."""
+        """Request the summaries of a plan and return all changes of the view; `outcome` records the requests."""
         inserts: list[Insert] = []
         items = apply_patch(view.items, Patch(replace=plan.replace), 0, self.policy.counter)
         edited_view = replace(view, items=items, tally_cache=TallyCache())
@@ -199,7 +205,7 @@ class SessionCompactor:
         return _assemble_patch(plan, tuple(inserts))
 
     def _request_summary(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """Return the summary that the summarizer writes, or the text that the policy provides in its place."""
+        """Return the summary that the summarizer writes, or the policy's replacement text if no summary can be written."""
         if slot.text_if_empty and not summary_prompt.request.to_summarize:
             outcome.notes.append("the excerpt holds no message, so the summarizer was not asked")
             return slot.text_if_empty
@@ -217,7 +223,10 @@ class SessionCompactor:
             return procedure.stand_in.write_summary(summary_prompt.request)
 
     def _ask_summarizer(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """Return the summarizer's answer, with retries of a shorter prompt and a review of the draft if the policy has them."""
+        """Return the text of the summarizer's answer.
+
+        If the policy specifies it, a failed request is repeated with a shorter prompt, and the summarizer reviews its answer.
+        """
         prompt, draft = summary_prompt.prompt, None
         for attempt in count(1):
             try:
@@ -241,7 +250,7 @@ class SessionCompactor:
         return text
 
     def _review_draft(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> list[str]:
-        """Return the answer to the review of a draft; empty if the prompt of the review is too long for the summarizer."""
+        """Return the summarizer's review of its own first answer; an empty list if the prompt for the review is too long."""
         limit = slot.max_input_tokens
         if limit is not None and (tokens := self._count_tokens(prompt)) > limit:
             sizes = f"the prompt has {tokens} tokens, and the summarizer reads at most {limit}"
@@ -250,7 +259,7 @@ class SessionCompactor:
         return [self._call_summarizer(prompt, slot, outcome).text]
 
     def _limit_slot(self, slot: Slot) -> Slot:
-        """Return a summary slot with the smaller of two input limits, that of the policy and that of the summarizer."""
+        """Return the place for a summary (slot) with its input limit lowered to the summarizer's limit, if that is smaller."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
         limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
@@ -263,7 +272,10 @@ class SessionCompactor:
         return reply.message
 
     def _count_tokens(self, prompt: tuple[Message, ...], more: str = "") -> int:
-        """Return the number of tokens of a prompt with an added text, by the summarizer's tokenizer or by estimate."""
+        """Return the number of tokens in a prompt for the summarizer, counted by the summarizer or else estimated.
+
+        The text `more` is counted as a further user message.
+        """
         prompt = (*prompt, user(more)) if more else prompt
         summarizer: object = self._summarizer
         if isinstance(summarizer, PromptTokenCounter):
@@ -271,7 +283,7 @@ class SessionCompactor:
         return sum(map(self.policy.counter.count, prompt))
 
     def _add_costs(self, event: Compaction, replies: list[Reply]) -> Compaction:
-        """Return the event with the token usage, price and duration of the requests for summaries."""
+        """Return a compaction event to which the tokens, price and duration of the requests for summaries are added."""
         if not replies or self._summarizer is None:
             return event
         costs = [reply.cost_usd for reply in replies]
@@ -284,7 +296,11 @@ class SessionCompactor:
         )
 
     def _check_patch(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
-        """Return the event of a complete patch, marked as applied if the patch is legal and saves tokens."""
+        """Return the event of a change of the view, marked as applied if the change saves tokens.
+
+        Raises:
+            IllegalPlan: the change names an unknown message, touches the system message or breaks a rule of providers.
+        """
         known_ids = {item.item_id for item in view.items}
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
         if strangers := [item for item in named_ids if item not in known_ids]:
@@ -309,7 +325,7 @@ class SessionCompactor:
 
 
 def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelError, attempt: int) -> tuple[Message, ...]:
-    """Return fewer messages to summarize after a failed request; empty if the policy has no further attempt."""
+    """Return fewer messages to summarize after a failed request for a summary; empty if the request is not repeated."""
     procedure = slot.procedure
     if procedure.shorter is None or not (procedure.shorter_for == "failed" or isinstance(error, ContextOverflow)):
         return ()
@@ -317,7 +333,7 @@ def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelErr
 
 
 def _should_hold_back(view: View) -> bool:
-    """Return whether compaction pauses because recent attempts had no effect and the view has hardly grown since."""
+    """Return whether compaction pauses because the last attempts saved no tokens and the view has hardly grown since."""
     if view.fruitless_attempts < FRUITLESS_IN_A_ROW:
         return False
     # a tenth of 0 tokens is 0, so a separate condition requires that the view has grown at all
@@ -325,14 +341,14 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    """Return the patch of a plan, without replacements of messages that the plan also evicts."""
+    """Return all changes of the view that a plan makes; messages that are both replaced and evicted are only evicted."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert))
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
-    """Return the event of an attempt that changes nothing, from which the events of other outcomes are derived."""
+    """Return the event of a compaction attempt that changes nothing; other outcomes are copies with some fields changed."""
     return Compaction(
         round=view.rounds,
         step=step,
@@ -353,9 +369,9 @@ def _sum_usages(usages: list[Usage]) -> Usage:
 
 
 def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
-    """Return the prompt that asks the summarizer for the summary of a slot, within the slot's limit of input tokens.
+    """Return the prompt that asks the summarizer for one summary, within the limit of tokens that the summarizer reads.
 
-    If all messages together are too long, as few of the oldest as possible are left out. Tool calls are left out together with
+    If the messages to summarize are too long, as few of the oldest as possible are left out. Tool calls are left out with
     their results, and a line in the prompt gives the number of omitted messages. Former summaries are never left out.
 
     Args:
@@ -381,7 +397,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
 
 
 def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
-    """Return the prompt for a summary without the oldest messages, and with a line that gives their number."""
+    """Return a prompt for a summary that leaves out the messages before index `start` and states their number."""
     former = set(view.summaries)
     kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
     gone = len(slot.stands_for) - len(kept_ids)

@@ -1,6 +1,6 @@
-"""Cuts of a view (the messages that the model sees next): the places from which on messages stay unchanged.
+"""Rules that choose how many of the newest messages stay in view (the messages that the model sees next).
 
-A tail proposes where the retained end of a view begins, as the index of the first retained item. `Snap.find_legal_index` moves
+A tail is a rule that proposes the index of the first message to retain at the end of the view. `Snap.find_legal_index` moves
 that index to a place where no tool call loses its results. If the index lies within the retained head, nothing lies between head
 and tail.
 """
@@ -15,14 +15,14 @@ from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
 
 CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assistant"]
-"""Kinds of messages that a cut may leave as the first retained one, such as any message but a tool result.
+"""Kinds of messages that may be the first retained one behind evicted messages, such as any message but a tool result.
 
 A tool result must not be the first retained message, because its call would be evicted.
 """
 
 
 class Tail(Protocol):
-    """Rule that selects the messages retained at the end of a view; a pure function of its arguments."""
+    """Rule that selects the newest messages of a conversation, which are retained when older ones are evicted."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first item to retain at the end of the view.
@@ -32,12 +32,15 @@ class Tail(Protocol):
         ...
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the smallest amount of tokens or messages that the tail retains, or None if no number can be given."""
+        """Return the minimum number of tokens or messages retained at the end of the view, or None if it is unknown."""
         ...
 
 
 def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
-    """Return the number of leading messages that together contain at least a given number of events."""
+    """Return how many of the first messages together contain at least a number of events.
+
+    Events are messages, tool calls and tool results.
+    """
     index = events = 0
     while index < len(items) and events < event_count:
         events += count_events(items[index].message)
@@ -46,7 +49,10 @@ def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
 
 
 def find_fitting_start(sizes: Sequence[int], room: int) -> int:
-    """Return the smallest index from which on all sizes together fit into the room; the length of the list if none fits."""
+    """Return the index from which on as many of the last sizes as possible have a sum of at most `room`.
+
+    The index is the length of the list if not even the last size fits.
+    """
     index = len(sizes)
     while index and sizes[index - 1] <= room:
         index -= 1
@@ -56,7 +62,7 @@ def find_fitting_start(sizes: Sequence[int], room: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessages:
-    """Tail that retains a fixed number of messages at the end of the view."""
+    """Rule that retains a fixed number of messages at the end of the view."""
 
     count: int
     """Number of messages retained at the end of the view."""
@@ -66,21 +72,20 @@ class LastMessages:
         return max(0, len(items) - self.count)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the number of messages at the end that this tail retains."""
+        """Return the number of messages that are retained at the end of the view."""
         return Amount(self.count, "messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTokens:
-    """Tail that retains as many messages at the end of the view as hold a number of estimated tokens."""
+    """Rule that retains as many of the newest messages as hold a given number of estimated tokens."""
 
     tokens: int
     """Number of estimated tokens to retain at the end of the view."""
     reaching: bool = True
-    """Whether the tail is the shortest one with at least `tokens` tokens; otherwise it is the longest one with at most that
-    number."""
+    """Whether just enough messages are retained to reach `tokens`; if false, as many are retained as fit into `tokens`."""
     least_messages: int = 0
-    """Minimum number of messages retained at the end of the view, however long they are."""
+    """Minimum number of messages retained at the end of the view if `reaching` is false, however long the messages are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index from which on the messages hold at least (`reaching`) or at most the configured number of tokens."""
@@ -95,16 +100,16 @@ class LastTokens:
         return 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the configured number of tokens as the amount that this tail retains."""
+        """Return the configured number of tokens to retain at the end of the view."""
         return Amount(self.tokens, "tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastShare:
-    """Tail that retains a share of the messages in view, or of the characters of their JSON."""
+    """Rule that retains the newest messages up to a share of all messages in view, or of the characters in their JSON."""
 
     share: float
-    """Share of the view to retain, above 0 and at most 1."""
+    """Share of the messages, or of their characters, to retain at the end of the view; above 0 and at most 1."""
     unit: Literal["messages", "characters"] = "messages"
     """Unit in which the retained share is measured, either messages or characters of their JSON."""
     excluded_messages: int = 0
@@ -124,7 +129,7 @@ class LastShare:
         return len(items)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return `ALL_KEPT` for a share of 1; otherwise None, because a smaller share depends on the size of the view."""
+        """Return `ALL_KEPT` if all messages are retained; otherwise None, because a share is no fixed number of messages."""
         return ALL_KEPT if self.share >= 1 else None
 
 
@@ -138,9 +143,9 @@ class Snap:
     """Kinds of messages that may be the first retained one behind the cut."""
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
-        """Return the nearest index at which the view may be cut.
+        """Return the nearest index at which older messages may be cut off without separating a tool call from its results.
 
-        The index is 0 if there is no legal place before the cut, and the number of items if there is none behind it.
+        Moving back, the index is 0 if there is no such place; moving forward, it is the number of messages.
         """
         allowed, end = _BOUNDARY_CHECKS[self.legal], len(items)
         index = min(max(index, 0), end)

@@ -1,4 +1,4 @@
-"""Descriptions of a policy, derived from its class, its fields and its pipeline.
+"""Descriptions of compaction policies, derived from the class, the fields and the pipeline (the rules) of a policy.
 
 A pipeline consists of values, so its possible effects are known without running it: whether it has a rule, and whether one of its
 rules requests summaries. If a policy has no such pipeline, only its fields can be described.
@@ -16,7 +16,7 @@ from harness.plan import SummaryFormat
 from harness.protocols import TruncatingPolicy
 
 NON_CONFIG_FIELDS = frozenset({"kind"})
-"""Names of policy fields that identify the policy and do not change its behaviour."""
+"""Names of policy fields that only identify the policy and are not shown as settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,9 @@ class Abilities:
     """Kinds of effects that a configured policy can have on a session."""
 
     can_act: bool
-    """Whether the policy has a rule that could change the view; a policy without such a rule serves as a control."""
+    """Whether the policy can ever compact; a policy that cannot serves as a control in experiments."""
     can_summarize: bool
-    """Whether the policy could request a summary from a model."""
+    """Whether the policy can request a summary from a model."""
 
 
 def name_policy(policy: object) -> str:
@@ -50,7 +50,7 @@ def inspect_abilities(policy: object) -> Abilities:
 
 
 def walk_parts(value: object) -> Iterator[object]:
-    """Yield a value and, recursively, all field values of dataclasses and elements of tuples inside it."""
+    """Yield a value and everything inside it, searching fields of dataclasses and elements of tuples recursively."""
     yield value
     for part in list_parts(value):
         yield from walk_parts(part)
@@ -66,9 +66,10 @@ def list_parts(value: object) -> tuple[object, ...]:
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:
-    """Return the stages of a policy as text, one line for tool outputs and one for each rule.
+    """Return lines of text that describe a policy, one on the truncation of tool outputs and one for each rule.
 
-    The line of a rule names its hook, its trigger and its reducer. Fields that have their default value are left out.
+    The line of a rule states at which point of the session it is checked, when it acts and how it shortens the view. Values
+    equal to the default are left out.
     """
     pipeline = getattr(policy, "pipeline", None)
     truncation_line = (f"output: {format_stage(policy.truncation)}",) if isinstance(policy, TruncatingPolicy) else ()
@@ -81,7 +82,7 @@ def describe_stages(policy: object) -> tuple[str, ...]:
 
 
 def format_stage(value: object) -> str:
-    """Return a stage of a policy as text: its class name and the fields that differ from their defaults."""
+    """Return a text such as `Full(above=True)`, with the class name of a value and the fields that differ from their defaults."""
     if isinstance(value, SummaryFormat):
         return type(value).__name__
     if isinstance(value, Message):
@@ -105,7 +106,7 @@ def resolve_default(field: "Field[Any]") -> object:
 
 
 def list_config_fields(policy_class: type[Any]) -> "list[Field[Any]]":
-    """Return the fields that configure a policy: the threshold first, and the fields shared by many policies last."""
+    """Return the fields that configure a policy, beginning with the threshold and ending with fields that many policies share."""
     shared_bases = [base for base in policy_class.__mro__ if base.__module__ == Preset.__module__]
     ranks = {name: rank for rank, base in enumerate(shared_bases, start=1) for name in inspect.get_annotations(base)}
     config_fields = [field for field in fields(policy_class) if field.init and field.name not in NON_CONFIG_FIELDS]

@@ -24,39 +24,39 @@ from harness.view import View
 AUTOMATIC_HOOKS: tuple[Hook, ...] = ("step", "turn", "overflow")
 """Points in a session (before a step, before a turn, after an overflow) at which rules run without a request of the user."""
 MANUAL_REASON = "asked for"
-"""Reason recorded for a compaction that the user requested."""
+"""Reason that the log gives for a compaction that the user requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Part of a policy that runs a reducer, which proposes a change of the view, whenever a trigger is due."""
+    """Part of a policy that combines a condition for acting with a way to shorten the view (the messages the model sees next)."""
 
     trigger: Trigger
     """Condition under which the rule acts, such as a threshold in tokens."""
     reducer: Reducer
-    """Reducer that proposes how to shorten the view, for example by a summary."""
+    """Way to shorten the view (the messages that the model sees next), for example by a summary."""
     moment: Hook = "step"
-    """Point in the session at which the trigger is checked, such as before a step, before a turn or after an overflow."""
+    """Point in the session at which the condition is checked, such as before each model call or after an overflow."""
     quiet: bool = False
-    """Whether no attempt is recorded if the trigger is due but the reducer finds nothing to do."""
+    """Whether the log omits attempts in which the condition was met but nothing could be compacted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Complete behaviour of a policy: how it divides the context window, its rules, and its token counter."""
+    """Complete behaviour of a compaction policy, consisting of its threshold, its rules and its token counter."""
 
     division: Division
-    """Division of the context window, which sets the threshold and the reserves of the budget."""
+    """Rule that computes from the context window how many tokens are kept free and at how many tokens the policy acts."""
     rules: tuple[Rule, ...] = ()
-    """Rules of the policy, in the order in which they run."""
+    """Rules of the policy (when to act and how to shorten the view), in the order in which they run."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter that the policy uses to estimate the size of messages."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
-        """Return one plan with the proposals of all rules that are due at a hook, or None if no rule is due.
+        """Return one plan with the changes by all rules whose conditions are met, or None if no condition is met.
 
-        A hook is a point in the session, such as before a step or after an overflow. A compaction that the user requests runs
-        every rule of its hook, whether the rule is due or not.
+        The hook is the point in the session, such as before a step or after an overflow. A compaction that the user requests runs
+        the rules of a hook even if their conditions are not met.
         """
         plan: Plan | None = None
         rules = self._select_rules(hook)
@@ -74,7 +74,7 @@ class Pipeline:
         return plan
 
     def _select_rules(self, hook: Hook) -> list[Rule]:
-        """Return the rules of a hook, such as before a step.
+        """Return the rules that run at a point in the session (the hook), such as before a step.
 
         A compaction that the user requests uses the first automatic hook for which the policy has rules.
         """
@@ -84,9 +84,9 @@ class Pipeline:
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Return one plan that makes the changes of two plans; the second was made for the view that the first leaves.
+    """Return one plan that makes the changes of two plans, of which the second was made for the result of the first.
 
-    A message that the first plan replaces and the second evicts stays replaced, so that the summarizer reads the replacement.
+    If the second plan evicts a message that the first one replaces, the summarizer reads the replacement.
     """
     if second.is_empty:
         return first
@@ -105,7 +105,7 @@ def join_plans(first: Plan, second: Plan) -> Plan:
 
 
 class Range(NamedTuple):
-    """Values that a policy field may hold; None is always in range where the field's type allows it."""
+    """Range of numbers that a policy field may hold; None is also accepted if the field's type allows it."""
 
     contains: Callable[[float], bool]
     """Function that returns whether a number is in the range."""
@@ -133,7 +133,7 @@ def check_ranges(policy: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
-    """Return the name and range of every policy field that has a range, including fields that may be None."""
+    """Return the name and the range of every policy field whose values are limited, including fields that may be None."""
     hints = get_type_hints(policy_class, include_extras=True)
     return tuple(
         (name, extra)
@@ -155,12 +155,12 @@ class Preset(StrictFields, ABC):
     __slots__ = ()
 
     revision: ClassVar[int] = 0
-    """Number of times that this policy's behaviour has changed since version 0.1, which becomes part of trial ids from 1 on."""
+    """Number of changes of this policy's behaviour since version 0.1; if it is 1 or more, trial ids contain it."""
     clip_characters: Positive = 10_000
     """Maximum length of a tool output, in characters; a longer output is cut before it is logged."""
 
     def __new__(cls, *_: object, **values: object) -> Self:
-        """Create the preset, or raise UsageError if a value does not have the type of its field."""
+        """Create the policy, or raise UsageError if the value of a field has the wrong type."""
         preset = super().__new__(cls, **values)
         refuse_mistyped(cls, values)
         return preset
@@ -193,7 +193,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).counter
 
     def budget(self, window: Window) -> Budget:
-        """Return the budget of a window: its reserves, and the threshold in tokens at which the policy acts.
+        """Return the budget for a context window, with the tokens kept free and the threshold at which the policy acts.
 
         Raises:
             UsageError: `context_window` is larger than the model's window, or the reserves leave nothing of the window.
@@ -206,7 +206,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).division.compute_budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the plan of all rules that are due at a hook, such as before a step, or None if no rule is due."""
+        """Return a plan to shorten the view if the condition of a rule is met at this point of the session; otherwise None."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
 
 
@@ -224,7 +224,7 @@ class SummarizingPreset(Preset):
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdPreset(Preset):
-    """Base of policies that act at a share of the window less three reserves, or at a number of tokens."""
+    """Base of policies that act when the view reaches a number of tokens or a share of the context window."""
 
     __slots__ = ()
 
@@ -243,7 +243,7 @@ class ThresholdPreset(Preset):
     """Context window in tokens that the policy assumes, at most the window of the model; None uses the window of the model."""
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
-        """Return a pipeline whose only rule runs a reducer when the view reaches the threshold."""
+        """Return a pipeline with one rule, which shortens the view in the given way when the threshold is reached."""
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,

@@ -1,4 +1,4 @@
-"""Scaling of a policy's constants from the window they were made for to another window.
+"""Scaling of a policy's constants, such as reserves in tokens, from the context window they were chosen for to another one.
 
 Constants in tokens, characters, lines and bytes belong to a window of a certain size. In a smaller window the same numbers make a
 different policy: reserves that left nine tenths of a large window may leave nothing. Scaling multiplies the constants by window /
@@ -34,7 +34,7 @@ class FittedPolicy:
     """Context window in tokens for which the policy's constants were chosen; None means that they were not scaled."""
 
     def describe_rule(self, rule: str) -> str:
-        """Return the text that explains a budget, with a note if the policy's constants were scaled."""
+        """Return the text `rule`, which explains a token budget, with a note added if the policy's constants were scaled."""
         if self.nominal_window_tokens is None:
             return rule
         return f"{rule}; constants scaled by {self.scale:g}, from a nominal window of {self.nominal_window_tokens}"

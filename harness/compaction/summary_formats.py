@@ -1,4 +1,4 @@
-"""Summary formats and excerpts that several presets share.
+"""Summary formats (prompts for summaries and their form in the view) that several compaction policies share.
 
 Lists of the files that were read or modified are not written by the summarizer. They are compiled from the tool calls and carried
 on from summary to summary.
@@ -20,9 +20,9 @@ WRITE_TOOLS = frozenset({"write_file"})
 
 
 def append_file_lists(text: str, request: SummaryRequest) -> str:
-    """Return a summary followed by lists of the files that were read and modified so far.
+    """Return a summary followed by lists of the files that the agent has read and modified so far.
 
-    The lists are merged from the former summary and from the calls since then.
+    The files are taken from the lists in the former summary and from the tool calls since then.
     """
     body = re.sub(rf"<({READ_TAG}|{MODIFIED_TAG})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
     calls = [call for message in request.to_summarize for call in message.calls]
@@ -33,9 +33,9 @@ def append_file_lists(text: str, request: SummaryRequest) -> str:
 
 
 def extract_paths(tag: str, text: str) -> list[str]:
-    """Return the file paths in all lists with a given tag in a summary.
+    """Return the file paths between all tags of a given name in a summary, such as `<read-files>`.
 
-    A summary of two parts may contain two such lists.
+    A summary that consists of two parts may contain the tag twice.
     """
     found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
     return [path for lines in found for path in lines.splitlines()]
@@ -49,31 +49,32 @@ def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[st
 
 
 def format_material(request: SummaryRequest) -> str:
-    """Return the text to summarize: the former summary, if there is one, and the transcript of the messages."""
+    """Return the text that the summarizer reads, made of the former summary, if any, and a transcript of the messages."""
     former = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
     return f"{former}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Summary format with one instruction for every round, extended by a sentence if there is a former summary."""
+    """Summary format that sends the same instruction at every compaction, extended by a sentence if a summary already exists."""
 
     instruction: str
     """Instruction to the summarizer, which begins with `Create a summary`."""
     merge: str = ""
     """Sentence added to the instruction if a former summary is to be merged with new messages."""
     heading: str = ""
-    """Line inserted above the summary in the view; empty adds none."""
+    """Line inserted above the summary that the agent sees; an empty text adds no line."""
     closing: str = ""
-    """Line inserted below the summary in the view; empty adds none."""
+    """Line inserted below the summary that the agent sees; an empty text adds no line."""
     system: str = ""
-    """System message of the prompt for the summarizer; if empty, only the layout `session` has one, that of the session."""
+    """System message of the prompt for the summarizer. If empty, the layout `session` uses the session's own system message, and
+    the other layouts add none."""
     layout: Literal["transcript", "session", "system"] = "transcript"
     """Arrangement of the prompt for the summarizer.
 
-    * `transcript`: material and instruction in one user message.
-    * `session`: the messages of the session, then the instruction, so that the prompt begins like the request before it.
-    * `system`: material and instruction in the system message, followed by a user message that asks for the summary.
+    * `transcript`: a transcript of the messages and the instruction, in one user message.
+    * `session`: the messages of the session, then the instruction, so that the provider can reuse its cache of the session.
+    * `system`: a transcript and the instruction in the system message, then a user message that asks for the summary.
     """
     files: bool = False
     """Whether lists of the files that were read and modified so far are added below the summary."""
@@ -95,7 +96,7 @@ class Brief:
         return (*((system(self.system),) if self.system else ()), user(prompt_text))
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summarizer's answer as it is inserted into the view, between heading and closing line."""
+        """Return the summarizer's answer between the heading and the closing line, in the form in which the agent sees it."""
         body = remove_tag(self.drops, text) if self.drops else text.strip()
         body = truncate_text(body, self.most_characters) if self.most_characters is not None else body
         body = append_file_lists(body, request) if self.files else body
@@ -112,14 +113,14 @@ def remove_tag(tag: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapTexts:
-    """Excerpt for the summarizer that shows only the beginning of long tool results and texts."""
+    """Selection for the summarizer that cuts long tool results and other long texts to their beginnings."""
 
     result_characters: int
     """Maximum length in characters of a tool result that the summarizer reads."""
     text_characters: int | None = None
     """Maximum length in characters of any other text that the summarizer reads; None sets no limit."""
     without: str = ""
-    """Text of a user message that the summarizer does not read, such as the question that a former summary answered."""
+    """Text of a user message that is not shown to the summarizer, such as the question that an earlier summary answers."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages with long tool results and texts cut to their beginnings, and without the excluded user message."""
@@ -142,23 +143,23 @@ def truncate_text(text: str, limit_characters: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantText:
-    """Fixed text that is inserted in place of a failed or empty summary."""
+    """Writer that gives the same fixed text in place of every summary that failed or is empty."""
 
     words: str
-    """Text inserted in place of the summary."""
+    """Fixed text that is inserted into the view in place of a failed or empty summary."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return the fixed text that stands in for the summary."""
+        """Return the fixed text that replaces a failed or empty summary; the request is ignored."""
         return self.words
 
 
 ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="empty")
-"""Handling of failed summaries that accepts an answer without text as an empty summary."""
+"""Procedure that accepts an empty answer of the summarizer as an empty summary, instead of treating it as a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """Summary format with the instruction above the transcript, and a heading above the summary."""
+    """Summary format whose prompt is an instruction above a transcript, and whose summary has a heading."""
 
     instruction: str
     """Instruction to the summarizer, placed above the messages to summarize."""
@@ -171,20 +172,20 @@ class Notes:
         return (user(f"{self.instruction}\n\n{format_material(request)}{asked}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summarizer's answer under the heading, as it is inserted into the view."""
+        """Return the summarizer's answer below the heading, in the form in which the agent sees it."""
         return f"{self.heading}\n{text.strip()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sections:
-    """Summary format that asks for named sections and puts an opening line above the summary."""
+    """Summary format that asks the summarizer for sections with given titles and opens the summary with a fixed line."""
 
     titles: tuple[str, ...]
     """Titles of the sections that the summary must have, in order."""
     opening: str
     """Line above the summary that tells the agent what the message is."""
     closing: str = ""
-    """Line below the summary; empty adds none."""
+    """Line inserted below the summary that the agent sees; an empty text adds no line."""
     with_task: bool = False
     """Whether the prompt for the summarizer repeats the user's request, even if the messages contain it."""
 
@@ -202,7 +203,7 @@ class Sections:
         return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summarizer's answer between opening and closing line, as it is inserted into the view."""
+        """Return the summarizer's answer between the opening and the closing line, in the form in which the agent sees it."""
         return "\n\n".join(part for part in (self.opening, text.strip(), self.closing) if part)
 
 
@@ -254,7 +255,10 @@ class SixSections:
         return (user(filled),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summary under a heading with the round number; a heading by the summarizer is removed."""
+        """Return the summary below a heading with the number of the compaction.
+
+        A heading that the summarizer wrote is removed.
+        """
         body = text.strip()
         if body.startswith("## Session Summary"):
             body = body.partition("\n")[2].strip()
