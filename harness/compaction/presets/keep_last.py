@@ -1,4 +1,4 @@
-"""Policy of this project's default design: summarize everything but the last few messages."""
+"""Policy of this project's default design, which summarizes everything but the last few messages."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ from harness.compaction.summary_formats import SixSections
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepLast(SummarizingPreset, ThresholdPreset):
-    """Summary of all but the last 10 messages, behind the system message, at 80 % of the window less its reserves.
+    """Replacement of all but the last 10 messages by a summary, when 80 % of the window without its reserves is full.
 
     Choose it as the starting point of a study: threshold, messages kept and summarizer can each be varied alone.
 

@@ -1,4 +1,4 @@
-"""Policies of LangChain and deepagents, and the clearing of tool uses that LangChain adopted from Anthropic's API."""
+"""Policies of LangChain and deepagents, and clearing of old tool results as in Anthropic's API and in LangChain."""
 
 import json
 import math
@@ -35,7 +35,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortenArguments:
-    """Reducer that shortens long arguments of old tool calls to their beginning and a mark.
+    """Reducer that cuts long arguments of old tool calls to their beginning, followed by a mark.
 
     If no tool call in view has long arguments, a run costs only as much as the items added since the last run; otherwise the cost
     of finding the tail is added.
@@ -53,7 +53,7 @@ class ShortenArguments:
     """Text that follows the kept beginning of a shortened argument."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens the long arguments of calls before the tail; an empty plan if no old call is long."""
+        """Return a plan that shortens long arguments of old tool calls; an empty plan if no old call has a long argument."""
         first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
         start = 0 if first is None else self.tail.find_start(view.items, budget)
         changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
@@ -61,7 +61,7 @@ class ShortenArguments:
         return Plan(reason=f"{reason}{outcome}", replace=tuple(changes))
 
     def shorten_item(self, item: Item) -> Replace | None:
-        """Return the replacement of a message whose long call arguments are shortened, or None if no argument is long."""
+        """Return a message with its long tool call arguments shortened, or None if the message has no long argument."""
         if item.message.role != "assistant":
             return None
         parts = tuple(map(self._shorten_part, item.message.parts))
@@ -79,7 +79,7 @@ class ShortenArguments:
 
 
 class _LongCallTally:
-    """Tally that stores the position of the first message in view with a long call."""
+    """Incremental scan of the view that stores the position of the first message with a long tool call argument."""
 
     __slots__ = ("_by", "_count", "first")
 
@@ -89,7 +89,7 @@ class _LongCallTally:
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
-        """Add the next item of the view, and store its index if it is the first one with a long call."""
+        """Scan the next message of the view, and store its index if it is the first one with a long tool call argument."""
         if self.first is None and self._by.shorten_item(item):
             self.first = self._count
         self._count += 1
@@ -97,7 +97,7 @@ class _LongCallTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOfWindow:
-    """Tail that retains as many messages at the end of the view as fit a share of the window."""
+    """Rule that retains as many messages at the end of the view as fit a share of the context window."""
 
     share: float
     """Share of the context window that the retained messages may fill."""
@@ -105,18 +105,18 @@ class LastOfWindow:
     """Minimum number of messages retained at the end of the view, however long they are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index from which on the messages fit the share of the window, with at least `least_messages` retained."""
+        """Return the index of the first retained message, so that the messages from there on fit the share of the window."""
         tokens = max(1, int(budget.window_tokens * self.share))
         return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the share of the window in tokens as the amount that the tail retains; None for an unknown window."""
+        """Return the number of tokens that the retained messages may fill, or None if the context window is unknown."""
         return Amount(int(self.share * budget.window_tokens), "tokens") if budget.window_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestFromUser:
-    """Excerpt for the summarizer with the newest messages that fit a number of tokens, from a user message on.
+    """Selection of the messages that the summarizer reads, namely the newest that fit a token limit, from a user message on.
 
     If the message directly before the excerpt was written by the user, as many of its last lines as fit are added. If none of the
     newest messages was written by the user, the excerpt is empty.
@@ -148,7 +148,7 @@ class NewestFromUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMiddle:
-    """Shortening of a summarizer's prompt that keeps only both ends of the transcript, for one second attempt."""
+    """Way to shorten a summarizer's prompt that is too long, by leaving out the middle of the transcript, once only."""
 
     share: float
     """Share of the transcript's characters to keep."""
@@ -156,7 +156,7 @@ class WithoutMiddle:
     """Share of the kept characters that comes from the beginning of the transcript; the rest comes from its end."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return both ends of the transcript as one message for the second request; empty after that request."""
+        """Return the beginning and end of the transcript as one message, for one second request; nothing for a third request."""
         text = transcript.render(messages)
         kept = int(self.share * len(text))
         head = int(self.head_share * kept)
@@ -179,7 +179,7 @@ TOO_LONG_SUMMARY = "(The conversation before this was too long to be summarized.
 
 
 SUMMARY_PROCEDURE = replace(ACCEPT_EMPTY, shorter=WithoutMiddle(share=0.5, head_share=0.25))
-"""Handling of failed summaries, which repeats a request once with half of the transcript if the prompt is too long.
+"""Procedure for failed summaries, which asks once more, with half of the transcript, if the prompt is too long.
 
 An empty answer of the summarizer is accepted as the summary.
 """
@@ -187,7 +187,7 @@ An empty answer of the summarizer is accepted as the summary.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharactersAndOverhead:
-    """Token counter that divides the characters of a message by a constant and adds an overhead for each message.
+    """Token counter that divides a message's number of characters by a constant and adds a fixed number for each message.
 
     Source: langchain-core 1.7.2, `messages/utils.py`.
 
@@ -227,7 +227,7 @@ class _ClearToolUses(Preset):
     """Base of the policies that clear old tool results once the view exceeds a number of tokens."""
 
     trigger_tokens: Positive = 100_000
-    """Number of tokens in view above which old tool results are cleared, counted as if none had been cleared yet."""
+    """Number of tokens in view above which old tool results are cleared; cleared results count with their original length."""
     keep_results: NonNegative = 3
     """Number of newest tool results that are never cleared; results of exempt tools count among them."""
     clear_arguments: bool = False
@@ -265,8 +265,8 @@ class LangChainClear(_ClearToolUses):
     view. Both are equivalent, because the trigger measures the view as if nothing had been cleared.
 
     Attributes:
-        trigger_tokens: Number of tokens in view above which tool results are cleared, counted as if none had been cleared yet.
-            Default: `100_000`.
+        trigger_tokens: Number of tokens in view above which tool results are cleared; cleared results count with their original
+            length. Default: `100_000`.
         keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.
             Default: `3`.
         enough_tokens: Number of tokens to save, after which no further result is cleared (`clear_at_least` of the original); 0
@@ -341,7 +341,7 @@ class LangChainSummary(SummarizingPreset):
     kind: Literal["langchain-summary"] = "langchain-summary"
 
     def check_combination(self) -> None:
-        """Raise UsageError if triggers or retained amounts are set that contradict each other, or if no trigger is set."""
+        """Raise UsageError if the triggers or the retained amounts contradict each other, or if no trigger is set."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
         if self.keep_tokens is not None and self.keep_share is not None:
             raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share cannot be combined; unset one of them")
@@ -378,7 +378,7 @@ class LangChainSummary(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepAgents(SummarizingPreset):
-    """Shortening of long arguments of old calls at 85 % of the window; if that is not enough, a summary of all but the last 10 %.
+    """Shortening of long tool call arguments at 85 % of the window; if that is not enough, a summary of all but the last 10 %.
 
     Choose it when you compare agents built with deepagents, or agents that write large files: long arguments are shortened first.
 
@@ -451,8 +451,8 @@ class AnthropicClear(_ClearToolUses):
     and `least_saved_tokens` counts only newly cleared results.
 
     Attributes:
-        trigger_tokens: Number of tokens in view above which tool results are cleared, counted as if none had been cleared yet.
-            Default: `100_000`.
+        trigger_tokens: Number of tokens in view above which tool results are cleared; cleared results count with their original
+            length. Default: `100_000`.
         keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.
             Default: `3`.
         least_saved_tokens: Minimum number of tokens that clearing must save, or else nothing is cleared (`clear_at_least` of the

@@ -1,4 +1,4 @@
-"""Policy of Letta: summarize a sliding share of the messages."""
+"""Policy of Letta, which summarizes the oldest share of the messages, and more of them until the rest is small enough."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,20 +18,20 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpToShare:
-    """Span of the oldest messages, enlarged step by step until the rest is below a share of the window.
+    """Selection of the oldest messages, extended step by step until the remaining messages fit a share of the window.
 
     The span ends at the last answer within its share. If no smaller span is enough, the span covers everything.
     """
 
     first_share: float
-    """Share of the messages in view to which the first step is added."""
+    """Share of the messages in view with which the selection starts, before the first extension by `step_share`."""
     step_share: float
-    """Share of the messages in view by which each step enlarges the span."""
+    """Share of the messages in view by which each step extends the selection of oldest messages."""
     goal_share: float
     """Maximum share of the window that the system message and the retained messages may fill."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items up to the smallest share whose eviction leaves less than the goal; all items if no share does."""
+        """Return the fewest oldest messages whose eviction leaves a small enough view; all messages if no share is enough."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
         steps = 1
@@ -43,13 +43,13 @@ class UpToShare:
         return items[1:]
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because the span may cover everything but the system message."""
+        """Return None instead of a retained amount, because everything but the system message may be selected for eviction."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Shortening of a summarizer's prompt that cuts tool results first and then leaves out the middle messages."""
+    """Way to shorten a summarizer's prompt that is too long, by cutting tool results first and then leaving out the middle."""
 
     result_characters: int
     """Maximum length in characters of a tool result in the shortened prompt for the summarizer."""
@@ -57,7 +57,7 @@ class Ends:
     """Share of the characters to keep at the beginning and at the end of the messages."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with cut tool results in the 1st attempt and without the middle in the 2nd; empty after that."""
+        """Return the messages with tool results cut (1st attempt) or without the middle (2nd attempt); an empty result later."""
         clamped = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
             return clamped
@@ -95,8 +95,8 @@ class Letta(SummarizingPreset):
     Attributes:
         threshold: Share of the window that the tokens of the last model call must exceed to trigger compaction, above 0 and at
             most 1. Default: `0.9`.
-        sliding_share: Share of the messages to which `step_share` is added to get the first part to summarize; the retained
-            messages must fit 1 minus this share of the window. Default: `0.3`.
+        sliding_share: Share of the messages that, with `step_share` added, is the first part to summarize; the retained messages
+            must fit 1 minus this share of the window. Default: `0.3`.
         step_share: Share of the messages by which the part to summarize grows in each step until the rest is small enough.
             Default: `0.1`.
         summary_clip_characters: Maximum length of a summary in characters; a longer answer of the summarizer is cut.

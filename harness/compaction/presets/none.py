@@ -1,4 +1,4 @@
-"""Policy without any compaction: the control of every comparison."""
+"""Policy that never compacts, as the control of every comparison."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Policies of OpenCode: a summary as the answer to a question, with the last turns behind it, and the pruning of tool results."""
+"""Policies of OpenCode, which summarize everything before the last turns, or clear old tool results."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +17,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurns:
-    """Span before the last turns, as far as the last turns fit a share of the threshold between two bounds.
+    """Selection of the messages before the last turns, which are retained as far as they fit a limited number of tokens.
 
     Turns are retained whole from the newest one backwards as long as they fit. The first turn that does not fit is cut, and its
     longest end that fits is retained.
@@ -26,14 +26,14 @@ class BeforeTurns:
     turns: int
     """Maximum number of turns retained at the end of the view."""
     share: float
-    """Share of the threshold that the retained turns may fill."""
+    """Maximum size of the retained turns, as a share of the number of tokens that triggers compaction."""
     least_tokens: int
     """Minimum number of tokens that the retained turns may fill, however small their share of the threshold."""
     most_tokens: int
     """Maximum number of tokens that the retained turns may fill, however large their share of the threshold."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the items before the last turns that fit the room; a turn that does not fit is retained in part."""
+        """Return the messages before the retained last turns; of a turn that is too long, only the end is retained."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
         request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
@@ -52,7 +52,7 @@ class BeforeTurns:
 
 
 def _is_before_summary(view: View, index: int) -> bool:
-    """Return whether a message in view is the question that the summary directly behind it answers."""
+    """Return whether a message in view is the question that stands directly before a summary, as if the summary answered it."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
 
 
@@ -85,7 +85,7 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCode(SummarizingPreset):
-    """Summary of all but the last 2 turns, as an answer of the assistant, when the last call fills the model's usable input.
+    """Replacement of all but the last 2 turns by a summary, once a model call fills the context window except for its reserve.
 
     Choose it when you compare OpenCode, or want a summary that leaves the last turns in view, up to a small budget.
 
@@ -127,7 +127,7 @@ class OpenCode(SummarizingPreset):
     kind: Literal["opencode"] = "opencode"
 
     def check_combination(self) -> None:
-        """Raise UsageError if the bounds of the retained turns, or the input limit and its reserve, contradict each other."""
+        """Raise UsageError if the minimum and maximum of the retained turns, or the input limit and its reserve, contradict."""
         if self.tail_least_tokens > self.tail_most_tokens:
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
@@ -164,7 +164,7 @@ class OpenCode(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCodePrune(Preset):
-    """Clearing of tool results outside the newest 40K tokens and the last 2 turns, before a turn, if that saves 20K tokens.
+    """Clearing of tool results outside the newest 40K tokens and the last 2 turns, before a turn, if that saves over 20K tokens.
 
     Choose it to measure OpenCode's pruning alone, without summaries. Set `adapted` for sessions with one request.
 

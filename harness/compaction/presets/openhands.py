@@ -1,4 +1,4 @@
-"""Policies of OpenHands: the condensers of its SDK and of the server before it (V0).
+"""Policies of OpenHands, which reproduce the condensers of its SDK and of its former server (V0).
 
 Both count events: each message, tool call and tool result is one event.
 """
@@ -24,58 +24,58 @@ from harness.view import Item, View, count_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrElse:
-    """Reducer that tries a second reducer if the first one finds nothing to do."""
+    """Reducer that uses the plan of a first reducer, or that of a second one if the first plan is empty."""
 
     first: Reducer
-    """Reducer whose plan is used unless it is empty."""
+    """Reducer that plans first; its plan is used unless it is empty."""
     second: Reducer
-    """Reducer whose plan is used if the first reducer finds nothing to do."""
+    """Reducer whose plan is used if the plan of the first reducer is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first reducer, or that of the second one if the first finds nothing to do."""
+        """Return the plan of the first reducer, or the plan of the second reducer if the first plan is empty."""
         plan = self.first.reduce(view, budget, reason)
         return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvents:
-    """Tail that retains as many messages as contain at most a number of events; a negative number retains everything."""
+    """Rule that retains the last messages with at most a number of events; a negative number retains everything."""
 
     count: int
     """Number of events to retain at the end of the view."""
     share: float = 0.0
-    """Share of all events in view that is added to `count`, rounded down."""
+    """Share of all events in view that are retained in addition to the fixed number `count`, rounded down."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index from which on the messages contain at most the allowed number of events; 0 for a negative number."""
+        """Return the index of the first retained message, so that the retained end has at most the allowed number of events."""
         sizes = [count_events(item.message) for item in items]
         room = int(self.share * sum(sizes)) + self.count
         return find_fitting_start(sizes, room) if room >= 0 else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because a number of events gives neither a number of messages nor of tokens."""
+        """Return None instead of a retained amount, because a limit on events gives no number of messages or tokens."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBelowThreshold:
-    """Tail that retains as many messages as hold, together with the first ones, less than a share of the threshold."""
+    """Rule that retains the last messages that, together with the first ones, stay below a share of the trigger threshold."""
 
     share: float
-    """Share of the threshold that the first and the last messages together must stay below."""
+    """Limit on the first and last messages together, as a share of the number of tokens that triggers compaction."""
     head_events: int
     """Number of events at the beginning of the view that are retained too and use up part of the room."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter with which a message is measured of whose tool calls only some belong to the beginning."""
+    """Token counter used for a message that belongs only in part, with some of its tool calls, to the retained beginning."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index from which on the messages, together with the first ones, stay below the share of the threshold."""
+        """Return the index of the first retained last message, so that first and last messages together stay below the limit."""
         head = count_messages_for_events(items, self.head_events)
         room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
         return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because the retained amount depends on the size of the first messages."""
+        """Return None instead of a retained amount, because it depends on the size of the first messages."""
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
@@ -92,17 +92,17 @@ class LastBelowThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ShortestTail:
-    """Tail that retains as few messages as the shortest of several tails."""
+    """Rule that applies several rules for the retained end of the view and uses the one that retains the fewest messages."""
 
     tails: tuple[Tail, ...]
-    """Tails of which the one that retains the fewest messages is used."""
+    """Rules for the messages to retain at the end of the view; the rule that retains the fewest is used."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the largest start index among the tails, which retains the fewest messages."""
+        """Return the index of the first retained message, as the largest index that any of the rules gives."""
         return max(tail.find_start(items, budget) for tail in self.tails)
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return None, because it is not known in advance which of the tails retains least."""
+        """Return None instead of a retained amount, because it is not known in advance which of the rules retains least."""
         return None
 
 
@@ -129,7 +129,7 @@ class TranscriptEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
-    """Summary format that lists events in the prompt, asks for named sections, and inserts the answer unchanged.
+    """Summary format that lists messages, calls and results in the prompt, asks for named sections, and uses the answer as is.
 
     Source of the length limits: openhands-sdk 1.58.0 `event/`, and V0 `memory/condenser`.
     """
@@ -191,7 +191,7 @@ CUT_MARK = "[...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShorterEvents:
-    """Shortening of a summarizer's prompt that cuts the middle of long texts, further in each attempt.
+    """Way to shorten a summarizer's prompt that is too long, by cutting the middle of long texts, further in each attempt.
 
     The arguments of tool calls are not cut.
     """
@@ -264,10 +264,10 @@ The original calls this value `hard_context_reset_context_scaling`.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenHands(SummarizingPreset):
-    """Base of the two policies of OpenHands, with the limits on the number and length of events."""
+    """Common fields of OpenHands' two policies, which limit the number and the length of events (messages, calls and results)."""
 
     max_size: Positive = 80
-    """Number of events in view above which compaction is triggered."""
+    """Number of events (messages, tool calls and results) in view above which compaction is triggered."""
     keep_first: NonNegative = 4
     """Number of events that are always retained at the beginning of the view, including the system message."""
     event_characters: Positive = 500
@@ -282,7 +282,7 @@ class _OpenHands(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHands(_OpenHands):
-    """Summary of all but the first and the newest events, above 80 events, which leaves half of that number in view.
+    """Summary of all but the first and newest events (messages, calls, results), above 80 events; half of that number stays.
 
     Choose it when you compare the OpenHands SDK, or want to bound the number of events instead of tokens.
 
@@ -297,7 +297,7 @@ class OpenHands(_OpenHands):
     still too large is compacted again only before the next step.
 
     Attributes:
-        max_size: Number of events in view above which compaction is triggered. Default: `80`.
+        max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `80`.
         max_tokens: Number of estimated tokens in view above which compaction is triggered, at most the window; None uses the
             window. Default: `None`.
         keep_first: Number of events that are always retained at the beginning of the view, including the system message.
@@ -373,7 +373,7 @@ class OpenHandsV0(_OpenHands):
     their results, no browser screenshots are masked, and the summary has the role of the user.
 
     Attributes:
-        max_size: Number of events in view above which compaction is triggered. Default: `120`.
+        max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `120`.
         keep_first: Number of events that are always retained at the beginning of the view, including the system message.
             Default: `4`.
         event_characters: Maximum length in characters of an event or former summary that the summarizer reads, half from each
