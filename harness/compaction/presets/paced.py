@@ -1,4 +1,4 @@
-"""Policy that compacts at a pace: after a number of steps, or at a share of the window but not more often than that."""
+"""Policy that compacts at most once per number of steps (model calls), alone or combined with a share of the window."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -28,18 +28,18 @@ class Steps:
     """Number of steps since the last compaction after which the trigger is due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the number of steps as the reason if enough steps have ended since the last compaction, or None."""
+        """Return a reason with the number of steps if enough steps have ended since the last compaction, or None."""
         steps = view.steps_since_compaction
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because the trigger counts steps and not the size of the view."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger counts steps, so compaction can be due in a view of any size."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepPinned:
-    """Reducer that protects pinned messages from the plan of another reducer.
+    """Reducer that applies the plan of another reducer except to pinned messages, which have a line that matches a pattern.
 
     A message is pinned if one of its lines matches a shell pattern; a call is pinned together with all its results. Shell
     patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. The
@@ -53,7 +53,7 @@ class KeepPinned:
     """Reducer whose plan must leave pinned messages unchanged."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the reducer without its changes to pinned messages."""
+        """Return the other reducer's plan without its changes to pinned messages, which have a line that matches a pattern."""
         plan = self.reducer.reduce(view, budget, reason)
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
         changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]
@@ -72,7 +72,7 @@ def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
 
 
 def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
-    """Return a plan that leaves the given items unchanged; a summary of these items alone is not requested."""
+    """Return a copy of a plan that leaves the given messages unchanged; a summary of nothing but these messages is dropped."""
     slots = (replace(slot, stands_for=tuple(one for one in slot.stands_for if one not in items)) for slot in plan.slots)
     changes = tuple(change for change in plan.replace if change.item not in items)
     written = "\n".join(result.output for change in changes for result in change.message.results)
@@ -102,7 +102,7 @@ def check_patterns(policy: object, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paced(SummarizingPreset):
-    """Summary of all but the last 10 messages after every 20 steps, or less often with `threshold`.
+    """Summary of all but the last 10 messages after every 20 steps (model calls), or less often with `threshold`.
 
     Choose it to vary one parameter alone: how often the view is edited, or which lines are pinned.
 
@@ -146,7 +146,7 @@ class Paced(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes or evicts everything before the last messages at a regular pace."""
+        """Pipeline with one rule, which summarizes or evicts everything before the last messages after a number of steps."""
         middle = Middle(tail=LastMessages(count=self.keep_last), head_messages=2 if self.keep_request else 1)
         summarize = Summarize(
             middle=middle,

@@ -1,4 +1,4 @@
-"""Policy of pi: keep the newest 20K tokens, and summarize a split turn separately from the history before it."""
+"""Policy of pi, which summarizes all but the newest 20K tokens; a turn that lies only partly before them is summarized apart."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,7 +15,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeSplitTurn:
-    """Reducer that replaces everything before the newest tokens by one user message with the summary.
+    """Reducer that replaces everything before the newest tokens by one user message, which contains the summary.
 
     The cut lies at the next message that is not a tool result. If the cut splits a turn, the history before the turn and the
     beginning of the turn are summarized separately and joined. If only a former summary precedes the turn, the beginning of the
@@ -25,19 +25,20 @@ class SummarizeSplitTurn:
     keep_tokens: int
     """Minimum number of tokens retained at the end of the view."""
     history: SummaryFormat
-    """Format of the summary of everything before the turn that the cut splits."""
+    """Format of the summary of the earlier turns, before the turn that is only partly retained."""
     beginning: SummaryFormat
-    """Format of the summary of a split turn's beginning, if other messages precede that turn."""
+    """Format of the summary of the evicted beginning of a turn whose end is retained, if other messages precede that turn."""
     beginning_alone: SummaryFormat
-    """Format of the summary of a split turn's beginning, if nothing precedes that turn."""
+    """Format of the summary of the evicted beginning of a turn whose end is retained, if nothing precedes that turn."""
     max_tokens: int
-    """Maximum number of tokens in the summary of the messages before the split turn."""
+    """Maximum number of tokens in the summary of the earlier turns, before the turn that is only partly retained."""
     beginning_max_tokens: int
-    """Maximum number of tokens in the summary of a split turn's beginning."""
+    """Maximum number of tokens in the summary of the evicted beginning of a turn whose end is retained."""
     excerpt: Excerpt
-    """Selection of the messages that the summarizer reads, which shortens long tool results."""
+    """Rule that prepares the messages for the summarizer, for example by shortening long tool results."""
     forgets_kept: bool = False
-    """Whether messages retained by the former compaction are evicted without being summarized, as in old versions by mistake."""
+    """Whether messages that the former compaction retained are evicted without a summary, to reproduce a defect of old
+    versions."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
@@ -68,14 +69,14 @@ class SummarizeSplitTurn:
         return Amount(self.keep_tokens, "tokens")
 
     def _find_floor(self, view: View) -> int:
-        """Return the index of the first item in view that may be summarized."""
+        """Return the index of the first message in view that may be summarized."""
         if not self.forgets_kept or not view.summaries:
             return 1
         newest = max(view.summaries)
         return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
 
     def _find_split_turn(self, view: View, floor: int, cut: int) -> int:
-        """Return the index at which the turn split by the cut begins, or the cut itself if it splits no turn."""
+        """Return the index at which the partly retained turn begins, or the given cut if every turn is whole."""
         if cut >= len(view.items) or is_from_user(view, cut):
             return cut
         return next((index for index in range(cut - 1, floor - 1, -1) if is_from_user(view, index)), cut)
@@ -127,8 +128,8 @@ class Pi(SummarizingPreset):
             Default: `16_384`.
         keep_recent_tokens: Number of estimated tokens to retain at the end of the conversation; fewer if the cut moves forward
             past a tool result. Default: `20_000`.
-        turn_summary_max_tokens: Maximum number of tokens in the summary of a split turn's beginning; the default is half of the
-            default reserve. Default: `8_192`.
+        turn_summary_max_tokens: Maximum number of tokens in the summary of the evicted beginning of a turn whose end is retained;
+            the default is half of the default reserve. Default: `8_192`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.

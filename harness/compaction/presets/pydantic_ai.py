@@ -1,4 +1,4 @@
-"""Policies of pydantic-ai-harness, which summarize, evict or clear.
+"""Policies of pydantic-ai-harness, which summarize old messages, evict them, or clear old tool results.
 
 Messages are counted in bundles: a bundle is one message, or all tool results of one answer.
 """
@@ -23,7 +23,7 @@ CUT_MARK = "[...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortResults:
-    """Excerpt for the summarizer that contains all messages, with long tool results cut."""
+    """Rule that passes all messages to the summarizer, with long tool results cut."""
 
     characters: int
     """Maximum length in characters of a tool result that the summarizer reads, including the mark of the cut."""
@@ -41,7 +41,7 @@ class ShortResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBundles:
-    """Tail that retains a number of bundles (a message, or all tool results of one answer), at least one."""
+    """Rule that retains a number of bundles (a message, or all tool results of one answer) at the end of the view."""
 
     count: int
     """Number of bundles (requests and answers) retained at the end of the view."""
@@ -52,12 +52,12 @@ class LastBundles:
         return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the number of bundles (requests and answers) that the tail retains, at least 1."""
+        """Return the number of bundles (requests and answers) that are retained at the end of the view, at least 1."""
         return Amount(max(1, self.count), "requests and answers")
 
 
 class _BundleTally:
-    """Tally that counts the bundles (requests and answers) behind the newest result with a certain text."""
+    """Running count of the bundles (requests and answers) after the newest tool result with a certain text."""
 
     __slots__ = ("_last", "_stub", "count")
 
@@ -68,7 +68,7 @@ class _BundleTally:
         """Number of bundles (requests and answers) counted so far, without the system message."""
 
     def add(self, item: Item) -> None:
-        """Count the next item of the view as a new bundle, unless it continues a bundle of tool results."""
+        """Count the next message of the view as a new bundle, unless it is a further tool result of the same answer."""
         role, stub = item.message.role, self._stub
         self.count += not role == self._last == "tool"
         self._last = role
@@ -83,31 +83,31 @@ class MoreBundles:
     count: int
     """Number of bundles (requests and answers) that must be exceeded to trigger compaction."""
     stub: str | None = None
-    """Text of a cleared tool result behind which bundles are counted; None counts all bundles in view."""
+    """Text of a cleared tool result; only bundles after the newest result with this text are counted. None counts all bundles."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the number of bundles as the reason if more than `count` have come, or None."""
+        """Return a reason with the number of bundles (requests and answers) if there are more than `count`, or None."""
         key = _BundleTally, self.stub
         count = view.tally_cache.read(view.items, key, lambda: _BundleTally(self.stub), lambda tally: tally.count)
         since = "" if self.stub is None else " since results were cleared"
         return f"more than {self.count} requests and answers{since}" if count > self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `count` + 1 requests and answers as the amount that makes the trigger due."""
+        """Return the smallest number of requests and answers at which compaction is triggered, which is `count` + 1."""
         return DueAmounts(amounts=(Amount(self.count + 1, "requests and answers"),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetExceptRequest:
-    """Reducer that evicts all messages before the retained end of the view, but keeps the user's first message."""
+    """Reducer that evicts old messages, except the newest ones and, if configured, the user's first message."""
 
     tail: Tail
     """Rule that selects the messages retained at the end of the view."""
     keep_request: bool
-    """Whether the user's first message is retained although it lies before the retained end."""
+    """Whether the user's first message always stays in view, although it is older than the other retained messages."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts everything before the tail except the user's first message, if that is to be retained."""
+        """Return a plan that evicts all but the newest messages; the user's first message also stays if `keep_request` is set."""
         before = view.items[1 : SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
         kept = find_request(view, len(before) + 1) if self.keep_request else None
         gone = tuple(item.item_id for item in before if item is not kept)
@@ -116,7 +116,7 @@ class ForgetExceptRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeExceptRequest:
-    """Reducer that replaces everything before the retained end of the view by a summary behind the user's first message.
+    """Reducer that replaces all but the newest messages by a summary, which stands behind the user's first message.
 
     The user's first message is summarized and also retained verbatim.
     """
@@ -133,14 +133,14 @@ class SummarizeExceptRequest:
     """Whether a former summary is passed to the summarizer separately and replaced, instead of being summarized like a
     message."""
     only_news: bool
-    """Whether a summary is requested only if new messages, besides the user's first one, lie before the retained end."""
+    """Whether a summary is requested only if there are unsummarized messages to replace besides the user's first message."""
     excerpt: Excerpt
-    """Selection of the messages that the summarizer reads, which shortens long tool results."""
+    """Rule that prepares the messages for the summarizer, for example by shortening long tool results."""
     procedure: SummaryProcedure
-    """Retries for a summary that fails or is empty."""
+    """Procedure, such as one retry, for a summary that fails or is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces everything before the tail by a summary behind the user's first message."""
+        """Return a plan that replaces all but the newest messages by a summary behind the user's first message."""
         cut = SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))
         kept = find_request(view, cut) if self.keep_request else None
         former = [item for item in view.items if item.item_id in view.summaries]
@@ -195,7 +195,7 @@ RETRY_REQUEST = "The answer was empty. Write the summary."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PydanticAi(Preset):
-    """Base of the three policies of pydantic-ai-harness, with the fields for their triggers.
+    """Common fields of the three pydantic-ai-harness policies, which set when compaction is triggered.
 
     The original has no default trigger.
     """

@@ -1,4 +1,4 @@
-"""Policies of this project's own design: compact at a share of the window and keep a share of the messages."""
+"""Policies of this project's own design, which compact at a share of the window and keep a share of the messages."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -22,7 +22,7 @@ HEADING = "Previous context summary:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShareKept(SummarizingPreset):
-    """Base of three policies that compact at a share of the window and retain a share of the view."""
+    """Common fields of three policies that compact at a share of the window and retain a share of the view."""
 
     threshold: Share = 0.8
     """Share of the window that triggers compaction, above 0 and at most 1."""
@@ -45,7 +45,7 @@ class _ShareKept(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio(_ShareKept):
-    """Summary of all but the last 30 % of the messages, as a system message, at 80 % of the window.
+    """Replacement of all but the last 30 % of the messages by a system message with a summary, at 80 % of the window.
 
     Choose it to study one rule, compaction at a share of the window, and to vary the retained share of the messages.
 
@@ -74,7 +74,7 @@ class Ratio(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedOpenCode(_ShareKept):
-    """Clearing of tool outputs outside the last 40K tokens and then a summary, as this project's design describes OpenCode.
+    """Clearing of tool outputs older than the last 40K tokens, then a summary, as this project's design describes OpenCode.
 
     Choose it to vary an OpenCode-like rule with the parts of `keep-last`, or to compare this description with `opencode`.
 

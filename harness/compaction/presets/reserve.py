@@ -1,4 +1,4 @@
-"""Policy of this project's own design: keep a reserve free and recent tokens verbatim, and merge summaries."""
+"""Policy of this project's own design, which keeps a reserve free, retains recent tokens verbatim, and merges summaries."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -45,10 +45,10 @@ class Checkpoint:
     """Summary format of a Markdown document with seven sections and the lists of files read and modified."""
 
     part_of_turn: bool = False
-    """Whether the summary covers the beginning of a turn that the cut splits instead of the messages before the turn."""
+    """Whether the summary covers the evicted beginning of a turn whose end is retained, instead of the earlier turns."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message that asks for the document, merged with the former summary if there is one."""
+        """Return a prompt of one user message that asks for a Markdown summary, or for an update of the former one."""
         material = format_material(request)
         if self.part_of_turn:
             what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
@@ -60,7 +60,7 @@ class Checkpoint:
         return (user(f"The session so far is to be summarized.\n\n{material}\n\n{asked}\n\n{instruction}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the document with its lists of files, or the summary of a turn's beginning under its own heading."""
+        """Return the Markdown summary with its lists of files, or the summary of a turn's beginning under its own heading."""
         if self.part_of_turn:
             return f"## Turn in progress\n{text.strip()}"
         return append_file_lists(text, request)
@@ -68,7 +68,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeBeforeRecent:
-    """Reducer that replaces everything before the newest tokens by one user message with the summary.
+    """Reducer that replaces everything before the newest tokens by one user message, which contains the summary.
 
     The cut lies at a message of the user. If the newest turn alone exceeds the retained tokens, the cut lies at an answer within
     that turn; the history and the beginning of the turn are then summarized separately and joined.
@@ -103,7 +103,7 @@ class SummarizeBeforeRecent:
 
 
 def _find_newest_turn(view: View) -> int:
-    """Return the index of the user message that begins the newest turn, or the index behind the summaries without one."""
+    """Return the index of the user message that begins the newest turn; without one, the index after the summaries."""
     spoken = (index for index in range(len(view.items) - 1, 0, -1) if is_from_user(view, index))
     return next(spoken, 1 + len(view.summaries))
 

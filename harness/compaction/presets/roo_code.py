@@ -1,4 +1,4 @@
-"""Policies of Roo Code, a fork of Cline: one summary of the whole conversation, or eviction of half of the messages."""
+"""Policies of Roo Code, a fork of Cline, which summarize the whole conversation or evict half of the messages."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +31,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMinusReserve:
-    """Division that sets the threshold just above a share of the window less a reserve."""
+    """Rule that triggers compaction when the view exceeds a share of the window less a reserve."""
 
     share: float
     """Share of the window from which the reserve is subtracted."""
@@ -39,7 +39,7 @@ class ShareMinusReserve:
     """Number of tokens subtracted from the share of the window."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with a threshold one token above the share of the window less the reserve."""
+        """Return a token budget whose threshold is one token above the share of the window less the reserve."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         usable = int(self.share * window.tokens - self.reserve_tokens)
@@ -55,19 +55,19 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """Trigger that is due when the view reaches a threshold of its own, which differs from that of the budget."""
+    """Trigger that is due when the tokens in view reach a threshold set for this trigger, instead of the policy's threshold."""
 
     division: Division
-    """Division of the window that sets the threshold of this trigger."""
+    """Rule that computes the threshold of this trigger from the size of the context window."""
     measure: Measure
     """Way in which the tokens in view are measured, such as by estimate or by the provider's report."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the tokens and the threshold of the division as the reason if the view has reached that threshold, or None."""
+        """Return a reason with the tokens in view and this trigger's threshold if the threshold is reached, or None."""
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because the threshold comes from a division of its own and not from the budget."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger's threshold is not part of the policy's budget."""
         return DUE_IN_ANY_VIEW
 
 
@@ -98,14 +98,14 @@ HEADING = "## Summary of the conversation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RooCode(Preset):
-    """Base of the two policies of Roo Code, with the fields for the hard limit and for the eviction of half of the messages."""
+    """Common fields of Roo Code's two policies, which set the hard limit of the view and the share of messages to evict."""
 
     max_output_tokens: NonNegative = 8_192
-    """Number of tokens reserved for the model's answer, in addition to a tenth of the window."""
+    """Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition."""
     hard_share: Share = 0.9
-    """Share of the window that, less `max_output_tokens`, is the hard limit for the tokens in view."""
+    """Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted."""
     drop_share: Share = 0.5
-    """Share of the messages behind the first one that is evicted, in even numbers."""
+    """Share of the messages after the first one to evict, rounded down to an even number of messages."""
 
     def _build_hard_division(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
@@ -133,9 +133,10 @@ class RooCode(_RooCode, SummarizingPreset):
             allows 0.05 to 1. Default: `1.0`.
         least_messages: Minimum number of messages since the last summary, including that summary; with fewer, no further summary
             is requested. Default: `2`.
-        max_output_tokens: Number of tokens reserved for the model's answer, in addition to a tenth of the window.
+        max_output_tokens: Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition.
             Default: `8_192`.
-        hard_share: Share of the window that, less `max_output_tokens`, is the hard limit for the tokens in view. Default: `0.9`.
+        hard_share: Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted.
+            Default: `0.9`.
         drop_share: Share of the messages behind the first one that is evicted if the summary fails, rounded down to an even
             number of messages. Default: `0.5`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
@@ -171,17 +172,18 @@ class RooCode(_RooCode, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooSliding(_RooCode):
-    """Eviction of half of the messages behind the first one when the window is full, with a notice of their number.
+    """Eviction of half of the messages after the first one when the window is full; a notice gives the number evicted.
 
     Choose it when you compare Roo Code with its summaries disabled, or want a sliding window without a summarizer.
 
     Source: Roo Code cb836567, `src/core/context-management`, with condensing turned off.
 
     Attributes:
-        max_output_tokens: Number of tokens reserved for the model's answer, in addition to a tenth of the window.
+        max_output_tokens: Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition.
             Default: `8_192`.
-        hard_share: Share of the window that, less `max_output_tokens`, is the hard limit for the tokens in view. Default: `0.9`.
-        drop_share: Share of the messages behind the first one that is evicted, rounded down to an even number of messages.
+        hard_share: Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted.
+            Default: `0.9`.
+        drop_share: Share of the messages after the first one that is evicted, rounded down to an even number of messages.
             Default: `0.5`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.

@@ -1,6 +1,6 @@
 """Policies of SWE-agent, of mini-swe-agent, and of the study The Complexity Trap.
 
-Old observations become one line each, or old turns become a checkpoint.
+Old tool results are replaced by one line each, or old turns by a summary.
 """
 
 import re
@@ -19,13 +19,13 @@ from harness.truncation import Truncation
 from harness.view import Item, View
 
 ELIDED_PATTERN = re.compile(r"Old environment output: \(\d+ lines omitted\)")
-"""Pattern that recognizes a tool result which was replaced by a line with its length."""
+"""Pattern that matches the line that replaces an old tool result and gives the result's number of lines."""
 MAX_STUB_CHARACTERS = 60
-"""Length in characters above which a tool result is not checked for having been replaced by a line."""
+"""Length in characters above which a tool result cannot be the short line that replaces an old result."""
 
 
 class _ResultTally:
-    """Tally that counts the tool results since the newest masked one."""
+    """Running count of the tool results in view after the newest one that was masked (replaced by a line)."""
 
     __slots__ = ("count", "masked")
 
@@ -35,7 +35,7 @@ class _ResultTally:
         """Whether the view contains a tool result that was already replaced by a line."""
 
     def add(self, item: Item) -> None:
-        """Count the next item of the view if it is a tool result; a masked result sets the count back to 0."""
+        """Count the next message of the view if it is a tool result; reset the count if the result was replaced by a line."""
         if item.message.role == "tool":
             elided = _is_elided(item)
             self.masked |= elided
@@ -54,7 +54,7 @@ def _count_overdue(view: View, keep: int, every: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
-    """Trigger that is due when enough tool results have come since the last masking."""
+    """Trigger that is due when enough tool results have been added since old results were last masked."""
 
     keep: int
     """Number of newest tool results that are never masked."""
@@ -62,12 +62,12 @@ class Overdue:
     """Number of tool results that are masked at a time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason if enough unmasked results have come to mask the oldest of them, or None."""
+        """Return a reason if so many tool results are unmasked that the oldest of them must be masked, or None."""
         count = _count_overdue(view, self.keep, self.every)
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because the trigger counts tool results and not the size of the view."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger counts tool results, so it can be due in a view of any size."""
         return DUE_IN_ANY_VIEW
 
 
@@ -81,7 +81,7 @@ class ElideResults:
     """Number of tool results that are masked at a time."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces the overdue oldest tool results by one line each, which gives their number of lines."""
+        """Return a plan that replaces each old tool result by one line, which gives the number of lines omitted."""
         count = max(0, _count_overdue(view, self.keep, self.every))
         old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
         changes = tuple(replace_results(item, _elide_result) for item in old)
@@ -100,7 +100,7 @@ def _elide_result(result: ToolResult) -> ToolResult:
 
 
 class _TurnTally:
-    """Tally that counts the turns (answers with tool calls) behind the newest summary."""
+    """Running count of the turns (answers with tool calls) in view after the newest summary."""
 
     __slots__ = ("_newest", "count")
 
@@ -109,7 +109,7 @@ class _TurnTally:
         self.count = 0
 
     def add(self, item: Item) -> None:
-        """Count the next item of the view if it contains tool calls; the newest summary sets the count back to 0."""
+        """Count the next message of the view if it contains tool calls; reset the count if it is a summary."""
         self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
 
 
@@ -121,13 +121,13 @@ class TurnsSinceSummary:
     """Number of turns (answers with tool calls) without a summary after which the trigger is due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the number of turns as the reason if enough turns follow the newest summary, or None."""
+        """Return a reason with the number of turns if enough turns follow the newest summary, or None."""
         newest = view.summaries[-1] if view.summaries else None
         turns = view.tally_cache.read(view.items, _TurnTally, lambda: _TurnTally(newest), lambda tally: tally.count)
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because the trigger counts turns and not the size of the view."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger counts turns, so it can be due in a view of any size."""
         return DUE_IN_ANY_VIEW
 
 
@@ -169,7 +169,7 @@ class SummarizeOldestTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniSweAgent(Preset):
-    """No compaction; of a tool output above 10,000 characters, the first and the last half of that number are kept.
+    """No compaction; of a tool output above 10,000 characters, only about the first and the last 5,000 are kept.
 
     Choose it as a control that is comparable with published results of mini-swe-agent: long outputs are shortened, nothing is
     compacted.
@@ -200,7 +200,7 @@ class MiniSweAgent(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastObservations(Preset):
-    """Base of two policies that mask all tool results but the newest ones."""
+    """Common fields of two policies that replace all tool results but the newest by one line each."""
 
     keep_results: Positive = 5
     """Number of newest tool results that are never masked."""
@@ -269,7 +269,7 @@ CHECKPOINT_INSTRUCTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTrapSummary(SummarizingPreset):
-    """Checkpoint of the oldest 21 turns, behind the request, after 31 turns without one; the newest 10 turns are retained.
+    """Summary of the oldest 21 turns, whenever 31 turns are not summarized; the request and the newest 10 turns are retained.
 
     Choose it to reproduce the study's comparison of masking with periodic summaries, or for compaction by turns.
 

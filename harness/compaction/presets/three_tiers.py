@@ -1,4 +1,4 @@
-"""Policy of this project's own design: truncate tool outputs, clear old ones, and summarize on overflow."""
+"""Policy of this project's own design, which truncates tool outputs, clears old ones, and summarizes when the window is full."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -49,7 +49,7 @@ class Continuation:
 
 
 QUESTION = "What did we do so far?"
-"""Text that stands before a summary in the view, as the user's question that the summary answers."""
+"""Text of the user message inserted before a summary, so that the summary reads as the answer to a question."""
 CONTINUE_REQUEST = "Continue if you have next steps"
 """Text of the user message behind a summary that asks the agent to continue."""
 
@@ -82,7 +82,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeTiers(SummarizingPreset):
-    """Truncation of long tool outputs, clearing of old ones before each turn, and one summary of everything on overflow.
+    """Truncation of long tool outputs, clearing of old ones before each turn, and a summary of everything if the window is full.
 
     Choose it for long, mixed sessions, or to measure what truncation, clearing and summaries contribute each.
 

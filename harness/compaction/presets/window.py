@@ -1,4 +1,4 @@
-"""Policy of this project's own design: a maximum number of messages, with or without a summary."""
+"""Policy of this project's own design, which limits the number of messages in view, with or without a summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +18,17 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """Reducer that runs one reducer regularly, and another one once enough messages were evicted without a summary."""
+    """Reducer that evicts messages with one reducer, and after enough evicted messages uses a second one, which summarizes."""
 
     every_messages: int
-    """Number of messages evicted since the last summary, including the current ones, from which on `periodic` runs."""
+    """Number of evicted messages after which the summarizing reducer runs; messages about to be evicted are included."""
     regular: Reducer
     """Reducer that runs until enough messages were evicted without a summary."""
     periodic: Reducer
     """Reducer that runs once enough messages were evicted without a summary, and writes one."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the regular reducer, or of the periodic one once enough messages were evicted without a summary."""
+        """Return the plan of the regular reducer, or a plan with a summary once enough messages were evicted without one."""
         plan = self.regular.reduce(view, budget, reason)
         if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
             return plan
@@ -71,7 +71,7 @@ class TrimResult(NamedTuple):
     """Result of trimming a list of messages: the remaining messages, the evicted ones, and their numbers."""
 
     trimmed: tuple[Message, ...]
-    """Messages that remain after trimming."""
+    """Messages that remain in the list after the oldest ones were removed."""
     evicted: tuple[Message, ...]
     """Messages that trimming removed."""
     metrics: TrimMetrics
@@ -80,7 +80,7 @@ class TrimResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageWindow(SummarizingPreset):
-    """Eviction of the oldest messages between a retained head and a retained tail, above 100 messages.
+    """Eviction of the oldest messages but the first ones when the view has more than 100 messages; the newest 20 stay.
 
     Choose it when the number of messages must be bounded and the beginning of the session must stay.
 
@@ -117,7 +117,7 @@ class MessageWindow(SummarizingPreset):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings if head and tail together leave no room for other messages; empty otherwise."""
+        """Warnings if the messages retained at both ends leave no room for other messages; empty otherwise."""
         if not self.is_overcommitted:
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
