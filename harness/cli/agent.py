@@ -182,7 +182,7 @@ def resolve_session_id(prefix: str, journal: Path | None) -> str:
 
 
 def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_options: frozenset[str]) -> SessionSpec:
-    """Return the configuration of a resumed session: the configuration in its log, changed by the options that the user set.
+    """Return the configuration of a resumed session, which is the logged one with changes by the options that the user set.
 
     Raises:
         UsageError: An option would change the system prompt.
@@ -218,7 +218,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     name: frozenset({name})
     for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore", "repeated")
 }
-"""Names of command-line options that replace a field of a resumed session when the user sets them, by the name of the field."""
+"""Command-line options that, when the user sets them, replace a field of a resumed session, by the name of the field."""
 
 
 def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrinter) -> SessionResult:

@@ -23,7 +23,7 @@ from harness.session.spec import SessionSpec
 from harness.signals import install_signal_handler
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
-"""Words or first letters with which the user answers the question about a repeated call.
+"""Words or first letters with which the user answers the question whether the agent may repeat a tool call.
 
 Any other line is a message to the agent.
 """
@@ -43,9 +43,9 @@ class SlashCommand(NamedTuple):
     help: str
     """Description of the slash command in the list that `/help` prints."""
     run: Callable[["Dialog", Any], None]
-    """Function of the slash command, called with the dialog and the number that the user typed, or None without a number."""
+    """Function that runs the slash command; it receives the dialog and the number that the user typed, or None."""
     parameter: str = ""
-    """Name of the number after the slash command in its help text.
+    """Name that the help text gives to the number typed after the slash command, e.g. `STEP`.
 
     The name is in brackets if the number is optional, and empty for a command without a number.
     """
@@ -53,7 +53,7 @@ class SlashCommand(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialog:
-    """Dialog with a user at a terminal about a live session, with the printer of the session's events."""
+    """Dialog between a user at a terminal and a live session, whose events are printed."""
 
     live: LiveSession
     printer: EventPrinter

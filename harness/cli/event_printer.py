@@ -32,15 +32,15 @@ class EventPrinter:
     totals: SessionTotals = field(default_factory=SessionTotals)
     _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
     _open_line_stream: TextIO | None = None
-    """Stream whose current line has no line end yet; None if every line is complete."""
+    """Stream on which a line was printed without its line end; None if every line is complete."""
     _has_streamed_text: bool = False
     """Whether the text of the current answer was already printed while it streamed."""
     _reported_call_ids: set[str] = field(default_factory=set)
-    """Ids of the tool calls whose outcome was printed before their step is logged."""
+    """Ids of tool calls whose outcome was printed when the call ended, so that it is not printed again with the whole step."""
     _open_call_id: str = ""
     """Id of the tool call whose printed line still lacks the outcome of the call; empty if there is none."""
     _reasoning_parts: list[str] = field(default_factory=list)
-    """Parts of the model's reasoning, which are printed as one line when the reasoning ends."""
+    """Parts of the model's reasoning received so far, which are joined and printed as one line when the reasoning ends."""
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -123,7 +123,7 @@ class EventPrinter:
             print(f"thinking: {format_line(reasoning, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
     def _continue_line(self, stream: TextIO, text: str) -> None:
-        """Print a text without a line end, after the open line of the stream if there is one."""
+        """Print a text without a line end; if the last line of the stream is not complete yet, continue this line."""
         if self._open_line_stream is not stream or self._open_call_id or self._reasoning_parts:
             self._end_line()
         print(text, end="", file=stream, flush=True)

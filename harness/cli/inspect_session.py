@@ -29,7 +29,7 @@ BAR_CELLS = 50
 MAX_MESSAGE_LINES = 12
 """Maximum number of lines shown of one message, unless `--whole` is set."""
 MAX_COMPACTIONS_SHOWN = 4
-"""Maximum number of compactions that the timeline lists between two of its bars."""
+"""Maximum number of compactions that the timeline of a session lists between the bars of two steps."""
 
 
 @click.command("inspect")

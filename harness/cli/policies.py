@@ -29,9 +29,9 @@ from harness.text import replace_control_characters
 from harness.tokens import Window
 
 FAST_SUMMARIZER = "scripted/empty"
-"""Name of the summarizer that the list of policies uses, because the content of its summaries does not matter."""
+"""Name of the fast summarizer used for the list of policies, where the content of summaries does not matter."""
 MAX_COMPACTIONS = 20
-"""Number of compactions after which the sample session in the list of policies stops."""
+"""Maximum number of compactions in the sample session that shows the effect of each listed policy."""
 
 
 @click.group("policies", invoke_without_command=True)
@@ -91,7 +91,7 @@ BAR_CELLS = 72
 
 
 class DispositionStyle(NamedTuple):
-    """Character, color and label for the messages with one disposition, such as kept or summarized."""
+    """Character, color and label with which the bars show messages of one kind, such as kept or summarized ones."""
 
     sign: str
     color: str
@@ -115,7 +115,7 @@ def format_heading(name: str, description: str = "") -> Text:
 
 
 def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
-    """Return source, stages, fields and warnings of a policy as rows.
+    """Return source, stages (steps of its pipeline), fields and warnings of a policy as rows of a table.
 
     One warning says that compaction never becomes due in the window.
     """
@@ -148,7 +148,7 @@ def describe_walk(walk: SampleRun) -> str:
 
 
 def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
-    """Yield the parts of a policy's demonstration: the budget, a drawing of each of the first compactions, and the outcome."""
+    """Yield the printed parts of a policy's demonstration: the budget, bars for the first compactions, and the outcome."""
     budget = walk.budget
     yield build_named_grid([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)], indent="  ")
     for change in walk.applied_attempts[:max_compactions]:
@@ -165,7 +165,7 @@ def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
 
 
 def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
-    """Yield the parts of a compaction's drawing: its reason, bars of the view before and after, and totals by disposition."""
+    """Yield the printed parts of one compaction: its reason, bars for the view before and after it, and a table of totals."""
     event = change.event
     yield Text.assemble((f"before step {event.step}", "bold"), f"  {format_line(event.reason)}")
     yield _draw_bar("before", classify_messages(change)[: len(change.before.items)], BAR_CELLS, event.tokens_before, after=False)
@@ -185,7 +185,7 @@ def _draw_bar(name: str, dispositions: Sequence[MessageDisposition], cells: int,
 
 
 def _build_totals_table(dispositions: Sequence[MessageDisposition]) -> Table:
-    """Return a table with one row for each disposition (kept, masked, summarized or dropped) that occurs among the messages."""
+    """Return a table with number and tokens of kept, masked, summarized and dropped messages, a row for each that occurs."""
     table = Table.grid(padding=(0, 2))
     for place in range(4):
         table.add_column(justify="right" if place in {1, 2} else "left", overflow="fold")

@@ -150,7 +150,7 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
 
 
 def describe_comparability(experiment: Experiment) -> str:
-    """Return a text with the smallest difference in success between two arms (configurations) that so many pairs can show."""
+    """Return a text on the smallest difference in success between two arms (configurations) that the planned trials can show."""
     from harness.analysis.statistics import compute_best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
 
     pairs = len({(cell.trial.problem, cell.trial.seed) for cell in experiment.grid})

@@ -20,7 +20,7 @@ from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make
 
 MAX_FINDING_CHARACTERS = 500
 DISPLAY_SEED = 0
-"""Seed with which a task is made for display.
+"""Random seed with which a task is made when the command only displays it.
 
 Facts, script and checks of a task do not depend on the seed, only their values do.
 """
@@ -171,7 +171,10 @@ def _list_skipped_laws(backend: str) -> Iterator[str]:
 
 
 def _find_runtime(template: TaskTemplate) -> str:
-    """Return the runtime that a task needs; `python` if the task cannot be made, which the validity checks report."""
+    """Return the runtime that a task needs, such as `bun`.
+
+    The result is `python` if the task cannot be made, an error that the validity checks report.
+    """
     try:
         task: object = template(1)
     except (Exception, SystemExit):  # noqa: BLE001  (foreign code is run here)

@@ -19,7 +19,8 @@ from harness.sandboxes.local import LocalLauncher
 
 PROBE_SECONDS = 20.0
 _NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
-"""Shell command that succeeds only if the routing table is empty, i.e. without a network. A test packet depends on firewalls."""
+"""Shell command that succeeds only if the routing table is empty, i.e. without a network. A test packet would prove less, because
+a firewall may drop it."""
 _MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, or choose a Docker image that contains it"
 
 
@@ -58,7 +59,10 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
 
 
 def _attack(sandbox: Sandbox, program: str) -> str:
-    """Test the isolation of a sandbox and return the versions of its programs. Raises SandboxUnavailable if the test fails."""
+    """Try to break the isolation of a sandbox, and return the versions of its programs.
+
+    Raises SandboxUnavailable if a test fails.
+    """
     try:
         sandbox.start()
 
@@ -91,8 +95,8 @@ class Backend:
     make_launcher: Callable[[str, str, SandboxLimits], Launcher]
     """Function that takes a session id, an image and limits, and returns the launcher of one sandbox."""
     isolates: bool = True
-    """Whether the sandboxes isolate commands from the machine. `auto` never chooses a backend without isolation, which needs
-    `unsafe_local`.
+    """Whether the backend isolates commands from the machine. A backend without isolation is never chosen by `auto` and must be
+    allowed with `unsafe_local`.
     """
     has_images: bool = False
     format_container_name: Callable[[str], str] | None = None

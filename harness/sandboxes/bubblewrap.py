@@ -33,7 +33,7 @@ _FILES = {
 }
 _SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 _HIDDEN_FILES = ("/proc/keys", "/proc/key-users")
-"""Files of the kernel that name the keys of the user who runs the harness; opening them fails, as they cover a device."""
+"""Kernel files that list the keys of the user who runs the harness; a device is mounted over them, so opening them fails."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 
 
@@ -156,7 +156,7 @@ def _bind_top_level_directories() -> Iterator[str]:
 
 
 def _bind_private_python(python: Path) -> Iterator[str]:
-    """Yield bubblewrap options that mount a Python outside of /usr at its own path; elsewhere it would load the wrong library."""
+    """Yield bubblewrap options that mount a Python from outside /usr at its own path, where it finds its own library."""
     prefix = python.parent.parent
     for parent in reversed(prefix.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))

@@ -67,7 +67,7 @@ class ControlGroup:
 
     @property
     def sandbox_path(self) -> str:
-        """Path in the sandbox at which the tool server reads the counters of the control group."""
+        """Path inside the sandbox at which the tool server reads the counters of the control group, such as killed processes."""
         return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
 
     def open_join_fd(self) -> int:
@@ -88,7 +88,7 @@ class ControlGroup:
                 time.sleep(0.002)
 
     def _enable_controller(self, controller: str) -> None:
-        """Enable a controller of the kernel (e.g. `pids`) for groups of version 2; version 1 needs no such step."""
+        """Enable a kind of limit of the kernel, such as `pids`, for control groups of version 2; version 1 needs no such step."""
         control = CGROUP_ROOT / "cgroup.subtree_control"
         if self.version == 2 and controller not in control.read_text().split():
             control.write_text(f"+{controller}")

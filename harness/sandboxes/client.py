@@ -52,7 +52,7 @@ SCRATCH = "/tmp"  # noqa: S108  private to each sandbox
 SCRATCH_BYTES = 64 * 2**20
 """Size in bytes of the directory for temporary files, in backends that limit it."""
 _Piece: TypeAlias = tuple[list[Any], bytes]
-"""File or directory to write into a workspace: a list of path, mode, size and whether to append, and the content."""
+"""File or directory to write into a workspace, as a list of path, mode, size and whether to append, and the content as bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class LaunchedServer:
 
 
 class TracedResult(NamedTuple):
-    """The result of a command, and whether the command affected anything outside the workspace."""
+    """Result of a command, with flags for effects outside the workspace and for whether the result may be cached."""
 
     result: ExecResult
     contained: bool
@@ -151,7 +151,10 @@ class ServedSandbox(StartedOnce):
         """Lock held while the tool server is removed, because two threads may try to remove it at the same time."""
 
     def use_blobs(self, blobs: BlobStore) -> Self:
-        """Keep the file contents of snapshots in a store. Sandboxes that share a store can restore each other's snapshots."""
+        """Keep the file contents of snapshots in the given store.
+
+        Sandboxes that share a store can restore each other's snapshots.
+        """
         if self._files:
             raise SandboxError(
                 "the blob store of a sandbox can be set only while its workspace is empty; call use_blobs() before start()"
@@ -200,7 +203,7 @@ class ServedSandbox(StartedOnce):
         return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
 
     def run_traced(self, command: str, *, timeout_seconds: float = 60.0, extra_header: Mapping[str, Any] = {}) -> TracedResult:
-        """Run a shell command and return its result, with whether it affected anything that a snapshot does not hold."""
+        """Run a shell command and return its result with a flag that is set if the command affected only the workspace."""
         check_timeout(timeout_seconds)
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **extra_header}
         reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
@@ -283,7 +286,7 @@ class ServedSandbox(StartedOnce):
                 self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process, empty the directory for temporary files and write files, replacing anything in their place."""
+        """End every process, delete temporary files and write the given files, replacing anything that exists at their paths."""
         for path in files:
             if path.startswith("/") or ".." in path.split("/"):
                 raise PathRefused(path)
@@ -337,11 +340,11 @@ class ServedSandbox(StartedOnce):
 
     @property
     def _max_scan_bytes(self) -> int:
-        """Maximum number of bytes accepted in one scan of the workspace, because sparse files can be longer than the disk."""
+        """Maximum number of bytes accepted in one scan of the workspace; sparse files could otherwise exceed the disk limit."""
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
-        """Request the next part of a scan for changed files; after a refused scan the server sends all files again."""
+        """Request the next part of the changed files from the tool server; if it refuses, the next scan returns all files."""
         try:
             return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
         except ToolError:
@@ -383,14 +386,14 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def _guard_reply(self) -> Iterator[None]:
-        """End the sandbox if a reply of the tool server that is parsed in this context is invalid."""
+        """End the sandbox if the code in the `with` block finds that a reply of the tool server is invalid."""
         try:
             yield
         except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
             self._die(f"its reply is invalid: {error!r}")
 
     def _store_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
-        """Record one changed file from a scan of the workspace, and return the position behind its content in the body."""
+        """Record one changed file of the workspace, and return the position after the file's content in the body of the reply."""
         path, mode, size, sha256, length = entry
         if mode == -1:
             self._files.pop(path, None)
@@ -423,7 +426,7 @@ class ServedSandbox(StartedOnce):
 
 
 def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[list[_Piece]]:
-    """Yield what must be written to create the given paths, in lists that each fit one request to the tool server."""
+    """Yield lists of files and directories to write for the given paths; each list fits into one request to the server."""
     batch: list[_Piece] = []
     size_bytes = 0
     for entry, content in _generate_pieces(files, paths, blobs):
@@ -436,7 +439,7 @@ def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blob
 
 
 def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[_Piece]:
-    """Yield what must be written to create the given paths, with large files split into pieces.
+    """Yield the files and directories to write for the given paths; large files are split into several pieces.
 
     Directories are first made writable and get their exact mode at the end.
     """
@@ -495,7 +498,7 @@ def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
 
 
 def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path: str) -> bytes:
-    """Return the first `max_bytes` of a file. Raises ToolError if the maximum file size, not the caller, would cut the file."""
+    """Return the first `max_bytes` of a file. Raises ToolError if the sandbox's maximum file size would cut the file further."""
     if len(content) > max_bytes and max_bytes == limits.file_bytes:
         raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
     return content[:max_bytes]

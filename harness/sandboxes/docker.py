@@ -32,7 +32,7 @@ BACKEND: Final = "docker"
 OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
 CALL_SECONDS = 120
 MAX_LIFETIME_SECONDS = 24 * 3600
-"""Age in seconds at which a container may be removed even if it is unknown whether its owner still runs."""
+"""Age in seconds from which a container is removed even if it is unknown whether the process that created it still runs."""
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 SERVED_REPOSITORY = "harness-served"
@@ -192,7 +192,7 @@ class DockerLauncher:
 
 
 class AttachStream(SocketStream):
-    """A byte stream over the attach socket of a container, which leads to stdin and stdout of the tool server.
+    """A byte stream to stdin and from stdout of the tool server in a container, over the socket of Docker's attach request.
 
     Bytes are sent unchanged; received bytes arrive in frames of the engine, each a header of 8 bytes and a payload.
     """
@@ -282,7 +282,7 @@ def reap_leftovers(api: Any) -> tuple[str, ...]:
 
 
 def is_leftover(labels: Any) -> bool:
-    """Return whether the labels of a container show that its owner has ended or that its maximum age has passed."""
+    """Return whether a container's labels show that the process that created it has ended, or that the container is too old."""
     expires = str(labels.get(EXPIRES_LABEL, ""))
     return is_owner_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
 

@@ -32,7 +32,7 @@ BOOTSTRAP = (
 
 
 class ByteStream(Protocol):
-    """A connection that sends bytes to a tool server and receives bytes; closing it from another thread ends a wait."""
+    """A connection over which bytes are sent to a tool server and received; closing it ends a wait in another thread."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all bytes to the tool server. Raises OSError, or TimeoutError at the deadline."""
@@ -51,7 +51,7 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A request to the tool server or its reply, with a header that is encoded as JSON and a body of bytes."""
+    """A request to the tool server, or a reply; it consists of a header, which is sent as JSON, and a body of bytes."""
 
     header: dict[str, Any]
     body: bytes = b""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def format_owner() -> str:
-    """Return an identifier of this process that is stored with its sandboxes and that no other process ever has."""
+    """Return an identifier of this process that no other process ever has; it is stored with the sandboxes of this process."""
     return f"{_read_boot_id()}:{_read_pid_namespace()}:{os.getpid()}:{_read_start_time(os.getpid())}"
 
 

@@ -49,7 +49,8 @@ DENIED_CALLS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
 }
 """System calls that the kernel refuses to processes in a sandbox, by family, with their numbers on x86-64 and aarch64."""
 _FAMILY_ERRORS: Final = {"kexec": errno.EPERM, "modules": errno.EPERM}
-"""Errors of families that many kernels lack and then report as ENOSYS; another error shows that the program is in force."""
+"""Error numbers that the seccomp program returns instead of ENOSYS for some families of system calls. Kernels without these calls
+return ENOSYS, so another number shows that the program is active."""
 SOCKET_NUMBERS: Final = (41, 198)
 PRLIMIT_NUMBERS: Final = (302, 261)
 KEYCTL_NUMBERS: Final = dict(zip(MACHINES, DENIED_CALLS["keyring"]["keyctl"], strict=True))
@@ -57,21 +58,24 @@ KEYCTL_NUMBERS: Final = dict(zip(MACHINES, DENIED_CALLS["keyring"]["keyctl"], st
 AF_VSOCK: Final = 40
 """Address family of sockets that reach the host of a virtual machine past all network namespaces."""
 X32_BIT: Final = 0x4000_0000
-"""Bit in the number of a system call of the interface x32, which shares its architecture number with x86-64."""
+"""Bit that marks the number of a system call as one of the binary interface x32, which has the same architecture number as
+x86-64."""
 
 ALLOW: Final = 0x7FFF_0000
 KILL_PROCESS: Final = 0x8000_0000
 RETURN_ERRNO: Final = 0x0005_0000
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 4, 16
-"""Positions in `struct seccomp_data`; of an argument, the lower half, as both machines are little-endian."""
+"""Positions of fields in `struct seccomp_data`. For the first argument it is the position of the lower half, because both
+machines are little-endian."""
 LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 _Instruction = tuple[int, int, int, int]
-"""Instruction of the program: code, numbers of instructions to skip if a comparison is true and if it is false, and operand."""
+"""Instruction of the seccomp program: operation code, how many instructions to skip if a comparison is true, how many if it is
+false, and the operand."""
 
 
 @cache
 def assemble_program() -> bytes:
-    """Return the program, an array of `struct sock_filter` that is valid for every supported machine.
+    """Return the seccomp program that filters system calls, as an array of `struct sock_filter` valid on every supported machine.
 
     A process of another binary interface of the machine, such as that of 32-bit programs, is killed at its first system call.
     """
@@ -84,7 +88,7 @@ def assemble_program() -> bytes:
 
 
 def _generate_section(column: int) -> Iterator[_Instruction]:
-    """Yield the instructions for one machine; `column` is the position of its numbers in the table of system calls."""
+    """Yield the seccomp instructions for one machine; `column` selects its numbers in `DENIED_CALLS`."""
     yield (LOAD, 0, 0, NUMBER_OFFSET)
     yield from _return_if(JUMP_IF_AT_LEAST, X32_BIT, RETURN_ERRNO | errno.ENOSYS)
     for family, calls in DENIED_CALLS.items():
@@ -103,6 +107,6 @@ def _generate_section(column: int) -> Iterator[_Instruction]:
 
 
 def _return_if(comparison: int, operand: int, action: int) -> Iterator[_Instruction]:
-    """Yield instructions that end the program with an action if the loaded value is equal to (or at least) the operand."""
+    """Yield seccomp instructions that end the program with an action if the loaded value passes a comparison with the operand."""
     yield (comparison, 0, 1, operand)
     yield (RETURN, 0, 0, action)

@@ -97,7 +97,7 @@ def build_python_command(python: str) -> tuple[str, ...]:
 
 
 def build_rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:
-    """Return the limits that apply to each process of a sandbox, by name of the limit in the module `resource`.
+    """Return the resource limits of each process in a sandbox, by name of the limit in the module `resource`.
 
     The limit on address space exceeds the limit on memory, because runtimes reserve more than they use.
     """

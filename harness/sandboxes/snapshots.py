@@ -15,7 +15,7 @@ from harness.errors import SandboxError
 from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
 MAX_DIFFED_LINES = 4_000
-"""Maximum number of lines of a change that are compared in order; in larger changes the order of lines is ignored."""
+"""Maximum number of changed lines of a file that are compared in order; for more lines the count ignores their order."""
 
 
 class MemoryBlobStore:
@@ -46,7 +46,7 @@ def compute_tree_id(files: Mapping[str, FileState]) -> str:
 
 
 def list_children(files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names in each non-empty directory, by its path and in the order of `files`; the workspace is the empty path."""
+    """Return the names in each non-empty directory by the directory's path (empty for the workspace), in the order of `files`."""
     names_by_directory: dict[str, list[str]] = {}
     for path in files:
         directory, _, name = path.rpartition("/")
@@ -55,7 +55,7 @@ def list_children(files: Iterable[str]) -> dict[str, list[str]]:
 
 
 def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
-    """Return the files of a workspace with each directory before its contents, in the order in which the files were created.
+    """Return the files of a workspace in the order in which they were created, with each directory before its contents.
 
     The order of creation is visible to programs, because unsorted listings follow it. `orders` gives it for each directory.
     """
@@ -69,7 +69,7 @@ def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[st
 
 
 def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
-    """Yield the path of each file and directory below the workspace, each directory before its contents.
+    """Yield the paths of all files and directories of the workspace; a directory comes before its contents.
 
     Args:
         children: Names in each directory, by path of the directory; the workspace itself is the empty path.
@@ -84,7 +84,7 @@ def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
 
 
 def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
-    """Return what to do to turn one tree of files into another: paths to delete, deepest first, and paths to write, in order.
+    """Return the paths to delete (deepest first) and then to write, in order, so that one tree of files becomes another.
 
     A file or directory at another position in the order of its directory is created again, with everything below it.
     """
@@ -110,7 +110,7 @@ def join_path(directory: str, name: str) -> str:
 
 
 def _is_same_kind(current: FileState, target: FileState) -> bool:
-    """Return whether a file can be changed into another without deleting it first, which is impossible for symbolic links."""
+    """Return whether one file can be changed into another without being deleted first; False for symbolic links."""
     if stat.S_IFMT(current.mode) != stat.S_IFMT(target.mode):
         return False
     return not stat.S_ISLNK(current.mode) or current == target

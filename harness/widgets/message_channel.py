@@ -128,7 +128,7 @@ class MessageChannel:
         self._sender.schedule(self)
 
     def update_state(self, **state: Any) -> None:
-        """Set values of the state shown in the pages by name; if a value changes often, only the last one is sent."""
+        """Set values that the pages show, by name; if a value changes several times before sending, only the last is sent."""
         with self._lock:
             self._state.update(state)
             self._changed.update(dict.fromkeys(state))

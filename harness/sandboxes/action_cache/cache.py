@@ -115,7 +115,7 @@ class ActionCache:
         self._lock = threading.Lock()
         self._recent_uses: dict[bytes, tuple[float, int]] = {}
         self.infos: dict[Hashable, SandboxInfo] = {}
-        """Backend, image and limits of each kind of sandbox that this process has opened; not stored in the folder."""
+        """Properties (backend, image, limits) of each kind of sandbox that this process has opened; kept in memory only."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.folder.stat().st_uid != os.geteuid():
@@ -149,7 +149,7 @@ class ActionCache:
             self._evict_entries()
 
     def flush(self) -> None:
-        """Write to the file when entries were used since the last call; these times affect only the order of eviction."""
+        """Write the times at which entries were last used to the file; the times decide only which entries are evicted first."""
         with self._suppress_errors():
             used, self._recent_uses = self._recent_uses, {}
             if used:

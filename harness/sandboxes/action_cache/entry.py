@@ -42,7 +42,8 @@ class CacheEntry:
     changed_paths: tuple[ChangedPath, ...]
     """Files and directories that the command created or changed, each directory before its contents."""
     name_orders: Mapping[str, tuple[str, ...]]
-    """Names in each directory whose names or their order the command changed, in the order of creation."""
+    """Names in each directory that the command changed, in the order of creation; only directories whose names or order
+    changed."""
     state_id: str
     """Hash that identifies the exact state of the workspace after the command, as computed by `Mirror.state_id`."""
 
@@ -105,7 +106,7 @@ _RELEASE_FILE = Path("/etc/os-release")
 
 
 def compute_environment_id(info: SandboxInfo) -> bytes:
-    """Return a digest of everything around a command that can affect its result: image or machine, kernel, limits, variables."""
+    """Return a digest of the environment that can affect a command's result, such as image or machine, kernel and limits."""
     parts = {
         "version": KEY_VERSION,
         "info": codec.to_plain(info),
@@ -118,7 +119,7 @@ def compute_environment_id(info: SandboxInfo) -> bytes:
 
 @functools.cache
 def describe_machine() -> tuple[str, ...]:
-    """Return signatures of the programs installed on this machine, which change when a program is installed or updated."""
+    """Return texts that identify the programs installed on this machine and change when a program is installed or updated."""
     signatures = [_RELEASE_FILE.read_text(errors="replace") if _RELEASE_FILE.is_file() else ""]
     for path in (*_PROGRAM_FOLDERS, "/var/lib/dpkg/status", find_python(), *_list_python_folders()):
         try:

@@ -56,7 +56,7 @@ class Mirror:
 
     @property
     def has_room(self) -> bool:
-        """Whether the workspace is far enough below the disk limit that a real sandbox would not run out of space either."""
+        """Whether the workspace is so far below the disk limit that a real sandbox would not run out of space."""
         pages = sum(1 + state.size_bytes // PAGE_BYTES for state in self._files.values())
         return len(self._files) <= MAX_FILES and pages * PAGE_BYTES <= self._limits.disk_bytes // 2
 
@@ -113,7 +113,9 @@ class Mirror:
             return None
 
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
-        """Take over a snapshot made after a command; return the change as a cache entry, or None if it cannot be copied.
+        """Set this copy of the workspace to a snapshot taken after a command, and return the change as a cache entry.
+
+        The result is None if the snapshot holds files that cannot be copied, such as links.
 
         The contents are already in `blobs`, because the real sandbox uses the same store.
         """
@@ -201,7 +203,7 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _is_plain(mode: int) -> bool:
-    """Return whether the mode of a file or directory lets its owner open it and has no special bits such as setuid.
+    """Return whether the owner may open a file or directory, and its mode has no special bits such as setuid.
 
     Writing may clear special bits, and new files may inherit them.
     """

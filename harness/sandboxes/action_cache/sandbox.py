@@ -30,7 +30,7 @@ from harness.sandboxes.snapshots import diff_snapshots
 
 T = TypeVar("T")
 EMPTY_RESULT = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
-"""Result of a command that succeeded without output."""
+"""Result of a command that ended with exit code 0 and printed nothing."""
 
 
 @dataclass(slots=True)
@@ -90,8 +90,8 @@ class CachedSandbox(StartedOnce):
         Args:
             real: Real sandbox; a started sandbox of the same kind from the pool may be used in its place.
             cache: Storage of the results and effects of commands.
-            kind: Value that is equal for sandboxes opened with the same arguments. The first real sandbox of a kind in a process
-                is started at once, to learn its properties.
+            kind: Value that is equal for sandboxes opened with the same arguments. The first real sandbox with a new value is
+                started at once, to learn its properties.
             task: Name of the task, stored with each cache entry for display.
         """
         self.counts = CacheCounts()
@@ -176,11 +176,14 @@ class CachedSandbox(StartedOnce):
         self._is_in_sync = False
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """End every process and write files, replacing anything in their place; from then on the action cache is not used."""
+        """End every process and write files, replacing anything at their paths.
+
+        Later commands run in the real sandbox, uncached.
+        """
         self.bypass_cache().lay(files)
 
     def bypass_cache(self) -> ServedSandbox:
-        """Return the real sandbox, started and with the current workspace; from then on the action cache is not used."""
+        """Start the real sandbox with the current workspace and return it. Later commands run in it and are not cached."""
         self._check_open()
         if self._mirror is not None:
             self._sync()
@@ -227,7 +230,10 @@ class CachedSandbox(StartedOnce):
         return answer
 
     def _detach_mirror(self) -> Mirror:
-        """Bring the real sandbox to the state of the in-memory copy, and set the copy aside until the next refresh."""
+        """Bring the real sandbox to the state of the in-memory copy of the workspace.
+
+        Return the copy, which is not used again until `_refresh_mirror`.
+        """
         assert self._mirror is not None
         self._sync()
         mirror, self._mirror = self._mirror, None
@@ -273,6 +279,6 @@ class CachedSandbox(StartedOnce):
         self._info, self._environment = info, compute_environment_id(info)
 
     def _bypass_if_full(self) -> None:
-        """Use only the real sandbox once the workspace is near the disk limit, because only there do failures occur as usual."""
+        """Stop using the action cache once the workspace is near the disk limit, since only a real sandbox runs out of space."""
         if self._mirror is not None and not self._mirror.has_room:
             self.bypass_cache()

@@ -47,7 +47,7 @@ def set_dumpable(value: int) -> None:
 
 
 def offer_to_oom_killer() -> None:
-    """Make the kernel kill this process and its programs before the tool server when memory runs out."""
+    """Make the kernel choose this process and its programs, not the tool server, to be killed when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -56,7 +56,7 @@ def offer_to_oom_killer() -> None:
 
 
 def take_control_socket() -> _socket.socket:
-    """Return the socket that this process has as stdin, and replace stdin by an empty file."""
+    """Return the socket that the tool server connected to stdin of this process, and replace stdin by an empty file."""
     control_socket = _socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -65,7 +65,7 @@ def take_control_socket() -> _socket.socket:
 
 
 def fork_on_request(control_socket: _socket.socket) -> list[Any]:
-    """Fork a program for each request until the tool server closes the socket; return in each fork, with script and arguments."""
+    """Fork a process for each request of the tool server; in each forked process, return the script to run and its arguments."""
     control_socket.send(READY)
     while True:
         request, sent, _, _ = control_socket.recvmsg(1 << 16, _socket.CMSG_SPACE(_DESCRIPTORS.size))

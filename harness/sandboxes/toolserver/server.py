@@ -44,13 +44,14 @@ MAX_PATH_CHARACTERS = 16 << 20
 MAX_DEPTH = 200
 MAX_LINKS = 40
 MAX_LEFT_OPEN = 64
-"""Maximum number of output streams of background processes that are still read; older streams are closed."""
+"""Maximum number of open output streams of background processes; if there are more, the oldest streams are closed."""
 START_SECONDS = 10.0
 """Seconds that a fork server (an interpreter with loaded modules) may take to start or to fork a program."""
 DRAIN_SECONDS = 0.05
 """Seconds to wait for further output of background processes after a command has ended."""
 FRESH_NS = 20_000_000
-"""Age in nanoseconds up to which a changed file is read again by the next scan, because timestamps are coarse."""
+"""Age in nanoseconds below which a changed file is read again by the next scan, because timestamps are too coarse to show every
+change."""
 WORKSPACE = "/workspace"
 HANG_UP_EVENTS = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
 OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
@@ -75,7 +76,7 @@ class RequestError(Exception):
 
 
 class Workspace:
-    """Access to paths below the directory of the workspace. The server resolves links itself, so that no link leads outside."""
+    """Access to files below the directory of the workspace. The server resolves links itself, so that no link leads outside."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -92,7 +93,7 @@ class Workspace:
         return [part for part in path.split("/") if part not in ("", ".")]
 
     def locate(self, path: str, make_parents: bool = False) -> tuple[int, str]:
-        """Open the directory that contains `path` and return it with the last component; the caller closes the descriptor.
+        """Open the directory that contains `path`; return its descriptor, which the caller closes, and the last component.
 
         The path is followed one component at a time, without the kernel following links.
         """
@@ -165,7 +166,7 @@ class Workspace:
 
 
 class Tree:
-    """The files of the workspace, scanned for changes; a file with unchanged times, size and mode is not read again."""
+    """Record of the workspace's files, used to find changes; a file with unchanged times, size and mode is not read again."""
 
     def __init__(self, root: str, max_files: int) -> None:
         self.root, self.max_files = root, max_files
@@ -183,11 +184,11 @@ class Tree:
         self.name_orders.clear()
 
     def scan_changes(self) -> Iterator[tuple[list[Any], bytes]]:
-        """Yield an entry and its content for each file or directory that changed since the last scan of the workspace.
+        """Yield an entry and the content of each file or directory that changed since the last scan of the workspace.
 
         An entry is `[path, mode, size, sha256 or None, content bytes]`. A hash of None means that more content of the same file
-        follows. Mode -1 means that the path was deleted. Mode -2 gives the names of a directory as JSON, oldest first, because
-        the output of commands may follow the order of unsorted listings.
+        follows. Mode -1 means that the path was deleted. Mode -2 means that the content lists the names in a directory as JSON,
+        in order of creation. Commands such as `ls -U` can show this order.
 
         Raises:
             RequestError: The workspace has more files or longer names than a snapshot can hold.
@@ -297,7 +298,7 @@ class Tree:
                 os.unlink(full)
 
     def put(self, path: str, mode: int, content: bytes, append: bool) -> None:
-        """Write one file, directory or link of a workspace that is restored from a snapshot."""
+        """Write one file, directory or link into the workspace, such as when a snapshot is restored."""
         full = os.path.join(self.root, path)
         if stat.S_ISDIR(mode):
             with suppress(FileExistsError):
@@ -380,7 +381,7 @@ class Server:
         return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
-        """Return the next part of the files that changed since the last scan of the workspace.
+        """Return the next files that changed since the last scan of the workspace, as many as fit into one reply.
 
         If `first` is set in the header, a new scan begins. After an error the next scan returns all files.
         """
@@ -409,7 +410,10 @@ class Server:
         return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
-        """End every process and empty the directory for temporary files; `forget` clears the record of contents already sent."""
+        """End every process of the sandbox and empty the directory for temporary files.
+
+        With `forget`, also forget which file contents were sent to the harness, so that later scans send them again.
+        """
         self.clear_processes()
         if header.get("forget"):
             self.tree.sent.clear()
@@ -417,7 +421,7 @@ class Server:
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
-        """Delete and write files and directories of the workspace; an index of the contents is at the beginning of the body."""
+        """Delete and write files and directories of the workspace, as an index at the beginning of the request's body lists."""
         start = header["index_bytes"]
         index = json.loads(body[:start])
         for path in index["delete"]:
@@ -460,7 +464,7 @@ class Server:
         return _reap() and (not self.fork_server.is_alive() or bool(_list_processes() - {1, self.fork_server.pid}))
 
     def _has_outside_changes(self) -> bool:
-        """Return whether a command changed anything outside the workspace, or the limits and priorities of this process."""
+        """Return whether a command changed files or kernel objects outside the workspace, or the limits of this process."""
         return (
             any(_read_directory_state(path) != state for path, state in self.initial_outside_state.items())
             or self.initial_rights != _read_process_rights(0)
@@ -534,7 +538,7 @@ class ForkServer:
         self.interpreter: list[str] = []
 
     def is_alive(self) -> bool:
-        """Return whether the fork server still runs, in which case no other process has its process id."""
+        """Return whether the fork server still runs. As long as it runs, its process id belongs to no other process."""
         if self.control_socket is not None and _is_ready(self.control_socket.fileno(), HANG_UP_EVENTS, 0):
             self.control_socket.close()
             self.control_socket = None
@@ -714,7 +718,7 @@ def _read_directory_state(path: str) -> tuple[int, list[str]] | None:
 
 
 def _read_process_rights(pid: int) -> tuple[object, ...]:
-    """Return limits, priority, scheduler and CPUs of a process, which commands inherit and can change; 0 is this process."""
+    """Return the limits, priority, scheduler and CPUs of a process, which commands can change; 0 stands for this process."""
     with open("/proc/%s/limits" % (pid or "self"), "rb") as file:  # the seccomp program refuses prlimit of another process
         limits = file.read()
     return (limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid))
@@ -877,7 +881,7 @@ def _decode_exit_code(status: int) -> int:
 
 
 class _FilterProgram(ctypes.Structure):
-    """The `struct sock_fprog` of the kernel: the number of instructions and their address."""
+    """The kernel's `struct sock_fprog`, which describes a seccomp program by its number of instructions and their address."""
 
     _fields_ = (("count", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 

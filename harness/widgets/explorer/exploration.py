@@ -163,7 +163,7 @@ class Exploration:
 
     @property
     def step_index(self) -> int:
-        """Index, from 0, of the step shown, which is the selected step or, if earlier, the last step computed so far."""
+        """Index, from 0, of the step shown, which is the selected step or, until that is computed, the last computed step."""
         return min(self.settings.step, len(self.rehearsal.scenes)) - 1
 
     @property
@@ -219,7 +219,7 @@ class Exploration:
             yield CompactionAttempt(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self, standings: list[MessageState]) -> list[tuple[int, int]]:
-        """Return the view as runs of consecutive messages with equal disposition, each as disposition index and total tokens."""
+        """Return groups of consecutive messages that the policy treated alike, each as index in `DISPOSITIONS` and tokens."""
         indices = [DISPOSITIONS.index(one.disposition) for one in standings]
         fates = {self.rehearsal.look_up_item_id(number): index for number, index in enumerate(indices)}
         new = DISPOSITIONS.index("summary")
@@ -227,7 +227,7 @@ class Exploration:
         return [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(shown, key=lambda one: one[0])]
 
     def sum_by_disposition(self, standings: list[MessageState]) -> list[DispositionTotal]:
-        """Return number and tokens of messages by disposition; the last row counts messages inserted by compactions."""
+        """Return number and tokens of kept, masked, summarized and dropped messages; the last row is for inserted messages."""
         rows = []
         for disposition in DISPOSITIONS[:-1]:
             states = [one for one in standings if one.disposition == disposition]
