@@ -1,4 +1,4 @@
-"""The messages of a session, which are queued, logged, folded into the view (what the model sees next), and sent as requests.
+"""The messages of a session: a queue of user messages, the log, the view (what the model sees next) and the requests.
 
 `RequestBuilder` extends the previous request instead of building each request anew, so the cost of a step depends on its new
 messages only. It computes a chain of digests over the messages as sent: two requests with equal digests are byte-identical, and

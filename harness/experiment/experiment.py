@@ -39,7 +39,7 @@ class Experiment:
 
     Attributes:
         name: Name of the experiment, with which its results are labelled. Required.
-        base: Trial whose values apply unless an axis or an extra arm changes them. Required.
+        base: Trial that gives every setting its value unless an axis or an extra arm changes the setting. Required.
         axes: Lists of values by dotted path into the trial, e.g. `{"policy.threshold": [0.5, 0.8]}`. The grid contains every
             combination of the values. Default: `{}`.
         arms: Extra arms, such as controls, that are not part of the grid of axes. Default: `()`.

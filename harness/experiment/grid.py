@@ -1,10 +1,11 @@
-"""Grid of an experiment: a sequence of cells, made from the base trial, every combination of the axes' values, and extra arms.
+"""Grid of an experiment: a sequence of cells (trials) that contains every combination of the values under study.
 
-Cells are ordered in blocks of one task, seed and world, so that trials that are compared run close together. Cells with equal
-configurations are merged into one. Every block contains each extra arm once.
+The cells are made from the base trial by setting the values of each axis (a setting under study). Extra arms (configurations
+such as controls) are added. Cells are ordered by task, seed and world, so that trials that are compared with each other run close
+together. Cells with equal configurations are merged into one.
 
 The name of an arm stands for one configuration on several tasks and seeds. A number of tokens that is given as a quantile (see
-`harness.experiment.quantiles`) has another value on each task but is the same treatment, so arms and axes show the quantile.
+`harness.experiment.quantiles`) has another value on each task but is the same treatment, so tables show the quantile.
 """
 
 import itertools
@@ -22,7 +23,7 @@ from harness.sandboxes.backends import BackendName
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")
-"""Settings that vary the problem rather than the configuration under study: task, seed and world.
+"""Settings of a trial (task, seed and world) that vary the problem rather than the configuration under study.
 
 Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
 """
@@ -87,9 +88,9 @@ class Grid(Sequence[Cell]):
         """Build all trials from the base trial, the values of each axis (a setting under study) and the extra configurations.
 
         Args:
-            base: Trial whose values apply unless an axis or an extra arm changes them.
+            base: Trial that gives every setting its value unless an axis or an extra arm changes the setting.
             axes: Values of each axis, by the dotted path of the trial's field that the axis varies.
-            arms: Extra arms, which are not part of the combinations of axis values.
+            arms: Extra configurations, such as controls, that are run in addition to the combinations of axis values.
             backend: Sandbox backend for all trials; None keeps the backends of base, axes and arms.
             uncompressed: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 

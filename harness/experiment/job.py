@@ -1,4 +1,4 @@
-"""Job that a worker runs (one trial with its settings), provenance of the results, and the record of the finished trial."""
+"""Job of a worker, which is one trial with its settings, and the records of a finished trial and of the results' origin."""
 
 import json
 import platform
@@ -124,7 +124,7 @@ class Job:
 
 
 class FinishedTrial(NamedTuple):
-    """Records of a finished trial that are stored in the journal of the experiment."""
+    """Results of a finished trial, in the form in which they are stored in the journal of the experiment."""
 
     record: TrialRecord
     checks: tuple[CheckRecord, ...]
@@ -162,7 +162,7 @@ MAX_ERROR_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Status and reason with which a trial ended."""
+    """Status of a finished trial, such as `crashed`, with the reason and, after an error, the message and traceback."""
 
     status: Literal["completed", "failed", "crashed"]
     reason: str

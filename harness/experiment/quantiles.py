@@ -1,11 +1,11 @@
 """Numbers of tokens that a plan gives as quantiles, such as `q0.9`, of the context lengths without compaction.
 
-`"q0.9"` on an axis or in an arm is the number of tokens that nine of ten requests of an uncompacted run did not exceed. The
-number is looked up in the journal of a finished run when the grid is created; a trial contains the plain number.
+`"q0.9"` in a plan is the number of tokens that nine of ten requests of an uncompacted run did not exceed. The number is looked up
+in the journal of a finished run when the grid of trials is created; a trial contains the plain number.
 
-The requests of all sessions with policy `none` and with the task, world and model of the trial are pooled, whatever their seeds
-and other settings, so a long session counts for more than a short one. The length of a request is estimated with the token
-counter of the trial's own policy, because the policy's trigger uses this estimate.
+The requests of all sessions without compaction that have the task, the world (task settings) and the model of the trial are
+pooled, whatever their seeds and other settings. A long session therefore counts for more than a short one. The length of a
+request is estimated with the token counter of the trial's own policy, because the policy's trigger uses this estimate.
 
 Source: Beyond Token Savings, arXiv 2609.32961, which sets thresholds as quantiles of uncompressed context lengths.
 """

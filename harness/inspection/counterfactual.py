@@ -113,7 +113,7 @@ class _StandInSummarizer:
 
 
 class StepState(NamedTuple):
-    """State of a dry run of a policy right before a model call of the recorded session."""
+    """State of a dry run (a policy applied to a recorded session) right before one model call of the session."""
 
     step: TraceStep
     view: View
@@ -151,10 +151,10 @@ class DryRun:
     """Dry run of a compaction policy on a recorded session, step by step, without calling a model or a tool."""
 
     def __init__(self, session: RecordedSession, trace: SessionTrace, spec: DryRunSpec) -> None:
-        """Prepare the dry run; no step is run yet.
+        """Prepare the dry run; no step of the session is processed yet.
 
         Args:
-            session: Recorded session, whose oracle is passed to a policy that needs one.
+            session: Recorded session. A policy that needs an oracle (a prediction of later needs) gets that of the session.
             trace: Messages and steps of the same session.
             spec: Compaction policy, context window, and length of the summaries.
 
@@ -189,11 +189,13 @@ class DryRun:
 
     @property
     def is_done(self) -> bool:
-        """Whether the dry run has run all steps of the recorded session."""
+        """Whether the dry run has processed all steps of the recorded session."""
         return len(self.scenes) == len(self.trace.steps)
 
     def advance(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Run at least one step of the recorded session, then more until all are done or `should_stop` returns True.
+        """Apply the policy to the next step of the recorded session, then to more steps until the end.
+
+        `should_stop` is called after each step; if it returns True, the method returns early.
 
         Raises:
             IllegalPlan: the policy broke a rule about legal plans.

@@ -41,7 +41,7 @@ class SessionResources:
     """Log, sandbox, models and other resources that a session uses. The code that opened a resource closes it."""
 
     session_id: str
-    """Name of the session in its log."""
+    """Name of the session, under which its log is stored."""
     log: Log
     """Log that receives the events of the session."""
     clock: Clock
@@ -63,7 +63,7 @@ class SessionResources:
     summarizer: Model | None = None
     """Model that writes the summaries of compactions; None opens the model that the policy names."""
     oracle: Oracle | None = None
-    """Prediction of what the agent will need later; None derives the prediction from the script of the task."""
+    """Prediction of which messages the agent will need again; None derives the prediction from the script of the task."""
     tools: Sequence[Tool] | None = None
     """Tools of the agent; None gives the agent the standard tools of its sandbox."""
 
@@ -320,7 +320,7 @@ def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopD
 
 
 def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResources) -> None:
-    """Give an agent the tool `explore`, which starts sub-agents that use the same models, oracle and sandbox."""
+    """Give an agent the tool `explore`, which starts sub-agents that use the models and the sandbox of the agent's session."""
     limits = Limits(max_steps=EXPLORE_MAX_STEPS)
     child_spec = replace(spec, task=None, instructions="", limits=limits, explore=False, repeated="continue")
     oracle = resources.oracle or build_scripted_oracle(spec.task)

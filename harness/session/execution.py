@@ -26,10 +26,10 @@ from harness.session.spec import SessionSpec, encode_setup
 
 
 class CopiedFiles(NamedTuple):
-    """Result of copying the files of a workspace into a folder."""
+    """Result of copying a workspace into a folder: the number of copied files, and the files that were skipped."""
 
     files: int = 0
-    """Number of files that were copied from the workspace."""
+    """Number of files that were copied from the session's workspace into the folder."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Path of each file that was not copied, with the reason; directories are left out. Both texts may be hostile."""
 
@@ -83,7 +83,7 @@ class OpenSession(NamedTuple):
     agent: Agent
     sandbox: ServedSandbox
     start_event: SessionStarted
-    """First event of the session's log, with the setup that is needed to reopen the session."""
+    """First event of the session's log, which contains the configuration that is needed to reopen the session."""
 
 
 @contextmanager

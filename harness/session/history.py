@@ -194,7 +194,7 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: Draft) -> tuple[E
 
 
 def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:
-    """Return the later user messages of a task that the session has not received yet."""
+    """Return the user messages that a task sends during the session and that the session has not received yet."""
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
     sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
@@ -202,7 +202,7 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
 
 
 def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the texts that compactions moved from the view into the store of tool outputs, oldest first.
+    """Return the texts that compactions moved out of the conversation into the store of tool outputs, oldest first.
 
     Texts of compactions that were rolled back are included.
     """
@@ -214,7 +214,7 @@ def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _list_event_messages(event: Event) -> Iterable[Message]:
-    """Return the messages that a log event added to the view, including messages that a compaction edited."""
+    """Return the messages that a log event brought into view, including the new versions of messages that were shortened."""
     if isinstance(event, MessageAdded):
         return (event.message,)
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
@@ -278,7 +278,7 @@ def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int
 
 
 def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str]) -> tuple[str, ...]:
-    """Return the newest line of a message that states each fact, in the order of the view."""
+    """Return the newest line that states each fact (a value that the agent must know), in the order of the messages."""
     patterns, newest = compile_fact_patterns(task.facts), dict[str, tuple[int, str]]()
     lines = [line for item in view.items for line in extract_searchable_text(item.message).splitlines()]
     for at, line in enumerate(lines):
