@@ -179,7 +179,7 @@ class LitellmModel:
             raise ProviderFailed(self.name, None, "the stream ended before the answer was complete")
 
     def _call_provider(self, call: Callable[[], Any]) -> Any:
-        """Call the provider and translate its errors. The original error is not chained, because its text may contain the key."""
+        """Call the provider and translate its errors. The original error is dropped, because its text may contain the API key."""
         try:
             return call()
         except list_provider_errors() as error:

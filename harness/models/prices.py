@@ -54,7 +54,7 @@ FREE_PRICE = Price(input_usd=0.0, output_usd=0.0, above_prompt_tokens=-1)
 
 
 def identify_price_table() -> str:
-    """Return the name and version of the price tables in use, for the record of a trial.
+    """Return the names and versions of the price tables in use, as stored with each trial.
 
     A custom table is named by its digest.
     """

@@ -69,7 +69,7 @@ class LocalModel:
     stop: tuple[str, ...] = ()
     """Texts at which an answer of the model ends; the answer does not include them."""
     on_wait: Callable[[Waiting], None] = ignore
-    """Function that is called before a failed call is repeated; a call is repeated once and without a wait."""
+    """Function that is called before a failed call is repeated; a failed call is repeated once, at once."""
 
     def __post_init__(self) -> None:
         """Check that the requested window is not larger than the window of the model's server."""
@@ -109,7 +109,7 @@ class LocalModel:
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """Return the number of tokens in a prompt of these messages, made with the chat template of the model's server.
+        """Return the number of tokens in the prompt that the model's server makes from these messages with its chat template.
 
         Raises:
             UsageError: no server runs for the model.
@@ -145,7 +145,7 @@ class LocalModel:
 
 
 def describe_local_model(name: str) -> dict[str, object]:
-    """Return the weights and sampling settings of a local model, for the record of a trial."""
+    """Return the weights and sampling settings of a local model, as stored with each trial."""
     weights = look_up_weights(name)
     return {
         "name": name,

@@ -46,10 +46,10 @@ Endpoints = Mapping[str, Endpoint]
 
 @contextmanager
 def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> Iterator[Endpoints]:
-    """Start the servers of the local models among some names, and keep them running while the context is open.
+    """Start a server for each local model among the given names, and keep the servers running while the context is open.
 
     Args:
-        names: Names of models; those that are not local models are ignored.
+        names: Names of models; names that do not belong to local models are ignored.
         on_poll: Function that is called repeatedly while a server loads its weights; an error that it raises ends the start.
 
     Raises:
@@ -65,7 +65,9 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> 
 
 @contextmanager
 def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> Iterator[Endpoint]:
-    """Serve one local model while the context is open. `on_poll` is called repeatedly while the server loads its weights.
+    """Serve one local model while the context is open.
+
+    The function `on_poll` is called repeatedly while the server loads the weights of the model.
 
     Raises:
         UsageError: the package or the weights are missing, or the digest of the weights is wrong.

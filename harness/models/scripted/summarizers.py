@@ -150,11 +150,11 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
-    """Return a function that writes a summary of every line with a fact or with evidence of a finished step.
+    """Return a function that writes a perfect summary: it keeps every line with a fact or with evidence of a finished step.
 
     As an upper bound, the summary may exceed the limit.
 
-    Of the lines that count steps, only the highest number is kept, and no receipt of a step that this number covers.
+    Of lines with counts of finished steps, only the highest count is kept; tool calls of the counted steps are left out.
     """
     known, receipts = patterns.compile_fact_patterns(facts), patterns.ReceiptPatterns(script.steps)
     counters = patterns.StepCounters(script.steps)
