@@ -29,7 +29,7 @@ _NAMES_BY_MODULE = {
     "sandbox_contract": ("SandboxContract",),
     "strategies": ("conversations", "logs", "multi_turn_logs", "sessions", "sessions_with_rollback"),
 }
-"""Public names of this package, by the module that defines them."""
+"""Public names of `harness.testing`, by the module that defines each name."""
 
 __all__ = [
     "FakeModel",

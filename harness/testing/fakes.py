@@ -66,7 +66,7 @@ class FakeTool:
 
     Attributes:
         name: Name of the tool, as used in tool calls. Required.
-        outputs: Result of each tool call, by call id. Required.
+        outputs: Prepared result of each tool call, by call id. Required.
     """
 
     name: str
@@ -83,7 +83,7 @@ class FakeTool:
 
 
 def succeed(_: str) -> protocols.ExecResult:
-    """Return the result of a fake command that succeeds and prints nothing."""
+    """Return the result of a command that exits with code 0 and prints nothing, whatever the command is."""
     return protocols.ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
 
 
@@ -108,7 +108,7 @@ class MemorySandbox:
         """Do nothing, because an in-memory sandbox has no process to start."""
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> protocols.ExecResult:
-        """Return the result that the answering function gives for a command; the time limit is ignored."""
+        """Return the result of a command from the function `answer` given to the sandbox; the time limit is ignored."""
         return self._answer(command)
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
@@ -154,7 +154,7 @@ class MemorySandbox:
         self._files = {path: self._blobs.get(state.sha256) for path, state in snapshot.files.items()}
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """Write files and delete everything else at the top-level paths that these files use."""
+        """Write files, after deleting everything at the top-level files and folders in which the files lie."""
         own = {path.partition("/")[0] for path in files}
         self._files = {path: content for path, content in self._files.items() if path.partition("/")[0] not in own}
         for path, content in files.items():

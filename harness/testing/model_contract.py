@@ -14,7 +14,7 @@ from harness.protocols import Model, Reply, Request
 
 
 class StopListening(Exception):
-    """Error that a listener of the contract tests raises to stop the model in the middle of an answer."""
+    """Error that a test's listener raises to stop the model in the middle of an answer."""
 
 
 class ModelContract:
@@ -36,9 +36,9 @@ class ModelContract:
     """
 
     requests: ClassVar[tuple[Request, ...]]
-    """At least two requests that the model under test answers differently."""
+    """At least two requests to which the model under test gives different answers."""
     missing_abilities: ClassVar[Mapping[str, str]] = {}
-    """Reason why the model under test lacks an ability, by ability.
+    """Abilities that the model under test lacks, each with the reason; tests of a missing ability are skipped.
 
     Abilities: `repeat` (equal requests get equal answers), `call` (the model calls tools), `overflow` (a prompt longer than the
     window is refused).
@@ -75,7 +75,7 @@ class ModelContract:
             assert reply.message.text.strip() or reply.message.calls
 
     def test_what_it_used_is_reported(self, model: Model) -> None:
-        """A reply reports tokens of prompt and answer; time and cost are not negative, and an unknown cost is None."""
+        """A reply reports the token counts of prompt and answer. Time and cost are not negative; an unknown cost is None."""
         for reply in self._collect_replies(model):
             assert reply.usage.prompt_tokens > 0
             assert reply.usage.output_tokens > 0
@@ -84,7 +84,7 @@ class ModelContract:
             assert reply.cost_usd is None or reply.cost_usd >= 0
 
     def test_what_is_heard_is_what_was_said(self, model: Model) -> None:
-        """The streamed pieces together form the text of the answer. A piece marked `anew` discards the pieces before it."""
+        """The streamed pieces of an answer, joined together, are its text. A piece marked `anew` discards all earlier pieces."""
         spoken = 0
         for request in self.requests:
             heard: list[str] = []

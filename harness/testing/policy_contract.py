@@ -20,7 +20,7 @@ from harness.view import View, apply_patch, find_violation, fold, fold_all, rend
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
 """Hypothesis strategy for summaries that are not blank."""
 HOOKS: tuple[Hook, ...] = ("turn", "step", "overflow", "manual")
-"""Points of the agent loop at which a compaction policy may plan a compaction."""
+"""Points of the agent loop at which a compaction policy is asked for a compaction."""
 Law = Callable[[tuple[Entry, ...], str, Hook], None]
 
 
@@ -37,26 +37,26 @@ class PolicyContract:
     """
 
     policy: ClassVar[Policy]
-    """Compaction policy under test. Hypothesis must find a conversation in this window that the policy compacts."""
+    """Compaction policy under test, with a threshold so low that the policy compacts some of the random conversations."""
     window_tokens: ClassVar[int] = 16_000
     """Context window in tokens of the conversations that the tests draw."""
     search_settings: ClassVar[settings] = settings(deadline=None)
     """Settings of the Hypothesis search, such as the number of examples."""
 
     def test_it_is_its_configuration(self) -> None:
-        """A policy equals its copy after a round trip through JSON, so plans can store the policy."""
+        """A policy that is written to JSON and read back equals the original, so a plan file can store the policy."""
         kind: Any = type(self.policy)
         assert hash(self.policy) == hash(codec.from_plain(kind, codec.to_plain(self.policy)))
         assert codec.from_plain(kind, codec.to_plain(self.policy)) == self.policy
 
     def test_it_acts_on_some_conversation(self) -> None:
-        """The policy compacts at least one conversation; otherwise the other tests show nothing."""
+        """The policy compacts at least one random conversation; otherwise the other tests would show nothing."""
         events: list[Compaction | None] = []
         self._check_all(lambda log, summary, hook: events.append(self._compact(self._build_view(log), summary, hook)))
         assert any(events), "the policy compacted no conversation; lower its threshold or `window_tokens`"
 
     def test_the_same_view_gives_the_same_plan(self) -> None:
-        """A policy makes equal plans for an equal view (the messages the model sees next), budget and usage."""
+        """A policy makes the same plan again when it is asked with the same messages, token budget and usage."""
 
         def check_plan(log: tuple[Entry, ...], _: str, hook: Hook) -> None:
             budget = self.policy.budget(self._window)
@@ -66,7 +66,7 @@ class PolicyContract:
         self._check_all(check_plan)
 
     def test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less(self) -> None:
-        """A compacted view is shorter, acceptable to providers and keeps the system message.
+        """The messages after a compaction have fewer tokens, include the system message and are acceptable to providers.
 
         A compaction that saves nothing changes nothing.
         """
@@ -79,7 +79,7 @@ class PolicyContract:
         self._check_all(check_result)
 
     def test_it_comes_to_rest(self) -> None:
-        """A policy stops compacting a view that does not grow, except on request."""
+        """A policy stops compacting when no messages are added, unless a compaction is requested."""
 
         def check_rest(log: tuple[Entry, ...], summary: str, hook: Hook) -> None:
             view = self._build_view(log)
@@ -93,7 +93,7 @@ class PolicyContract:
         self._check_all(check_rest)
 
     def _check_all(self, law: Law) -> None:
-        """Try a test at every hook of many conversations; each class builds its own Hypothesis test, as Hypothesis requires."""
+        """Run a check on many random conversations, at each point of the agent loop where a policy may compact."""
 
         def check_hooks(log: tuple[Entry, ...], summary: str) -> None:
             for hook in HOOKS:

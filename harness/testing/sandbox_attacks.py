@@ -91,7 +91,7 @@ _CALL_ARGUMENTS: Mapping[str, Sequence[int | str]] = {
     "fsopen": ("tmpfs", 0),
     "fspick": (-100, "/workspace", 0),
 }
-"""Arguments with which a system call succeeds for a caller with permission; all arguments of the other calls are zero."""
+"""Arguments of some tested system calls, with which a permitted caller succeeds; all other calls get zeros as arguments."""
 LIMIT_SERVER = """
 import os, resource
 for pid in (1, os.getppid()):
@@ -168,20 +168,20 @@ class ProcessAttacks(SandboxLaws):
         assert SMALL_LIMITS.pids - 10 <= count <= SMALL_LIMITS.pids
 
     def test_killing_everything_harms_nothing(self, sandbox: Sandbox) -> None:
-        """Commands cannot kill or stop the tool server."""
+        """Commands cannot kill or stop the tool server (the process in the sandbox that runs the commands)."""
         self.require("kill_all")
         assert sandbox.run("kill -9 -1; kill -9 1; kill -STOP 1; echo still").stdout in (b"still\n", b"")
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_frames_cannot_be_forged(self, sandbox: Sandbox) -> None:
-        """Commands cannot write to any file descriptor of the tool server, neither inherited nor through /proc."""
+        """Commands cannot forge messages, since they cannot write to any file descriptor of the sandbox's tool server."""
         self.require("hide_descriptors")
         sandbox.write("forge.py", _FORGE_FRAMES.encode())
         assert sandbox.run("python3 forge.py $PPID").stdout == b""
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_zombies_do_not_pile_up(self, sandbox: Sandbox) -> None:
-        """The sandbox's tool server collects orphaned processes after their end."""
+        """Orphaned processes that have ended do not remain as zombies; the sandbox's tool server collects them."""
         for _ in range(3):
             sandbox.run("for i in 1 2 3 4 5 6 7 8 9; do (sh -c 'sleep 0.05' &) ; done")
         time.sleep(0.2)
@@ -199,7 +199,7 @@ class ResourceAttacks(SandboxLaws):
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_memory_is_limited_for_the_whole_tree(self, sandbox: Sandbox) -> None:
-        """Several processes that together allocate too much memory are killed, and the result reports this."""
+        """Processes that together allocate too much memory are killed, and the result of the command reports this."""
         self.require("memory_bytes")
         assert "memory_bytes" in sandbox.info.enforced
         sandbox.write("hogs.py", _MANY_MEMORY_HOGS.encode())
@@ -256,7 +256,7 @@ class ResourceAttacks(SandboxLaws):
 
 
 class KernelAttacks(SandboxLaws):
-    """Attack tests on the kernel, with system calls that commands do not need."""
+    """Attack tests with system calls that commands do not need and that the sandbox must keep from the kernel."""
 
     @pytest.mark.parametrize("family", DENIED_CALLS)
     def test_a_denied_system_call_does_not_reach_the_kernel(self, sandbox: Sandbox, family: str) -> None:
@@ -286,7 +286,7 @@ class KernelAttacks(SandboxLaws):
 
     @pytest.mark.parametrize("number", [20, 288], ids=["getpid", "keyctl"])
     def test_the_32_bit_interface_of_the_kernel_is_refused(self, sandbox: Sandbox, number: int) -> None:
-        """A process is killed at its first 32-bit system call."""
+        """A process that uses the 32-bit interface of the kernel is killed at its first system call."""
         self.require("seccomp")
         if sandbox.run("uname -m").stdout != b"x86_64\n":
             pytest.skip("the instruction is that of x86")
@@ -301,7 +301,7 @@ class KernelAttacks(SandboxLaws):
         assert sandbox.run("cat /proc/keys").stdout == b""
 
     def test_every_process_is_restricted(self, sandbox: Sandbox) -> None:
-        """The seccomp program applies to the tool server, to commands and to background processes."""
+        """The seccomp program, which denies system calls, applies to tool server, commands and background processes."""
         self.require("seccomp")
         result = sandbox.run("cat /proc/$PPID/status /proc/self/status; cat /proc/self/status & wait")
         lines = [line for line in result.stdout.decode().splitlines() if line.startswith("Seccomp:")]
@@ -335,7 +335,7 @@ class PathAttacks(SandboxLaws):
                 sandbox.read(path)
 
     def test_swapping_a_directory_for_a_link_wins_no_race(self, sandbox: Sandbox) -> None:
-        """While a directory and a link are swapped, reading gives the file of the workspace or an error."""
+        """While a command swaps a directory for a link that leads outside, reading gives the workspace's file or an error."""
         sandbox.run(_SWAP_WITH_LINK)
         outcomes: set[bytes] = set()
         give_up = time.monotonic() + 1.5

@@ -49,19 +49,19 @@ for n in range(6):
         file.truncate(15 << 20)
 """,
 }
-"""Python scripts that fill a directory with more files or bytes than a snapshot of a small sandbox may hold, by name."""
+"""Python scripts, by name, that fill a directory with so many files or bytes that taking a snapshot must fail."""
 
 
 class SandboxLaws:
     """Base class of the sandbox test suites: creates the sandbox and skips tests of missing abilities."""
 
     sandbox_options: ClassVar[Mapping[str, Any]]
-    """Arguments of `open_sandbox` for the sandbox under test, besides the session id and the limits."""
+    """Arguments with which `open_sandbox` opens the sandbox under test, besides the session id and the resource limits."""
     missing_abilities: ClassVar[Mapping[str, str]] = {}
-    """Reason why the sandbox backend lacks an ability, by ability; tests of that ability are skipped."""
+    """Abilities that the sandbox backend lacks, each with the reason; tests of a missing ability are skipped."""
 
     def make_sandbox(self, limits: SandboxLimits = SMALL_LIMITS) -> Sandbox:
-        """Return a new sandbox of the backend under test that is not started."""
+        """Return a new sandbox of the backend under test; the sandbox is not started yet."""
         return open_sandbox(session_id=f"contract-{uuid.uuid4().hex[:12]}", limits=limits, **self.sandbox_options)
 
     def require(self, ability: str) -> None:
@@ -110,7 +110,7 @@ class CommandLaws(SandboxLaws):
         assert sandbox.run(r"printf '\377\376\000abc\r\n'").stdout == b"\xff\xfe\x00abc\r\n"
 
     def test_the_environment_is_fixed_and_nothing_of_the_harness_leaks(self, sandbox: Sandbox) -> None:
-        """All backends set the same environment variables, so that commands repeat."""
+        """All backends set the same environment variables for commands, so that results do not depend on the machine."""
         names = {line.split("=")[0] for line in sandbox.run("env").stdout.decode().splitlines()}
         fixed = {"BUN_RUNTIME_TRANSPILER_CACHE_PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "PATH"}
         fixed |= {"PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH"}
@@ -201,7 +201,7 @@ class SnapshotLaws(SandboxLaws):
     )
 
     def test_equal_workspaces_have_equal_tree_ids(self, sandbox: Sandbox) -> None:
-        """Workspaces with equal content have equal snapshot ids, whatever commands produced the content."""
+        """Snapshots of workspaces with equal content have equal ids, whatever commands produced the content."""
         sandbox.run(self._MAKE_FILES)
         first = sandbox.snapshot()
         sandbox.run("cp -a y z; rm y; mv z y; rm a/x; seq 3 > a/x; touch -d 2001-01-01 y")
@@ -230,7 +230,7 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.run('ls -A "$TMPDIR"; sleep 0.2; ls -A').stdout == b""
 
     def test_every_quick_change_gets_a_new_tree_id(self, sandbox: Sandbox) -> None:
-        """A change within one clock tick that keeps the size of a file gives the snapshot a new id."""
+        """A snapshot gets a new id even if a file changes within one clock tick and keeps its size."""
         seen = set()
         for number in range(30):
             sandbox.write("x", b"%04d" % number)
@@ -238,7 +238,7 @@ class SnapshotLaws(SandboxLaws):
         assert len(seen) == 30
 
     def test_diff_names_files_and_counts_lines(self, sandbox: Sandbox) -> None:
-        """Differences between snapshots list files with added and removed lines.
+        """The difference between two snapshots lists each changed file with the numbers of added and removed lines.
 
         Directories are not listed, and binary files count no lines.
         """
@@ -265,7 +265,7 @@ class SnapshotLaws(SandboxLaws):
 
     @pytest.mark.parametrize("script", _FILL_SCRIPTS)
     def test_a_snapshot_over_its_limits_raises_and_harms_nothing(self, sandbox: Sandbox, script: str) -> None:
-        """Too many names or sparse files raise ToolError, and snapshots work again once the files are deleted."""
+        """A snapshot of a too large workspace raises ToolError; once the files are deleted, snapshots work again."""
         sandbox.write("fill.py", b"import os; os.mkdir('d'); os.chdir('d')\n" + _FILL_SCRIPTS[script].encode())
         before = sandbox.snapshot()
         assert sandbox.run("python3 fill.py").exit_code == 0
@@ -282,7 +282,7 @@ class SnapshotLaws(SandboxLaws):
 
 
 class LayFilesLaws(SandboxLaws):
-    """Contract tests of writing files over whatever exists at their paths."""
+    """Contract tests of `lay`, which writes files into the workspace and replaces whatever exists at their paths."""
 
     @pytest.mark.parametrize(
         "there",
@@ -295,7 +295,7 @@ class LayFilesLaws(SandboxLaws):
         ],
     )
     def test_lay_replaces_what_exists_at_its_paths(self, sandbox: Sandbox, there: str) -> None:
-        """Laid files replace closed directories, links and pipes at their paths; all other files stay."""
+        """`lay` writes files even where unreadable directories, links or pipes are in the way; all other files stay."""
         sandbox.write("kept", b"1")
         sandbox.run(there)
         sandbox.lay({"g/a/b.py": b"b", "n": b"", "g/c": b"c"})
@@ -304,13 +304,13 @@ class LayFilesLaws(SandboxLaws):
         assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
     def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
-        """Laying files ends background processes and deletes temporary files, as in a new sandbox."""
+        """Background processes end and temporary files are deleted when `lay` writes files into the workspace."""
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.lay({"g": b""})
         assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
 
     def test_lay_rejects_unwritable_files_and_paths_outside(self, sandbox: Sandbox) -> None:
-        """Paths outside the workspace and read-only directories raise errors, and the sandbox still works."""
+        """Writing files outside the workspace or into a read-only directory raises an error, and the sandbox still works."""
         for path in ("/etc/x", "../x", "a/../../x"):
             with pytest.raises(PathRefused):
                 sandbox.lay({path: b""})
@@ -322,10 +322,10 @@ class LayFilesLaws(SandboxLaws):
 
 
 class LifecycleLaws(SandboxLaws):
-    """Contract tests of starting, closing and dying sandboxes."""
+    """Contract tests of the start, the close and the unexpected end of sandboxes."""
 
     def test_the_record_names_backend_and_limits(self, sandbox: Sandbox) -> None:
-        """The description of a sandbox names its backend and claims only limits that are enforced."""
+        """The description of a sandbox names its backend and its limits, and lists as enforced only what the backend enforces."""
         info = sandbox.info
         assert info.backend == self.sandbox_options["backend"]
         assert info.limits == SMALL_LIMITS
@@ -351,7 +351,7 @@ class LifecycleLaws(SandboxLaws):
                 sandbox.read("largest")
 
     def test_nothing_works_before_the_start_or_after_the_end(self) -> None:
-        """A sandbox can be started once and closed any number of times."""
+        """A sandbox can be started only once, can be closed any number of times, and refuses commands before and after."""
         sandbox = self.make_sandbox()
         with pytest.raises(SandboxError):
             sandbox.run("true")
@@ -416,7 +416,7 @@ class LifecycleLaws(SandboxLaws):
         _wait_until(lambda: _count_processes("sleep", mark) == 0 and self.has_no_leftovers(arguments[1]), 10)
 
     def has_no_leftovers(self, session_id: str) -> bool:
-        """Return whether a dead session left nothing besides processes; backends override this method."""
+        """Return whether a killed session left nothing behind except perhaps processes; backends override this method."""
         return True
 
 

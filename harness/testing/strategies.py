@@ -23,7 +23,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 
 @st.composite
 def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
-    """Draw the messages of one agent step: an answer with up to three tool calls and their results, or a user message."""
+    """Draw the messages of one random agent step: an answer with up to three tool calls and their results, or a user message."""
     if draw(st.integers(0, 9)) == 0:
         return [user(draw(TEXTS) or "go on")]
     names = draw(st.lists(st.sampled_from(["execute_command", "read_file", "write_file"]), max_size=3))
@@ -56,7 +56,7 @@ def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
 
 @st.composite
 def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
-    """Draw the log of a session without compactions. Its entries are numbered from 1.
+    """Draw the log of a random session without compactions; the log entries are numbered from 1.
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.
@@ -73,7 +73,7 @@ def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
 
 
 _ACTIONS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back")
-"""Actions in a session that `multi_turn_logs` draws from; an action that appears twice is drawn twice as often."""
+"""Actions from which the random sessions with several turns are built; an action listed twice is drawn twice as often."""
 
 
 @st.composite
@@ -156,14 +156,14 @@ def make_step_finished(step: int) -> events.StepFinished:
 
 
 WINDOW_TOKENS = 16_000
-"""Context window in tokens of the sessions that `sessions` draws."""
+"""Context window in tokens of the model in the random sessions."""
 SUMMARY_COUNT = 60
-"""Number of summaries that are prepared for a drawn session; no drawn session requests more."""
+"""Number of summaries that are prepared for a random session; no such session requests more."""
 
 
 @st.composite
 def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[events.Entry, ...]:
-    """Draw the complete log of a session that ran under a compaction policy.
+    """Draw the complete log of a random session that was run under a compaction policy.
 
     The session runs in the real agent loop; the model, the tools and the summarizer give drawn answers.
 
@@ -198,7 +198,7 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
 
 @st.composite
 def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entry, ...]:
-    """Draw the log of a session that was rolled back to one of its steps and then continued for one turn.
+    """Draw the log of a random session that was rolled back to one of its steps and then continued for one turn.
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.

@@ -125,7 +125,7 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a compacted session has the same result with an empty action cache, a filled action cache and a real sandbox.
+    """Check that a compacted session has the same result in a real sandbox, with an empty and with a filled action cache.
 
     The law is skipped for sandboxes without isolation and for tasks that are not cacheable.
     """
