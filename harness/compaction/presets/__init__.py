@@ -1,1 +1,1 @@
-"""Presets: one module per family of policies, with the stages that only this family uses, listed in `harness.policies`."""
+"""Compaction policies by family, one module each, with the stages used only there; `harness.policies` lists all of them."""

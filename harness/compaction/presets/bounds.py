@@ -158,7 +158,7 @@ class MissingRanking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropAll(ThresholdPreset):
-    """Eviction of everything but the system message and the newest message: the lower bound.
+    """Eviction of everything but the system message and the newest message, as the lower bound of what a policy achieves.
 
     Choose it as the lower bound of a comparison; a policy that is not better than this one retains nothing useful.
 
@@ -190,15 +190,15 @@ class DropAll(ThresholdPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomRetention(ThresholdPreset):
-    """Retention of randomly drawn messages up to a share of the threshold, in addition to the system and the newest message.
+    """Retention of the system message, the newest message, and randomly drawn messages up to a share of the threshold.
 
     Choose it as the baseline for policies that select messages; they should do better than a random choice of equal size.
 
     Source: this project, as a baseline for policies that select messages.
 
     Attributes:
-        keep_share: Share of the threshold up to which the view is filled with retained messages, above 0 and at most 1.
-            Default: `0.5`.
+        keep_share: Maximum size of the retained messages, as a share of the tokens that trigger compaction, above 0 and at most
+            1. Default: `0.5`.
         seed: Seed of the random choice of retained messages, at least 0. Default: `0`.
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
         system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
@@ -224,7 +224,7 @@ class RandomRetention(ThresholdPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRetention(ThresholdPreset):
-    """Retention of the messages that the task's script will need: the upper bound of retaining messages.
+    """Retention of the messages that the task's script will need, as the upper bound of what retaining messages achieves.
 
     Choose it with a scripted agent, as the upper bound of a comparison; it knows which messages the task still needs.
 
@@ -243,8 +243,8 @@ class OracleRetention(ThresholdPreset):
     that has a script.
 
     Attributes:
-        keep_share: Share of the threshold up to which the view is filled with retained messages, above 0 and at most 1.
-            Default: `0.5`.
+        keep_share: Maximum size of the retained messages, as a share of the tokens that trigger compaction, above 0 and at most
+            1. Default: `0.5`.
         threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
         system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
         output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.

@@ -1,4 +1,4 @@
-"""Policies of Cline, new and classic: a summary, a digest made without a model, and eviction of half of the messages."""
+"""Policies of Cline, which summarize, list old work in a notice without calling a model, or evict half of the messages."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -59,8 +59,8 @@ class SizeTarget:
 class BeforeNewest:
     """Selection of the messages to replace, namely those before the newest tokens and before the user's last message.
 
-    The user's last message does not limit the span if it is the first message of all. The newest tokens are at most what the
-    target size leaves beside the system message. The span ends at an answer or at a message of the user.
+    The user's last message is no limit if it is the first message of all. The newest tokens are at most what the size limit
+    leaves beside the system message. The selection ends before an answer or before a message of the user.
     """
 
     most_tokens: int

@@ -36,13 +36,13 @@ class HandOver:
     most_tokens: int
     """Maximum number of tokens in the user messages that are retained verbatim."""
     format: SummaryFormat
-    """Format of the prompt for the summarizer and of the summary inserted into the view."""
+    """Format that builds the prompt for the summarizer and the text of the summary that is inserted into the view."""
     max_tokens: int
     """Maximum number of tokens that the summarizer may write."""
     counter: Counter
     """Token counter with which a user message is measured when its middle is cut."""
     procedure: SummaryProcedure
-    """Retries and replacement text for a summary that fails or is empty."""
+    """Procedure for a summary that fails or is empty, with the number of retries and the text used in its place."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that retains the user's newest messages and replaces all others, if there are any, by a summary."""

@@ -19,8 +19,8 @@ from harness.view import Item, View
 class BeforeUserMessage:
     """Selection of the first messages in view up to a share of the characters, extended to the next message of the user.
 
-    If no user message follows the share, the span ends behind the last answer if that answer has no tool calls, and otherwise
-    before the user's last message.
+    If no user message follows, the selection ends after the last answer if that answer has no tool calls, and otherwise before
+    the user's last message.
     """
 
     keep_share: float

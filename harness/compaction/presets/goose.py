@@ -17,7 +17,7 @@ class WithoutResults:
     """Way to shorten a summarizer's prompt that is too long, by emptying more tool results in each attempt, middle ones first."""
 
     shares: tuple[float, ...]
-    """Shares of the tool results to empty, one for each attempt."""
+    """Shares of the tool results to empty, one share for each attempt to shorten the prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """Return the messages with some of their tool results emptied, more in each attempt; none after the last attempt."""

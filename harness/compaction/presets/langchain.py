@@ -37,12 +37,12 @@ from harness.view import Item, View
 class ShortenArguments:
     """Reducer that cuts long arguments of old tool calls to their beginning, followed by a mark.
 
-    If no tool call in view has long arguments, a run costs only as much as the items added since the last run; otherwise the cost
-    of finding the tail is added.
+    If no tool call in view has long arguments, a run only scans the messages added since the last run; otherwise it also has to
+    find the newest messages, which stay unchanged.
     """
 
     tail: Tail
-    """Rule that selects the messages at the end of the view whose calls stay unchanged."""
+    """Rule that selects the newest messages, whose tool calls are not shortened."""
     tools: tuple[str, ...]
     """Names of the tools whose call arguments are shortened."""
     characters: int
@@ -151,7 +151,7 @@ class WithoutMiddle:
     """Way to shorten a summarizer's prompt that is too long, by leaving out the middle of the transcript, once only."""
 
     share: float
-    """Share of the transcript's characters to keep."""
+    """Share of the transcript's characters that the shortened prompt for the summarizer keeps."""
     head_share: float
     """Share of the kept characters that comes from the beginning of the transcript; the rest comes from its end."""
 

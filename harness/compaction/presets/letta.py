@@ -20,7 +20,8 @@ from harness.view import Item, View
 class UpToShare:
     """Selection of the oldest messages, extended step by step until the remaining messages fit a share of the window.
 
-    The span ends at the last answer within its share. If no smaller span is enough, the span covers everything.
+    The selection ends before the last answer within its share of the messages. If no smaller part is enough, everything is
+    selected.
     """
 
     first_share: float
@@ -54,7 +55,7 @@ class Ends:
     result_characters: int
     """Maximum length in characters of a tool result in the shortened prompt for the summarizer."""
     share: float
-    """Share of the characters to keep at the beginning and at the end of the messages."""
+    """Share of the messages' characters to keep at the beginning, and again at the end, of the shortened prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """Return the messages with tool results cut (1st attempt) or without the middle (2nd attempt); an empty result later."""

@@ -139,7 +139,7 @@ class EventList:
     characters: int | None
     """Maximum length in characters of an event's text in the prompt; None sets no limit."""
     middle_out: bool = False
-    """Whether the middle of a long text is left out of the prompt instead of its end."""
+    """Whether a long text in the summarizer's prompt loses its middle instead of its end."""
     with_arguments: bool = False
     """Whether the prompt for the summarizer contains the arguments of tool calls."""
 
@@ -197,9 +197,9 @@ class ShorterEvents:
     """
 
     characters: int | None
-    """Length limit in characters that the first attempt reduces; None starts from the longest text."""
+    """Maximum length in characters of a text before the first attempt reduces it; None starts from the longest text."""
     share: float
-    """Factor by which each attempt reduces the length limit, above 0 and below 1."""
+    """Factor by which each attempt to shorten the prompt reduces the maximum length of a text, above 0 and below 1."""
     attempts: int
     """Maximum number of attempts with a shortened prompt."""
 
@@ -274,7 +274,7 @@ class _OpenHands(SummarizingPreset):
     """Maximum length in characters of an event that the summarizer reads."""
 
     def check_combination(self) -> None:
-        """Raise UsageError if `keep_first` is too large for `max_size`, so that nothing could be evicted."""
+        """Raise UsageError if `keep_first` events fill so much of `max_size` that nothing could be evicted."""
         if self.max_size // 2 - self.keep_first - 1 <= 0:
             limit = f"less than half of max_size={self.max_size!r}, less one for the summary"
             raise UsageError(f"keep_first={self.keep_first!r} must be {limit}")
@@ -321,7 +321,7 @@ class OpenHands(_OpenHands):
     def pipeline(self) -> Pipeline:
         """Pipeline that summarizes when the view has too many tokens or events, and after a refused prompt.
 
-        If there are too many of both, the cut that retains fewer messages is used.
+        If there are too many tokens and too many events, the smaller number of messages is retained.
         """
         by_events = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         by_tokens = LastBelowThreshold(share=0.5, head_events=self.keep_first)

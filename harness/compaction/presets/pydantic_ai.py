@@ -126,7 +126,7 @@ class SummarizeExceptRequest:
     keep_request: bool
     """Whether the user's first message is retained in addition to being summarized."""
     format: SummaryFormat
-    """Format of the prompt for the summarizer and of the summary inserted into the view."""
+    """Format that builds the prompt for the summarizer and the text of the summary that is inserted into the view."""
     max_tokens: int
     """Maximum number of tokens that the summarizer may write."""
     updates: bool

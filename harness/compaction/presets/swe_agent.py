@@ -1,4 +1,4 @@
-"""Policies of SWE-agent, of mini-swe-agent, and of the study The Complexity Trap.
+"""Policies of SWE-agent, of mini-swe-agent, and of the study "The Complexity Trap".
 
 Old tool results are replaced by one line each, or old turns by a summary.
 """
@@ -43,7 +43,7 @@ class _ResultTally:
 
 
 def _count_overdue(view: View, keep: int, every: int) -> int:
-    """Return the number of old tool results that must be masked now; 0 or less if there are none.
+    """Return the number of old tool results that must be replaced by a line now; 0 or less if there are none.
 
     The request counts as the first result, as in the original, but is never masked.
     """
@@ -57,7 +57,7 @@ class Overdue:
     """Trigger that is due when enough tool results have been added since old results were last masked."""
 
     keep: int
-    """Number of newest tool results that are never masked."""
+    """Number of newest tool results that are never masked (replaced by a line)."""
     every: int
     """Number of tool results that are masked at a time."""
 
@@ -76,7 +76,7 @@ class ElideResults:
     """Reducer that replaces all tool results but the newest by one line each."""
 
     keep: int
-    """Number of newest tool results that are never masked."""
+    """Number of newest tool results that are never masked (replaced by a line)."""
     every: int
     """Number of tool results that are masked at a time."""
 
@@ -203,7 +203,7 @@ class _LastObservations(Preset):
     """Common fields of two policies that replace all tool results but the newest by one line each."""
 
     keep_results: Positive = 5
-    """Number of newest tool results that are never masked."""
+    """Number of newest tool results that are never masked (replaced by a line)."""
     polling: Positive = 1
     """Number of tool results that are masked at a time."""
 
@@ -228,7 +228,7 @@ class SweAgent(_LastObservations):
     until the view has grown. The line does not give the number of images in a result, because results here contain none.
 
     Attributes:
-        keep_results: Number of newest tool results that are never masked. Default: `5`.
+        keep_results: Number of newest tool results that are never masked (replaced by a line). Default: `5`.
         polling: Number of tool results that are masked at a time; up to one less than this number may stay in view in addition to
             `keep_results`. Default: `1`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
@@ -250,7 +250,7 @@ class ComplexityTrapMask(_LastObservations):
     and 15. Otherwise the policy equals `swe-agent`.
 
     Attributes:
-        keep_results: Number of newest tool results that are never masked. Default: `10`.
+        keep_results: Number of newest tool results that are never masked (replaced by a line). Default: `10`.
         polling: Number of tool results that are masked at a time; up to one less than this number may stay in view in addition to
             `keep_results`. Default: `1`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.

@@ -55,7 +55,7 @@ CONTINUE_REQUEST = "Continue if you have next steps"
 
 
 class Strategy(NamedTuple):
-    """Tool results to retain and topics to summarize for one kind of agent, such as one that debugs."""
+    """Settings for one kind of agent, such as one that debugs, with tool results to retain and topics to summarize."""
 
     preserve: tuple[str, ...] = ()
     """Shell patterns of tool calls whose results are never cleared, such as `execute_command git *`."""
@@ -77,7 +77,7 @@ STRATEGIES: dict[str, Strategy] = {
         focus=("Error patterns", "Reproduction steps", "Failed attempts"),
     ),
 }
-"""Results to retain and topics to summarize by kind of agent, from the policy's design and with the tools of this project."""
+"""Tool results to retain and topics to summarize for each kind of agent, from the policy's design, with this project's tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
