@@ -1,4 +1,4 @@
-"""Compaction of one session: plan, request summaries, check the result and build the event.
+"""Compaction of one session, from the policy's plan and the requests for summaries to the checked result in the log.
 
 The checks in this module apply to all policies. The system message stays, tool calls and their results stay together, and a
 change that saves no tokens is recorded as an attempt without effect and not applied. After two such attempts in a row, no further
@@ -41,7 +41,7 @@ from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, apply_patch, find_violation
 
 FRUITLESS_IN_A_ROW = 2
-"""Number of consecutive compaction attempts without effect after which no further attempt is made for a while."""
+"""Number of consecutive compaction attempts that saved no tokens, after which compaction pauses until the view has grown."""
 GROWTH_BEFORE_NEXT = 1.1
 """Factor by which the view (the messages that the model sees next) must grow before compaction resumes after a pause."""
 
@@ -53,7 +53,7 @@ class _SummaryOutcome:
     replies: list[Reply] = field(default_factory=list)
     """Answers of the summarizer to all requests of one compaction attempt, including answers that were not used."""
     notes: list[str] = field(default_factory=list)
-    """Notes for the event about messages that the summarizer did not read and about requests that were skipped."""
+    """Notes for the log about messages that the summarizer did not read, and about requests for summaries that were skipped."""
     failures: list[str] = field(default_factory=list)
     """Error messages of the summaries that failed in one compaction attempt."""
     texts_to_save: tuple[str, ...] = ()

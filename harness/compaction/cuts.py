@@ -1,8 +1,8 @@
 """Rules that choose how many of the newest messages stay in view (the messages that the model sees next).
 
 A tail is a rule that proposes the index of the first message to retain at the end of the view. `Snap.find_legal_index` moves
-that index to a place where no tool call loses its results. If the index lies within the retained head, nothing lies between head
-and tail.
+that index to a place where no tool call loses its results. If the index lies within the retained beginning of the view, there is
+nothing to evict.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class Tail(Protocol):
     """Rule that selects the newest messages of a conversation, which are retained when older ones are evicted."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first item to retain at the end of the view.
+        """Return the index of the oldest message that belongs to the retained end of the view.
 
         The caller moves this index to a place where no tool call loses its results.
         """
@@ -88,7 +88,10 @@ class LastTokens:
     """Minimum number of messages retained at the end of the view if `reaching` is false, however long the messages are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index from which on the messages hold at least (`reaching`) or at most the configured number of tokens."""
+        """Return the index of the first retained message.
+
+        From there on, the messages hold at least the configured number of tokens, or at most that number if `reaching` is false.
+        """
         if not self.reaching:
             fitting = find_fitting_start([item.tokens for item in items], self.tokens)
             return max(0, min(fitting, len(items) - self.least_messages))
@@ -116,7 +119,7 @@ class LastShare:
     """Number of messages at the beginning of the view that are not counted when the share of messages is computed."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index from which on the configured share of the messages, or of their characters, is retained."""
+        """Return the index of the first retained message, so that the configured share of messages or characters is retained."""
         if self.unit == "messages":
             beside = min(self.excluded_messages, len(items))
             return beside + int((len(items) - beside) * (1 - self.share))
@@ -135,12 +138,12 @@ class LastShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snap:
-    """Rule that moves a cut (the boundary between evicted and retained messages) to the nearest legal place."""
+    """Rule that moves the boundary between evicted and retained messages so that no tool call loses its results."""
 
     direction: Literal["back", "forward"] = "back"
-    """Direction in which the cut moves, back to earlier messages or forward to later ones."""
+    """Direction in which the boundary of the evicted messages moves, back to earlier messages or forward to later ones."""
     legal: CutBoundary = "no-result"
-    """Kinds of messages that may be the first retained one behind the cut."""
+    """Kinds of messages that may be the first retained one behind evicted messages, such as any message but a tool result."""
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
         """Return the nearest index at which older messages may be cut off without separating a tool call from its results.
@@ -159,7 +162,7 @@ class Snap:
 
 
 SNAP_BACK = Snap()
-"""Rule that moves a cut back to the nearest message that is not a tool result."""
+"""Rule that retains a few more messages if needed, so that the first retained message is not a tool result."""
 
 _BOUNDARY_CHECKS: dict[CutBoundary, Callable[[Message], bool]] = {
     "no-result": lambda message: message.role != "tool",

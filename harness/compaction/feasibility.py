@@ -1,4 +1,4 @@
-"""Check that a policy can do something within its budget, so that useless configurations are refused before a session starts.
+"""Check that a policy can ever evict something, so that useless configurations are refused before a session starts.
 
 A rule that retains as much as its threshold finds nothing to do when it is triggered. In a window smaller than the one for which
 the policy's constants were chosen, this is easily overlooked. Rules for an overflow do not count, because by then the threshold

@@ -235,22 +235,22 @@ class Mask:
     """Shell patterns of the tool calls whose results are never masked. A pattern with a space is matched against the tool name
     and the key argument (`execute_command git *`), any other pattern against the tool name alone."""
     exempt_failures: bool = False
-    """Whether tool results that report an error, or an exit code other than 0, are never replaced by a stub."""
+    """Whether tool results that report an error, or an exit code other than 0, are never replaced by a short text."""
     least_characters: int = 0
-    """Minimum length in characters of a tool result that may be replaced by a stub; shorter results stay as they are."""
+    """Minimum length in characters of a tool result that may be replaced by a short text; shorter results stay as they are."""
     completed_only: bool = False
-    """Whether only tool results with the status `completed` are replaced by a stub."""
+    """Whether only tool results with the status `completed` are replaced by a short text."""
     exempt_count: bool = False
     """Whether tool results that are exempt from masking also count towards the number of newest results that are protected."""
     clear_arguments: bool = False
-    """Whether the arguments of a tool call are also removed when its result is replaced by a stub."""
+    """Whether the arguments of a tool call are also removed when its result is replaced by a short text."""
     stop_at_summary: bool = False
     """Whether tool results that stand before the newest summary in view are left unchanged."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter with which the tokens saved by replacing tool results are computed."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces unprotected old tool results by stubs; the plan is empty if that saves too little."""
+        """Return a plan that replaces unprotected old tool results by short texts; the plan is empty if that saves too little."""
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
@@ -261,14 +261,14 @@ class Mask:
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
     def is_worthwhile(self, view: View) -> bool:
-        """Return whether replacing all unprotected old tool results by stubs would save the required number of tokens.
+        """Return whether replacing all unprotected old tool results by short texts would save the required number of tokens.
 
         The running time depends only on the number of messages that were added to the view since the last call.
         """
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
     def state_kept(self, budget: Budget) -> Amount | None:
-        """Return the number of tokens of the newest tool results that are never replaced by a stub."""
+        """Return the number of tokens of the newest tool results that are never replaced by a short text."""
         return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
@@ -289,7 +289,7 @@ class Mask:
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
-        """Return whether none of the tool results in a message may be replaced by a stub.
+        """Return whether none of the tool results in a message may be replaced by a short text.
 
         Args:
             item: Message in view that holds tool results.
@@ -301,7 +301,7 @@ class Mask:
         return True
 
     def can_mask(self, result: ToolResult) -> bool:
-        """Return whether a tool result is long enough to be replaced by a stub and is not yet replaced."""
+        """Return whether a tool result is long enough to be replaced by a short text and is not yet replaced."""
         return len(result.output) >= self.least_characters and result.output != self.stub
 
     def _must_stay(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
@@ -353,7 +353,7 @@ class _OldResults:
     def _reset(self) -> None:
         self.chosen: list[Item] = []
         self.tokens = 0
-        """Estimated number of tokens in all tool results that may be replaced by a stub."""
+        """Estimated number of tokens in all tool results that may be replaced by a short text."""
         self._protected: deque[tuple[Item, bool]] = deque()
         """Newest tool results, which are protected from masking for now, each with whether it is never masked."""
         self._held_tokens = 0
@@ -436,10 +436,10 @@ def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunable:
-    """Trigger that is due when replacing old tool results by stubs would save enough tokens."""
+    """Trigger that is due when replacing old tool results by short texts would save enough tokens."""
 
     mask: Mask = field(repr=False)
-    """Settings by which old tool results would be replaced by stubs; the tokens saved decide whether the trigger is due."""
+    """Settings by which old tool results would be replaced by short texts; the tokens saved decide whether the trigger is due."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason to act if replacing old tool results by stubs would save enough tokens; otherwise return None."""
@@ -449,7 +449,7 @@ class Prunable:
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
     def state_due(self, budget: Budget) -> DueAmounts:
-        """Return the minimum size of the view, in tokens, at which replacing old tool results by stubs can save enough.
+        """Return the minimum size of the view, in tokens, at which replacing old tool results by short texts can save enough.
 
         The size is the number of tokens of protected results plus one more than the required savings.
         """

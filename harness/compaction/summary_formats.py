@@ -67,8 +67,8 @@ class Brief:
     closing: str = ""
     """Line inserted below the summary that the agent sees; an empty text adds no line."""
     system: str = ""
-    """System message of the prompt for the summarizer. If empty, the layout `session` uses the session's own system message, and
-    the other layouts add none."""
+    """System message of the prompt for the summarizer, not used by the layout `system`. If empty, the layout `session` uses the
+    system message of the session."""
     layout: Literal["transcript", "session", "system"] = "transcript"
     """Arrangement of the prompt for the summarizer.
 
@@ -84,7 +84,7 @@ class Brief:
     """Name of a tag whose content is removed from the summarizer's answer, such as `scratchpad`; empty removes nothing."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return the messages that ask the summarizer for a summary, in the configured layout."""
+        """Return the messages that ask the summarizer for a summary, arranged as `layout` specifies."""
         instruction = f"{self.instruction}\n{self.merge}" if self.merge and request.previous_summary else self.instruction
         if self.layout == "session":
             own = (system(self.system),) if self.system else (request.system,) if request.system else ()
@@ -104,7 +104,7 @@ class Brief:
 
 
 def remove_tag(tag: str, text: str) -> str:
-    """Return a text without the first `<tag>...</tag>` in it; return it unchanged if nothing else would be left."""
+    """Return a text without its first `<tag>...</tag>`; the text stays unchanged if nothing else would be left."""
     before, opening, rest = text.partition(f"<{tag}>")
     _, ending, after = rest.partition(f"</{tag}>")
     left = f"{before}{after}".strip() if opening and ending else ""
@@ -123,7 +123,7 @@ class CapTexts:
     """Text of a user message that is not shown to the summarizer, such as the question that an earlier summary answers."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages with long tool results and texts cut to their beginnings, and without the excluded user message."""
+        """Return the messages for the summarizer, with long texts cut to their beginnings and without the message `without`."""
         shown = (message for message in messages if not (self.without and message == user(self.without)))
         return tuple(replace(message, parts=tuple(map(self._cap_part, message.parts))) for message in shown)
 
@@ -164,7 +164,7 @@ class Notes:
     instruction: str
     """Instruction to the summarizer, placed above the messages to summarize."""
     heading: str
-    """Line inserted above the summary in the view."""
+    """Line inserted above the summary that the agent sees."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return one user message with the instruction, the messages to summarize and the user's request."""
@@ -183,7 +183,7 @@ class Sections:
     titles: tuple[str, ...]
     """Titles of the sections that the summary must have, in order."""
     opening: str
-    """Line above the summary that tells the agent what the message is."""
+    """Line above the summary that explains to the agent that the text is a summary of earlier messages."""
     closing: str = ""
     """Line inserted below the summary that the agent sees; an empty text adds no line."""
     with_task: bool = False

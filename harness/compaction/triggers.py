@@ -1,4 +1,4 @@
-"""Triggers, which decide when a policy acts, and divisions, which turn a window into a budget.
+"""Triggers, which decide when a policy acts, and divisions, which compute a policy's threshold from the context window.
 
 A division computes the budget of a session once. A trigger looks at the view, the budget and the last usage report before every
 step, at a cost that does not grow with the view. Both are values, so a preset can be read, compared and hashed.
@@ -47,7 +47,7 @@ ALL_KEPT = Amount(math.inf, "all")
 
 
 class DueAmounts(NamedTuple):
-    """Sizes of a view (the messages that the model sees next) at which a trigger becomes due."""
+    """Sizes of the view (the messages that the model sees next) at which a trigger makes the policy act."""
 
     amounts: tuple[Amount, ...] = ()
     """Sizes of the view, in tokens or messages, of which each alone makes the policy act; empty if the policy acts for another

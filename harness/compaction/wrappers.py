@@ -38,7 +38,7 @@ class OnFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfSaves:
-    """Part of a policy that replaces old tool results by stubs only if that saves a required number of tokens."""
+    """Part of a policy that replaces old tool results by short texts only if that saves a required number of tokens."""
 
     tokens: int
     """Minimum number of tokens that must be saved by replacing old tool results; otherwise none is replaced."""
