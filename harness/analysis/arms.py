@@ -33,9 +33,9 @@ class Spread:
     mean: float
     median: float
     low: float
-    """Smallest known value of the column over the arm's trials."""
+    """Smallest known value of the table column among the trials of one arm (configuration)."""
     high: float
-    """Largest known value of the column over the arm's trials."""
+    """Largest known value of the table column among the trials of one arm (configuration)."""
     total: float
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ ORACLE_KIND = "oracle"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
-    """Differences in failures, steps and cost between one arm and the oracle, a policy that sees the simulation's future."""
+    """Differences in failures, steps and cost between an arm and the oracle, a policy that knows what the session will need."""
 
     arm: str
     oracle_arm: str
@@ -49,7 +49,7 @@ class Regret:
 
     @property
     def is_negative(self) -> bool:
-        """Whether any regret is negative, i.e. the arm failed less often, made fewer steps or cost less than the oracle."""
+        """Whether the arm is better than the oracle in any way, i.e. failed less often, made fewer steps or cost less."""
         return self.failure_difference < 0 or self.step_difference.mean < 0 or self.cost_difference_usd.mean < 0
 
 

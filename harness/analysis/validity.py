@@ -116,7 +116,7 @@ class RepeatComparison:
 
     counts: PairedCounts
     equal_request_pairs: int
-    """Number of pairs of first run and repeated run that sent exactly the same requests to the model."""
+    """Number of repeated runs that sent exactly the same requests to the model as the first run of the same configuration."""
 
     def __str__(self) -> str:
         n = self.counts.pairs
@@ -181,7 +181,7 @@ def _drop_replicate(config_json: str) -> str:
 
 
 def pool_placebo_checks(checks: Sequence[PlaceboCheck]) -> PlaceboCheck:
-    """Combine placebo checks (identical requests until the first compaction) into one that counts all their pairs."""
+    """Combine several placebo checks (same requests until the first compaction) into one that covers all pairs of trials."""
     return PlaceboCheck(
         pairs=sum(one.pairs for one in checks),
         equal_pairs=sum(one.equal_pairs for one in checks),

@@ -32,7 +32,7 @@ class CheckResult(NamedTuple):
     state: Literal["ok", "missing", "failed"]
     """State of the component. `missing` limits what can be used; `failed` means that no session can run."""
     detail: str
-    """Result of the check in words, e.g. a version or the reason of a failure."""
+    """Details of the result of the check for the user, e.g. a version or the reason of a failure."""
     advice: str = ""
     """Command or action that installs the missing component; empty if there is nothing to do."""
 

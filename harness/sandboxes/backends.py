@@ -26,12 +26,12 @@ _MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The result of a test that starts a sandbox of a backend on this machine."""
+    """Result of the test whether a sandbox backend, such as docker, works on this machine."""
 
     backend: str
     ok: bool
     reason: str
-    """Versions of the programs in use if the backend works, otherwise the problem."""
+    """Reason for the result of the test: the versions of the programs used if the backend works, otherwise the problem."""
     advice: str
     """Advice to the user on how to make the backend work; empty if it works."""
     seconds: float
@@ -93,7 +93,7 @@ class Backend:
     """A way to run sandboxes, such as docker or bubblewrap, with the properties that callers depend on."""
 
     make_launcher: Callable[[str, str, SandboxLimits], Launcher]
-    """Function that takes a session id, an image and limits, and returns the launcher of one sandbox."""
+    """Function that returns the launcher (starts and removes one sandbox) for a session id, an image and limits."""
     isolates: bool = True
     """Whether the backend isolates commands from the machine. A backend without isolation is never chosen by `auto` and must be
     allowed with `unsafe_local`.
@@ -171,7 +171,7 @@ def open_sandbox(
 
 
 def is_isolated(backend: str) -> bool:
-    """Return whether every sandbox of a backend, or of the choice `auto`, isolates commands; False for an unknown backend."""
+    """Return whether a backend (or each one that `auto` may choose) isolates commands; False for an unknown backend."""
     return backend == "auto" or (backend in BACKENDS and BACKENDS[backend].isolates)
 
 

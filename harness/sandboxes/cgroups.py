@@ -34,7 +34,7 @@ class ControlGroup:
     path: Path
     version: int
     pids_path: Path | None = None
-    """Directory of the control group that counts processes, separate in version 1; None if processes are not counted."""
+    """Directory of the control group that limits the number of processes; None if the number is not limited."""
 
     @classmethod
     def make(cls, limits: SandboxLimits, *, pids: bool = False) -> Self | None:

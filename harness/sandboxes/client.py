@@ -66,7 +66,7 @@ class LaunchedServer:
     scratch: str = SCRATCH
     """Path of the directory for temporary files inside the sandbox, as seen by the tool server."""
     program_directory: str | None = None
-    """Directory that is searched first for the programs that commands call; None if there is none."""
+    """Directory in which the programs that commands call are searched first; None if there is no such directory."""
     rlimits: tuple[tuple[str, int], ...]
     """Limits of each process in the sandbox, by their names in the module `resource` without the prefix `RLIMIT_`."""
 
@@ -82,7 +82,7 @@ class TracedResult(NamedTuple):
 
 
 class Launcher(Protocol):
-    """A launcher, which starts the tool server of one sandbox and removes it. Used once."""
+    """Object that starts the tool server of one sandbox and removes it later. Each launcher is used for one sandbox only."""
 
     def launch(self) -> LaunchedServer:
         """Start the tool server. Raises SandboxUnavailable, after removing everything created, if the start fails."""
@@ -418,7 +418,7 @@ class ServedSandbox(StartedOnce):
         return start + len(content)
 
     def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece]) -> None:
-        """Delete paths and write files and directories of the workspace in one request to the tool server."""
+        """Delete paths of the workspace and write files and directories to it, with one request to the tool server."""
         index = json.dumps({"delete": delete, "entries": [entry for entry, _ in pieces]}).encode()
         body = index + b"".join([content for _, content in pieces])
         path = delete[0] if delete else ""

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Final
 
 SECCOMP: Final = "seccomp"
-"""Name of the seccomp program in `SandboxInfo.enforced`; the tool server installs the program if the name is listed there."""
+"""Name under which `SandboxInfo.enforced` lists the seccomp program; the tool server installs the program if it is listed."""
 MACHINES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Value of `seccomp_data.arch` for each supported machine, by the name that `uname -m` prints."""
 DENIED_CALLS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
@@ -54,9 +54,10 @@ return ENOSYS, so another number shows that the program is active."""
 SOCKET_NUMBERS: Final = (41, 198)
 PRLIMIT_NUMBERS: Final = (302, 261)
 KEYCTL_NUMBERS: Final = dict(zip(MACHINES, DENIED_CALLS["keyring"]["keyctl"], strict=True))
-"""Number of `keyctl` by machine. The tool server calls it to replace its session keyring, before it installs the program."""
+"""Number of the system call `keyctl` by machine. The tool server calls it once to replace its session keyring, before any command
+runs."""
 AF_VSOCK: Final = 40
-"""Address family of sockets that reach the host of a virtual machine past all network namespaces."""
+"""Number of the socket address family vsock, which reaches the host of a virtual machine despite network namespaces."""
 X32_BIT: Final = 0x4000_0000
 """Bit that marks the number of a system call as one of the binary interface x32, which has the same architecture number as
 x86-64."""

@@ -16,7 +16,7 @@ EXIT_SECONDS = 3.0
 
 
 class ServerProcess:
-    """A tool server as a child process, which uses one socket as its stdin and stdout to communicate with the harness."""
+    """Tool server (first process of a sandbox) as a child process, whose stdin and stdout are a socket to the harness."""
 
     def __init__(
         self, command: Sequence[str], *, pass_fds: Sequence[int] = (), user: int | None = None, stdout: int | None = None

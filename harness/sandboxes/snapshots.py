@@ -19,13 +19,13 @@ MAX_DIFFED_LINES = 4_000
 
 
 class MemoryBlobStore:
-    """A store of file contents that keeps them in memory for the lifetime of the process."""
+    """Store that keeps the contents of files in memory, by hash, as long as the process lives."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store the content of a file under its hash."""
+        """Store the content of a file under the hash of the content."""
         self._contents.setdefault(sha256, content)
 
     def get(self, sha256: str) -> bytes:

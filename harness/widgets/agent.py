@@ -43,7 +43,7 @@ MAX_TURN_STEPS = 300
 BATCH_SECONDS = 0.05
 """Time in seconds for which log entries and signals of the session are collected before the pages get one update."""
 MAX_RETAINED_ITEMS = 4_000
-"""Maximum number of sent items (rows, texts) that a page can request again; older content is requested as transcript rows."""
+"""Maximum number of sent items (such as new rows) that a page can request again; older content is sent as transcript rows."""
 MAX_LISTED_FILES = 500
 ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 

@@ -82,7 +82,7 @@ class Feed:
     _open_calls: dict[str, int] = field(default_factory=dict)
     """Numbers of the transcript rows of tool calls whose result is still missing, by call id."""
     _live_rows: dict[str, int] = field(default_factory=dict)
-    """Numbers of the transcript rows whose text the model is still streaming, by kind of text."""
+    """Numbers of the transcript rows whose text the model is still writing, by kind of text (such as answer or reasoning)."""
     _changed_rows: dict[int, None] = field(default_factory=dict)
     _appended_texts: dict[int, list[str]] = field(default_factory=dict)
     _changed_state: dict[str, None] = field(default_factory=dict)

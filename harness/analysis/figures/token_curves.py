@@ -27,7 +27,7 @@ COLUMNS = ("trial_id", "row", "column", "line", "reference", "seed", "step", *TO
 MAX_PANELS = 24
 MAX_COLUMNS = 4
 CROWDED_SESSIONS = 6
-"""Number of sessions in a panel of the chart above which their lines are drawn lighter."""
+"""Number of sessions in one panel of the chart above which the lines of the sessions are drawn lighter."""
 
 
 class _PanelPosition(NamedTuple):

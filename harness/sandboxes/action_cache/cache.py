@@ -56,7 +56,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrySummary:
-    """Task, command, size and number of uses of one cached command, for display."""
+    """Summary of one cached command for display, with its task, text, size and number of uses."""
 
     task: str
     command: str
@@ -77,7 +77,7 @@ class CacheSummary:
     size_bytes: int
     """Compressed size of all entries of the cache, in bytes."""
     hits: int
-    """Number of commands answered so far by entries that are still in the cache."""
+    """Number of commands whose result was taken from the cache, counted over the entries that still exist."""
 
 
 def find_default_folder() -> Path:
@@ -165,7 +165,7 @@ class ActionCache:
             return CacheSummary(folder=self.folder, **self._connection.execute(sql).fetchone())
 
     def list_largest(self, limit: int, *, task: str | None = None) -> tuple[EntrySummary, ...]:
-        """Return the largest entries of the cache, for one task or for all tasks."""
+        """Return summaries of the largest entries of the cache, for one task or for all tasks."""
         sql = "SELECT task, command, bytes size_bytes, hits, used_at FROM entry"
         sql += " WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
         with self._translate_errors():

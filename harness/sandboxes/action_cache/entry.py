@@ -1,4 +1,4 @@
-"""A stored action (output and file changes of a command), its conversion to bytes, and its key in the cache."""
+"""Entries of the action cache: the output and file changes of a command, their conversion to bytes, and their keys."""
 
 import functools
 import hashlib
@@ -42,7 +42,7 @@ class CacheEntry:
     changed_paths: tuple[ChangedPath, ...]
     """Files and directories that the command created or changed, each directory before its contents."""
     name_orders: Mapping[str, tuple[str, ...]]
-    """Names in each directory that the command changed, in the order of creation; only directories whose names or order
+    """Names in each directory, in order of creation, by path; contains only directories whose names or their order the command
     changed."""
     state_id: str
     """Hash that identifies the exact state of the workspace after the command, as computed by `Mirror.state_id`."""
@@ -100,7 +100,7 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
 
 
 KEY_VERSION = "2"
-"""Version of the keys of cache entries. Increment it when a change of the tool server is visible to commands."""
+"""Version of the keys of cache entries. Increment it when a change of the tool server can alter the results of commands."""
 _PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
 _RELEASE_FILE = Path("/etc/os-release")
 

@@ -17,13 +17,13 @@ from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, format
 MAX_FILES = 10_000
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 380
-"""Maximum length of a path in bytes that the copy of the workspace accepts; the tool server accepts it at every depth."""
+"""Maximum length in bytes of a path in the copy of the workspace, chosen so that the tool server accepts every such path."""
 PAGE_BYTES = 4096
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 
 class MirrorMiss(Exception):
-    """Raised when only a real sandbox, not the copy of its workspace in memory, can answer a file operation."""
+    """Raised when the copy of a workspace in memory cannot answer a file operation, so that a real sandbox is needed."""
 
 
 class Mirror:

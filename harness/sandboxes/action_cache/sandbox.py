@@ -42,7 +42,7 @@ class CacheCounts:
 
 
 class SandboxPool:
-    """Started, empty sandboxes that later sessions of this process can reuse, by kind. Thread-safe.
+    """Pool of started and emptied sandboxes, by kind, which later sessions of this process can reuse. Thread-safe.
 
     The pool closes the sandboxes that it keeps. It does not keep a sandbox with a name that belongs to one session, nor a sandbox
     in which a command left something that emptying does not remove.
@@ -53,7 +53,10 @@ class SandboxPool:
         self._lock = threading.Lock()
 
     def take(self, kind: Hashable) -> ServedSandbox | None:
-        """Remove a sandbox of a kind from the pool and return it to the caller, who must close it; None if there is none."""
+        """Remove a sandbox of the given kind from the pool and return it; the caller must close it.
+
+        Return None if the pool has none.
+        """
         with self._lock:
             waiting = self._waiting[kind]
             return waiting.pop() if waiting else None
@@ -255,7 +258,7 @@ class CachedSandbox(StartedOnce):
         return entry
 
     def _sync(self) -> None:
-        """Start the real sandbox if needed and bring its workspace to the state of the in-memory copy."""
+        """Start the real sandbox unless it runs already, and bring its workspace to the state of the in-memory copy."""
         fresh = not self._started
         if fresh:
             self._start_real()
