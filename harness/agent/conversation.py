@@ -26,7 +26,7 @@ class Conversation:
     view: View
     """View after all logged events: the messages that the model sees next."""
     last_sent_view: View
-    """View that was sent in the last request before the session was continued; empty in a new session."""
+    """Messages that were sent in the last request before the session was continued from its log; empty in a new session."""
     usage: Usage | None
     """Token usage that the provider reported for the last request; None before the first request and after a compaction."""
 
@@ -36,7 +36,7 @@ class Conversation:
         self._fold_all()
 
     def append(self, *events: Event) -> tuple[Entry, ...]:
-        """Log events in one transaction, then update the view (the messages that the model sees next) with them.
+        """Append events to the log in one transaction, then update the view (the messages that the model sees next).
 
         Raises:
             StoreError: Nothing was logged, and the view is unchanged.
@@ -76,7 +76,7 @@ class PreparedRequest:
 
 
 class RequestBuilder:
-    """Builder of the request of each step, which extends the previous request and starts anew only after a compaction."""
+    """Builder of the requests to the model. A request extends the previous one and is built anew only after a compaction."""
 
     def __init__(self, counter: Counter) -> None:
         """Create a builder of requests to the model, for a session that has not sent any request yet."""

@@ -10,7 +10,7 @@ from harness.protocols import Tool
 
 
 class Toolbox:
-    """The tools of a session by name, which runs the tool calls of a reply. Thread-safe if the tools are."""
+    """The tools of a session, by name. Runs the tool calls that the model requests. Thread-safe if all tools are."""
 
     def __init__(self, tools: Sequence[Tool], listen: EventListener) -> None:
         """Collect the tools of a session; the function `listen` is called whenever a tool call starts or ends."""
@@ -66,7 +66,7 @@ LoopDecision: TypeAlias = Literal["continue", "stop", "always"]
 
 
 class LoopDetector:
-    """Detector of equal tool calls in a row, across steps and turns, which asks whether to go on. Not thread-safe."""
+    """Detector of an agent that repeats the same tool call in a row. Asks a function whether to go on. Not thread-safe."""
 
     def __init__(self, decide: Callable[[ToolCall, int], LoopDecision]) -> None:
         """Create a detector that calls `decide` when the same tool call is made for the third time in a row.

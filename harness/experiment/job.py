@@ -27,8 +27,11 @@ from harness.store.records import CheckRecord, TrialRecord
 from harness.task import Task
 
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
-"""Fidelity level of a trial: `L0` scripted model and summarizer, `L1` real summarizer with a scripted agent, `L2-open` and
-`L2-fork` replay of a recorded session, `L3` real agent."""
+"""Fidelity level of a trial, which specifies how much of the trial is real.
+
+`L0` has a scripted model and summarizer, `L1` has a real summarizer with a scripted agent, `L2-open` and `L2-fork` replay a
+recorded session, and `L3` has a real agent.
+"""
 
 RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
 """Names of the packages whose version can change a result and is therefore recorded."""

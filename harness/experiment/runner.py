@@ -43,7 +43,7 @@ CANNOT_START_MESSAGE = (
 
 @dataclass(slots=True, kw_only=True)
 class Runner:
-    """Execution of the jobs of one run, with their results in one output folder."""
+    """Runner that executes the trials of an experiment and stores their results in one output folder."""
 
     output: OutputFolder
     open_workers: Callable[[], Workers]
@@ -87,7 +87,7 @@ class Runner:
             self._retry_job(job, waiting)
 
     def _collect_ended(self, running: "dict[Future[FinishedTrial], Job]") -> None:
-        """Store the trials whose own journal is complete although their worker has not reported the result."""
+        """Store the results of trials whose journals are complete although their workers have not reported the end yet."""
         for future, job in list(running.items()):
             if finished := read_finished_trial(job.journal):
                 self._record_trial(finished)

@@ -148,7 +148,7 @@ def format_problem(task: str, world: World) -> str:
 
 
 _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
-"""Fields of a trial that are nested tables in a plan, with their defaults."""
+"""Default values of the trial fields that are written as tables of their own in a plan file, such as `sandbox`."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
 _FIELD_NAMES = tuple(one.name for one in fields(Trial))
 

@@ -191,7 +191,7 @@ class ThreadWorkers:
 
 
 class _WorkerTerminated(BaseException):
-    """Exception that the parent process causes in a worker with SIGTERM, to end the worker."""
+    """Exception raised in a worker process when the parent process ends the worker with the signal SIGTERM."""
 
 
 def _run_pickled_job(pickled_job: bytes) -> FinishedTrial:

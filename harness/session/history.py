@@ -229,7 +229,7 @@ class DroppedFacts(NamedTuple):
     fact_names: tuple[str, ...]
     """Names of the facts that the compaction removed, in the order of the task."""
     lines: tuple[str, ...]
-    """Lines of messages that stated the newest values of the removed facts, in the order of the view before the compaction."""
+    """Lines of the original messages that stated the newest values of the removed facts, in their original order."""
 
     @property
     def reminder(self) -> str:

@@ -162,7 +162,7 @@ class LiveSession:
 
     @property
     def budget(self) -> Budget | None:
-        """Division of the context window into reserves and compaction threshold. None before the session has started."""
+        """Context window, reserves and compaction threshold of the session, in tokens. None before the session has started."""
         loop_session = self._control.inner
         return loop_session.agent.compactor.budget if loop_session else None
 

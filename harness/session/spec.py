@@ -214,7 +214,7 @@ def decode_setup(text: str) -> dict[str, Any]:
 
 
 def _rename_fields(plain: Any, place: str = "") -> Any:
-    """Return a stored task with its fields renamed from an older version to the current names."""
+    """Return a stored task in which fields with names of an older version are replaced by fields with the current names."""
     if isinstance(plain, list):
         return [_rename_fields(one, place) for one in plain]
     if not isinstance(plain, dict):
