@@ -42,7 +42,7 @@ class HandOver:
     counter: Counter
     """Token counter with which a user message is measured when its middle is cut."""
     procedure: SummaryProcedure
-    """Procedure for a summary that fails or is empty, with the number of retries and the text used in its place."""
+    """Procedure for a summary that fails or is empty, with the number of retries and the text used in place of the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that retains the user's newest messages and replaces all others, if there are any, by a summary."""

@@ -182,7 +182,7 @@ ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiCli(SummarizingPreset):
-    """Summary of everything before the last 30 % of the characters, with an acknowledgement by the model, at 50 % of the window.
+    """Summary of everything before the last 30 % of the characters, and an acknowledgement of it, at 50 % of the window.
 
     Choose it when you compare Gemini CLI, or want an early summary that leaves the newest 30 % of the conversation whole. Set
     `adapted` for sessions with one request.
