@@ -65,7 +65,7 @@ class AnsweredCall:
     The digest is empty for an execution, which may change anything.
     """
     call_item: ItemId
-    """Id of the message that contains the tool call."""
+    """Id of the message in which the agent makes the tool call."""
     result_item: ItemId
     """Id of the message that contains the result of the tool call."""
 

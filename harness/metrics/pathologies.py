@@ -36,9 +36,9 @@ class _Target:
     carriers: set[ItemId] = field(default_factory=set)
     content: str = ""
     seen_call: int = 0
-    """Number of the last tool call that showed or wrote the target (a file or the result of a retrieval)."""
+    """Number of the last tool call that showed or wrote the file, or that fetched the result."""
     eviction_step: int | None = None
-    """Step of the compaction that removed the target (a file or a result) from view; None while the target is in view."""
+    """Step of the compaction that removed the file or the result from view; None while the model can see it."""
     is_reacquired: bool = False
 
 
@@ -116,7 +116,7 @@ class Loop(NamedTuple):
 
 
 class DoomLoopDetector:
-    """Detector of the first doom loop, i.e. of an agent that repeats calls or messages without progress.
+    """Detector of the first doom loop, in which the agent repeats tool calls or messages without progress.
 
     Source: rules and limits of `stuck_detector.py` in OpenHands SDK 1.58.0.
     """
