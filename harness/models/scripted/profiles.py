@@ -40,7 +40,7 @@ DEPTH_CURVE: Curve = tuple(
 
 
 def interpolate(curve: Curve, x: float) -> float:
-    """Return the value of a curve of straight lines at a position."""
+    """Return the value at a position on a curve that is made of straight lines between points."""
     for (left, low), (right, high) in pairwise(curve):
         if x <= right:
             return low + (high - low) * max(0.0, x - left) / (right - left)
