@@ -18,7 +18,7 @@ from harness.testing.fakes import FakeModel, FakeTool, MemorySandbox
 from harness.tokens import Estimated, Measured, Usage
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=400)
-"""Hypothesis strategy for texts of up to 400 characters, the empty text included, without surrogates."""
+"""Hypothesis strategy for texts of 0 to 400 characters, without surrogates (which UTF-8 cannot encode)."""
 
 
 @st.composite

@@ -17,12 +17,12 @@ class Law(NamedTuple):
     """Validity check of a task, e.g. that the agent knows a fact only from visible messages.
 
     Args:
-        name: Name of the law as in the id of a test, e.g. `law-3`.
+        name: Name of the check as in the id of a test, e.g. `law-3`.
         stage: Position of the group that the law belongs to. Laws of later stages are not tried on a task that fails a law of an
             earlier stage.
-        title: Property of a task that the law checks, as a sentence.
-        find: Function that yields the findings from the sessions of a template, a task seed and the name of a preset.
-        by_preset: Whether the law depends on the policy and is tried under several presets. Default: `False`.
+        title: Sentence that states the property that a valid task has.
+        find: Function that yields the violations, given the sessions of a template, a task seed and the name of a policy.
+        by_preset: Whether the check depends on the compaction policy and is tried under several policies. Default: `False`.
     """
 
     name: str
@@ -68,9 +68,9 @@ class LawResult(NamedTuple):
     """Result of one validity check (law) of a task template (a function that makes a task from a seed).
 
     Args:
-        law: Law (validity check) that was tried.
-        findings: Findings of the law. An empty tuple means that the task passes; None means that the law was not tried because a
-            law of an earlier stage failed.
+        law: Validity check that was tried.
+        findings: Violations that the check found. An empty tuple means that the task passes; None means that the check was not
+            tried because a check of an earlier stage failed.
     """
 
     law: Law

@@ -116,7 +116,7 @@ def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that each file of the task can be written into a workspace."""
+    """Check that each file of the task has a path and content that can be written into a workspace."""
     task = sessions.make_task(seed)
     with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
         sandbox.start()

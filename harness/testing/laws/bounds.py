@@ -36,7 +36,7 @@ def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that without compaction a session overflows at the first request that is longer than its window."""
+    """Check that a session without compaction ends at the first request that is longer than the context window."""
     window_tokens = sessions.choose_small_window(seed).window_tokens
     sizes = [step.usage.prompt_tokens for step in sessions.run(seed).steps]
     predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)

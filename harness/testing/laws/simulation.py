@@ -89,12 +89,12 @@ class Run:
 
     @property
     def compactions(self) -> list[Compaction]:
-        """Events of the compactions that were applied in the session, in order."""
+        """Log events of the compactions that were applied in the session, in order."""
         return [event for event in self.list_events(Compaction) if event.status == "applied"]
 
     @property
     def steps(self) -> list[StepFinished]:
-        """Events that end the steps of the session (a model call with its tool results), in order."""
+        """Log events that end the steps of the session (a model call with its tool results), in order."""
         return self.list_events(StepFinished)
 
     def list_events(self, kind: type[E]) -> list[E]:
@@ -113,7 +113,7 @@ class Run:
 
 
 class _RecordingModel:
-    """Model that wraps another model and keeps each request with its reply."""
+    """Model that forwards requests to another model and stores each request with its reply."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.name, self.window = model, model.name, model.window
@@ -143,7 +143,7 @@ def simulate(
         max_steps: Maximum number of model calls, after which the session ends.
         sandbox: Backend of a new sandbox; the backend `local` needs no further permission here. Or a sandbox that was not started
             yet and that the caller closes.
-        model_spec: Scripted model that works on the task.
+        model_spec: Name and seed of the scripted model that works on the task.
 
     Example:
         >>> from harness.policies import KeepLast
