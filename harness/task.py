@@ -135,7 +135,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step in the work of a competent agent: one message of the agent with its tool calls.
+    """One step in the script of a task: a message of a competent agent, with its tool calls.
 
     Attributes:
         name: Name of the step, unique in its script. Required.
@@ -159,7 +159,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """Work of a competent agent as a list of steps; a scripted model always takes the first step that is not visibly done.
+    """List of the steps with which a competent agent does a task; a scripted model takes the first step not visibly done.
 
     Attributes:
         steps: Steps of the agent, in the order of the work. Required.
@@ -201,15 +201,21 @@ class Grader:
     """
 
     files: tuple[tuple[str, str], ...]
-    """Path and content of each file of the grader, written into the workspace right before the grader runs. The first component
-    of each path is reserved for the grader: anything that the agent left there is removed."""
+    """Path and content of each file of the grader, written into the workspace right before the grader runs.
+
+    The first component of each path is reserved for the grader; anything that the agent left there is removed.
+    """
     command: str
-    """Command in shell syntax that runs the grader as one program, which replaces the shell. The path of the file with the nonce
-    (a random word that marks genuine verdicts) is appended as the last argument."""
+    """Shell command that runs the grader (the program that decides the checks) as one program, which replaces the shell.
+
+    The path of a file with the nonce (a random word that marks genuine verdicts) is appended as the last argument.
+    """
     modules: tuple[str, ...] = ()
-    """Modules of Python's standard library to load before the grader's script is forked, where the sandbox supports forking; this
-    saves a quarter of the grader's CPU time. `command` must then be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must
-    still import the modules."""
+    """Modules of Python's standard library that are loaded before the grader's script is forked, to save a quarter of CPU time.
+
+    Only some sandboxes support forking. `command` must be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must still
+    import the modules.
+    """
     timeout_seconds: float = 120.0
     """Maximum duration of the grader (the program that decides the checks) in seconds; a slower grader is killed."""
 
@@ -226,7 +232,7 @@ class LaterMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A problem with a workspace and checks; scripted and real models work on the same object.
+    """A problem for a coding agent: a request, a workspace with files, and checks of the result.
 
     Attributes:
         name: Name of the task, e.g. `flashcards`. Required.

@@ -134,7 +134,7 @@ def _check_knobs(task: Task, world: World) -> None:
 
 
 def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
-    """Return the lines of the user's request that state facts, except facts whose value the task itself replaces later.
+    """Return the lines of the user's request that state facts (values to remember) which the task never changes itself.
 
     Raises:
         UsageError: The request has no line with such a fact, or `use_lag_steps` is too large to delay the statement of any fact.
@@ -165,7 +165,7 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
 
 
 def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
-    """Return the numbers of the first and the last step that need each fact, by name of the fact.
+    """Return, for each fact (value to remember), the numbers of the first and the last step that need it.
 
     For a fact that no step needs, both are the last step of the script.
     """
@@ -186,7 +186,7 @@ def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
 
 
 def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[str]:
-    """Choose the facts that the user first states with an outdated value and corrects later."""
+    """Choose which facts the user first states with an outdated value and corrects later; return their names."""
     facts = [name for line in lines for name in line.facts]
     correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
     revised_count = round(share * len(facts))
@@ -249,7 +249,7 @@ def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
 
 
 def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
-    """Yield the messages in which the user states, corrects and repeats facts while the agent works."""
+    """Yield the messages that the user sends while the agent works, to state, correct or repeat facts (values to remember)."""
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]

@@ -21,9 +21,9 @@ class FunctionTool:
     """Tool of an agent: a description that the model reads, and a Python function that carries out each tool call."""
 
     spec: ToolSpec
-    """Name, description and parameters of the tool, as sent to the model."""
+    """Name, description and parameters of the tool, which are sent to the model."""
     act: Callable[[Mapping[str, Any]], str]
-    """Function that takes the arguments of a tool call and returns the output, or raises ToolError with a text for the model."""
+    """Function that carries out a tool call and returns the output; it raises ToolError with a text for the model if it fails."""
     string_fields: tuple[str, ...] = ()
     """Names of the arguments that every call of the tool must contain as strings."""
     limits: Truncation = field(default_factory=Truncation)
@@ -34,7 +34,7 @@ class FunctionTool:
     """Lock shared by all tools of one sandbox, since a sandbox can run only one operation at a time."""
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Call the function with the arguments of a tool call and return a result with a shortened output.
+        """Carry out a tool call and return its result, whose output is shortened to the limits of the tool.
 
         Invalid arguments and a ToolError of the function become a result with the status `error`.
         """

@@ -78,7 +78,7 @@ def make_bug_hunt(task_seed: int) -> Task:
 
 
 def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the program that checks the workspace at the end of the task, for the values of a seed.
+    """Build the grader, the program that checks the workspace at the end of the task, for the values that a seed decides.
 
     Args:
         values: Values that the seed decides: those that the agent must remember and those of the workspace.

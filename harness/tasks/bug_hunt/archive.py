@@ -80,7 +80,7 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
 
 
 def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of the minutes of each monthly meeting, which are irrelevant to the bug."""
+    """Yield the path and the text of the minutes of each monthly meeting; the minutes have nothing to do with the bug."""
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
@@ -90,7 +90,7 @@ def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
 
 
 def generate_letters(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each unanswered letter of a customer, which are irrelevant to the bug."""
+    """Yield the path and the text of each customer's letter; the letters have nothing to do with the bug."""
     for letter in range(1, LETTER_COUNT + 1):
         rng = make_rng("bug-hunt", task_seed, f"letter {letter}")
         chosen = rng.sample(LETTER_PARTS, 7)

@@ -72,7 +72,7 @@ PLAIN_STAGES = (
 )  # fmt: skip
 
 STAGES = (*PLAIN_STAGES[:2], *TIERED_STAGES, *PLAIN_STAGES[2:])
-"""All stages of an invoice, in the order in which the program computes them."""
+"""All stages (items) of an invoice, in the order in which the invoice program computes them."""
 READING_FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kwh", "exported_kwh", "prepaid_cents", "years")
 OLD_TIER_KWH = 400
 INVOICE_COUNT = 60
@@ -125,7 +125,7 @@ def count_kwh(stage: Stage, reading: Reading) -> int:
 
 
 def settle(hundredths: int, mode: str) -> int:
-    """Round hundredths of a cent to whole cents, in the same way as `money.py` of the generated package."""
+    """Round an amount in hundredths of a cent to whole cents in the given rounding mode, e.g. `half_even`."""
     if hundredths < 0:
         return -settle(-hundredths, mode)
     whole, rest = divmod(hundredths, 100)

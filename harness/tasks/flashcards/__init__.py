@@ -30,7 +30,7 @@ from harness.tasks.kit.graders import build_grader, make_check
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
 STORY_SHARE = 0.35
-"""Share of the prompt's constraints, 0 to 1, that are stated at the end of a short story rather than as a bullet."""
+"""Share, from 0 to 1, of the constraints that the prompt states after a short story rather than as a bullet point."""
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 80 tests"),
     make_check("sm2_numbers", "SM-2 with the specified constants", "initial_ease", "second_interval_days", "ease_floor"),

@@ -15,7 +15,7 @@ WORKSPACE_PATHS = (
 )
 """Paths of the files that the agent finds in the workspace at the start of the task."""
 MAX_REMARKS = 3
-"""Maximum number of irrelevant remarks at the end of a page of the specification."""
+"""Maximum number of remarks, irrelevant to the task, that are added at the end of a page of the specification."""
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,7 @@ def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -
 
 
 def _ask_tool(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
-    """Make a fact (a value to remember) that a TypeScript tool of the workspace prints."""
+    """Make a fact (a value to remember) that a TypeScript program in the workspace prints when the agent runs it."""
     path = f"tools/{tool}.ts"
     return make_output_fact(name, kind, f"bun {path}{arguments}", prior, pattern, source=path)
 

@@ -22,7 +22,7 @@ PAGE_SIZES = {
     "numbers": 8_000,
     "command-line": 8_100,
 }
-"""Minimum number of characters of each generated page of the specification, by name of the page."""
+"""Minimum length in characters of each page that is generated for the specification, by name of the page."""
 TOOLS = ("audit.ts", "changelog.ts", "check_storage.ts", "feed.ts", "reserve.ts", "schema_version.ts", "test.sh")
 
 

@@ -47,10 +47,10 @@ def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) 
 
 
 def build_grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
-    """Build a grader, the program that decides which checks pass, from the source of a judge and an observer.
+    """Build the grader of a task, the program that decides which checks pass, from the source of its two parts.
 
     Args:
-        judge: Python source that decides the checks.
+        judge: Python source that decides which checks pass.
         observer: Source of the program that runs the agent's code and prints what it does; empty if no such code has to run.
         in_python: Whether the observer (the program that runs the agent's code) is written in Python.
     """

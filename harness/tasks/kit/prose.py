@@ -27,12 +27,12 @@ _OPENINGS = (
 
 
 class Section(NamedTuple):
-    """One section of a generated page: a heading, sentences to include, and rows of a table."""
+    """Section of a generated page: a heading, sentences with values to remember, and rows of a table."""
 
     heading: str
-    """Text of the heading of the section."""
+    """Heading of the section, as shown on the generated page."""
     facts: tuple[str, ...] = ()
-    """Sentences with values to remember that the section must contain, each placed inside a paragraph of filler text."""
+    """Sentences that state values to remember; each is placed inside a paragraph of filler text in the section."""
     rows: tuple[str, ...] = ()
     """Rows of a Markdown table in the section. The first two rows (header and separator) stay first; the rest is shuffled."""
 

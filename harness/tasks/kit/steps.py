@@ -40,7 +40,7 @@ class StepSpec:
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step that only inspects the workspace and writes no file."""
+    """Make a step in which the agent only looks at the workspace and writes no file."""
     return do(name, text, *calls)
 
 
@@ -93,7 +93,7 @@ class Program:
     """Paths and commands for a program that the agent of a script writes module by module; `{}` stands for a module's name."""
 
     package: str
-    """Python package of the task, whose folder `files` contains the texts of the program."""
+    """Python package of the task; its folder `files` contains the source texts of the program that the agent writes."""
     module_path: str
     """Path in the workspace at which a module is written, e.g. `src/{}.ts`, where `{}` stands for the name of the module."""
     module_text: str
@@ -101,7 +101,7 @@ class Program:
     test_path: str = "tests/test_{}.py"
     """Path at which the tests of a module are written, and the name of their text in the folder `files` of the task."""
     test_command: str = "python3 tools/run_tests.py tests.test_{}"
-    """Shell command that runs the tests of a module; `{}` stands for the name of the module."""
+    """Shell command with which the agent runs the tests of a module; `{}` stands for the name of the module."""
     test_name: str = "test_{}"
     """Literal text, such as `test_{}`, that a line must contain to count as a report that the tests of a module pass."""
     passed_pattern: str = r"(?i)\btests?[./_]test_{}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)"
@@ -112,7 +112,7 @@ class Program:
         return write(path, load_text(self.package, name or path))
 
     def read_page(self, name: str, text: str) -> StepSpec:
-        """Make a step that reads the page `name` of the specification in the folder `docs`."""
+        """Make a step in which the agent reads the specification page `docs/NAME.md`, where NAME is the argument `name`."""
         return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
     def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:

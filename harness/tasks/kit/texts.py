@@ -14,14 +14,14 @@ from typing import NamedTuple
 from harness.tasks.kit.draws import make_rng
 
 STORY_SHARE = 0.5
-"""Default share of a prompt's constraints, 0 to 1, that are stated at the end of a short story rather than as a bullet."""
+"""Default share, from 0 to 1, of the constraints that a prompt states after a short story rather than as a bullet point."""
 
 
 class Constraint(NamedTuple):
-    """Constraint that a prompt states: a sentence with a value to remember, and a story that may precede the sentence."""
+    """Constraint in a task's prompt: a sentence with a value to remember, and a short story that may precede the sentence."""
 
     sentence: str
-    """Sentence that states the constraint with its value."""
+    """Sentence of the prompt that states the constraint with its value, e.g. a name that the agent must use."""
     story: str
     """Short story that explains the constraint and may precede its sentence in the prompt."""
 
@@ -38,7 +38,7 @@ def fill_text(package: str, name: str, values: Mapping[str, object]) -> str:
 
 
 def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, str], *, story_share: float = STORY_SHARE) -> str:
-    """Render the prompt of a task from its texts `prompt.md` and `constraints.md`.
+    """Return the prompt of a task, composed of the texts `prompt.md` and `constraints.md` in the folder `files` of its package.
 
     Each paragraph of `constraints.md` is one constraint: the first line is the sentence, the second line is the story.
 

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.task import World
 
 SPACING_STEPS = 6
-"""Number of steps from one cairn (a place whose number the agent must remember) to the next."""
+"""Distance in steps between two cairns (places on the way with a number that the agent must remember)."""
 ORDERS = ("seal", "camp", "lamp")
 """Keys of the user's orders, which are facts (numbers to remember) stated in the prompt or on pages that the first steps read."""
 FIRST_CAIRN_STEP = len(ORDERS) + 2
@@ -30,26 +30,26 @@ MIN_TOKENS, MAX_TOKENS = 150, 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Schedule of one fact: the steps that state, repeat, correct and use its number."""
+    """Schedule of one fact (a number to remember): the steps that state, repeat, correct and use the number."""
 
     key: str
-    """Word that identifies the fact in the texts of the task, e.g. `cairn17`."""
+    """Word that names the fact (the number to remember) in the texts of the task, e.g. `cairn17`."""
     form_index: int
     """Index of the sentence that states the fact, in the list `FACT_FORMS` of such sentences."""
     told_step: int
     """Number of the step whose output first states the fact; 0 means that the prompt states the fact."""
     use_step: int
-    """Number of the step that uses the fact by writing its number into a note."""
+    """Number of the step in which the agent has to write the remembered number into a note."""
     on_page: bool
-    """Whether the fact is stated on a page that can be read again, so that a forgotten number can be recovered."""
+    """Whether a page states the number to remember, so that the agent can read a forgotten number again."""
     revised_step: int
-    """Number of the step whose output corrects the fact; 0 means that the fact is never corrected."""
+    """Number of the step whose output replaces the number to remember by a new one; 0 means that the number stays the same."""
     retold_steps: tuple[int, ...]
     """Numbers of the steps whose output repeats a fact that an earlier step has stated."""
 
     @property
     def name(self) -> str:
-        """Name of the fact, used in the script and in results."""
+        """Name of the fact (the number to remember), used in the script of the task and in results."""
         return self.key.replace("cairn", "cairn_")
 
     @property
@@ -59,7 +59,7 @@ class Mark:
 
     @property
     def note_path(self) -> str:
-        """Path of the note into which the agent writes the number of the fact."""
+        """Path of the file into which the agent has to write the remembered number."""
         return f"notes/{self.key}.md"
 
 

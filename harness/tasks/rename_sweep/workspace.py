@@ -14,9 +14,9 @@ from harness.tasks.rename_sweep.facts import CHOICES, DESKS, HELPERS
 FOLDERS = ("anchors", "buoys", "cranes", "docks", "ferries", "lights", "pilots", "tugs")
 """Folders in which the agent renames the function, in the prescribed order, without the first and the last folder."""
 COLLISION_FOLDERS = ("cranes", "lights", "tugs")
-"""Folders in which a helper function already has the new name, so the helper must be renamed first."""
+"""Folders in which another function already has the new name, so that the agent must rename the other function first."""
 MODULES = ("arrivals", "fees", "stays", "talks")
-"""Names of the modules in each folder of the package."""
+"""Names of the modules that every folder of the generated package contains."""
 STRAY_MODULES = ("signals", "tariffs", "watch")
 """Names of the modules that lie directly in the generated package rather than in one of its folders."""
 NOUNS = ("ship", "tide", "rope", "pilot", "buoy", "crane", "fee", "captain", "list", "wind", "basin", "lamp", "crew", "anchor")
@@ -35,7 +35,7 @@ class Figure(NamedTuple):
     offset: int
     """Number that the generated function adds after multiplying the result of the function that it calls."""
     callee: str
-    """Name of the function that the generated function calls."""
+    """Name of the function that this generated function calls."""
 
 
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:

@@ -26,7 +26,7 @@ PAGE_SIZES = {
     "11-statements": 9_100,
     "09-errata": 8_300,
 }
-"""Minimum number of characters of each generated page of the specification, by name of the page."""
+"""Minimum length in characters of each page that is generated for the specification, by name of the page."""
 TOOLS = ("enroll", "contract", "check_money", "conform", "push", "changelog")
 SAMPLE_COUNT = 70
 STREETS = ("Mill Lane", "Harbour Row", "Long Acre", "Kiln Street", "Ash Walk", "Fish Market", "Tower Hill", "Weir Road")
