@@ -24,7 +24,7 @@ class Conversation:
     """The log of a session and its current view (the messages that the model sees next). Not thread-safe."""
 
     view: View
-    """View after all logged events: the messages that the model sees next."""
+    """Messages that the model sees next, as they result from all logged events."""
     last_sent_view: View
     """Messages that were sent in the last request before the session was continued from its log; empty in a new session."""
     usage: Usage | None

@@ -300,7 +300,7 @@ class Session:
         return None
 
     def run_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Run the tool calls of a reply and return their results in call order.
+        """Run the tool calls of a reply, and return the results in the order of the calls.
 
         After a cancellation a running tool is allowed to finish, and no further tool starts.
         """

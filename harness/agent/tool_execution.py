@@ -59,7 +59,7 @@ REPEAT_LIMIT = 3
 """Number of equal tool calls in a row at which the loop detector asks for a decision. Source: OpenCode ("doom loop")."""
 
 LoopDecision: TypeAlias = Literal["continue", "stop", "always"]
-"""Decision about a repeated tool call.
+"""Decision about a tool call that the agent has repeated several times in a row.
 
 `continue` makes the call and starts counting anew, `stop` ends the turn, and `always` allows the call from now on.
 """

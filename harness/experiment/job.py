@@ -134,7 +134,7 @@ class FinishedTrial(NamedTuple):
 
 
 def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING) -> SessionSpec:
-    """Return the configuration of the session that a trial runs.
+    """Return the configuration of the agent's session that is run for a trial.
 
     Args:
         trial: Configuration of the trial.

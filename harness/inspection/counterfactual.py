@@ -117,7 +117,7 @@ class StepState(NamedTuple):
 
     step: TraceStep
     view: View
-    """Messages that the model would see under the policy in this step."""
+    """Messages that the model would have seen in this step if the policy had been used in the session."""
     attempt_count: int
     """Number of compactions that the policy attempted before this model call."""
 
@@ -257,7 +257,7 @@ class DryRun:
         return [_build_message_state(item, tokens, visible_tokens, edited_ids, effects) for item, tokens in pairs]
 
     def look_up_item_id(self, message: int) -> ItemId:
-        """Return the id that a message has in the view of the dry run.
+        """Return the id by which compactions of the dry run refer to a message of the recorded session.
 
         Args:
             message: Index of the message in the session, from 0.

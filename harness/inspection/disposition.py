@@ -9,7 +9,7 @@ from harness.messages import Message
 from harness.view import Item
 
 Disposition: TypeAlias = Literal["kept", "masked", "summarized", "dropped", "summary"]
-"""Result of a compaction for one message.
+"""Effect of a compaction on one message, such as `kept` or `dropped`.
 
 The message is `kept` unchanged, `masked` (kept with shorter content), `summarized` (removed and covered by a summary), `dropped`
 without a summary, or itself a new `summary`.

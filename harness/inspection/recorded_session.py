@@ -24,7 +24,7 @@ from harness.tasks import SUITE, make_task
 from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
-"""Name by which the sample session is opened.
+"""Name that is given instead of a file or folder to open the artificial sample session.
 
 The sample is an artificial session of one request, one and a half times as long as a context window of 200,000 tokens.
 """

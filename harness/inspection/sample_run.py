@@ -182,7 +182,7 @@ class SampleRun:
     was_stopped_early: bool = False
     """Whether the session was ended because the requested number of compactions was reached."""
     entries: tuple[Entry, ...] = ()
-    """Complete log of the sample session under the policy."""
+    """Complete log of the sample session, as it was run with the policy."""
 
     @property
     def applied_attempts(self) -> tuple[CompactionAttempt, ...]:

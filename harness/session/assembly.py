@@ -220,7 +220,7 @@ def _parse_question(call: ToolCall) -> str | None:
 
 
 def _extract_answer(log: Log) -> str:
-    """Return the last reply of a finished sub-agent as the text of its answer."""
+    """Return the answer of a finished sub-agent, which is the text of its last reply."""
     messages = [event.message for _, event in log.entries() if isinstance(event, MessageAdded)]
     replies = [message.text for message in messages if message.role == "assistant"]
     return replies[-1].strip().removesuffix(COMPLETION_MARKER).strip() if replies else ""

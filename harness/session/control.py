@@ -48,7 +48,7 @@ class DraftSaver:
     """
 
     def __init__(self, save_draft: Callable[[Draft], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with an empty unfinished answer.
+        """Create a collector that has not received any part of an answer yet.
 
         Args:
             save_draft: Function that stores an answer that the model has not finished.
@@ -137,7 +137,7 @@ class SessionControl:
 
     @property
     def _current_step(self) -> int:
-        """Number of the step that the session is running, from 1."""
+        """Number of the step (one model call and its tool calls) that the session is running, from 1."""
         return self.inner.conversation.view.steps + 1 if self.inner else 1
 
     def update_state(self, state: SessionState | None = None) -> None:
@@ -305,7 +305,7 @@ class QueuedLog:
     """
 
     def __init__(self, on_entry: Callable[[Entry], None], entries: Sequence[Entry] = ()) -> None:
-        """Create a queued log that does not write anywhere yet.
+        """Create the log and the queue in memory; events are stored elsewhere only after `open` was called.
 
         Args:
             on_entry: Listener for new entries, called in order while the lock is held; must return immediately.

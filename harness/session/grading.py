@@ -18,13 +18,13 @@ from harness.sandboxes.client import ServedSandbox
 from harness.task import Check, Grader, Task
 
 MAX_DETAIL_CHARACTERS = 500
-"""Maximum number of characters in the explanation of a verdict."""
+"""Maximum number of characters in the explanation of why a check of a task failed."""
 NONCE_PATH = ".nonce"
 """Path in the workspace of the file with the nonce, a random text that marks genuine verdicts."""
 
 
 class Verdict(NamedTuple):
-    """Verdict of the grader on one check of a task."""
+    """Verdict of the grader on one check of a task, i.e. whether the agent's work passed the check."""
 
     passed: bool
     detail: str
@@ -32,12 +32,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedCheck:
-    """Check of a task together with the grader's verdict."""
+    """Check of a task together with the grader's verdict, which says whether the agent's work passed the check."""
 
     check: Check
     passed: bool
     detail: str
-    """Explanation of why the check failed; may be hostile text."""
+    """Explanation of why the check of the task failed; the agent may have influenced the text, so it must be escaped."""
 
 
 def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
