@@ -98,7 +98,7 @@ class UncompressedRun:
     """Sessions without compaction of a finished run, in which quantiles of context lengths are looked up."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the list of trials of a finished run.
+        """Read which trials a finished run contains; the lengths of their requests are read later, when a quantile is looked up.
 
         Args:
             folder: Folder of an experiment, or its output folder.

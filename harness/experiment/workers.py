@@ -100,7 +100,7 @@ class _WorkerSlot:
 
 
 class ProcessWorkers:
-    """Pool of processes that run jobs.
+    """Pool of worker processes, each of which runs one trial at a time.
 
     A process that dies loses its job and is replaced; one that exceeds the time limit is killed.
     """

@@ -40,9 +40,9 @@ class FilePatch:
     """Path of the changed file on one line, without control characters."""
     kind: Literal["added", "modified", "deleted"]
     text: str
-    """Unified diff of the file.
+    """Unified diff of the changed file.
 
-    For a file that is too large or binary, only the diff's header and a sentence about the change.
+    For a binary or very large file, the text only contains the header of the diff and a sentence about the change.
     """
 
 

@@ -468,7 +468,7 @@ class LiveSession:
                 yield workspaces
 
     def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:
-        """Run an operation in the session's own thread and return the result. Raises `UsageError` unless the session is idle."""
+        """Run a function in the session's own thread and return its result. Raises `UsageError` unless the session is idle."""
         future: Future[ResultT] = Future()
         worker = self._worker
 

@@ -13,9 +13,9 @@ from harness.tokens import count_characters
 
 
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> Policy:
-    """Give a policy with a method `with_oracle` its oracle (a prediction of what the agent will need).
+    """Return a policy that knows its oracle (a prediction of what the agent will need), if the policy uses one.
 
-    Other policies are returned unchanged.
+    A policy uses an oracle if it has a method `with_oracle`; other policies are returned unchanged.
 
     Args:
         policy: Compaction policy of the session.
