@@ -1,17 +1,17 @@
-"""The scripted agent: a model that knows the steps of a task but no value, and keeps no memory between calls.
+"""The scripted agent: a model that knows the steps of a task but reads all values from the messages of each request.
 
 Its answer is a pure function of visible messages, tool schemas, profile and seed. At each call:
 
 1. Steps with visible evidence count as done.
 2. A visible failure with a known repair is repaired first.
 3. The first step that is not done is taken. A required fact that is visible is used with the value in the text. A required fact
-   that is not visible is looked up if it can be recovered and its source is known; otherwise the model uses its prior. A visible
-   fact may be overlooked, by a draw from seed, step and fact and by the profile; it is then looked up again if possible. Text
-   received since the last call other than a look-up is never overlooked.
+   that is not visible is looked up if it can be recovered and its source is known; otherwise the model uses its prior (a default
+   guess). A visible fact may be overlooked, by a draw from seed, step and fact and by the profile; it is then looked up again if
+   possible. Text received since the last call other than a look-up is never overlooked.
 4. When all steps are done, the model says so and stops.
 
-A step with two visible failures and no repair is skipped. A recovering call that did not show the fact is not repeated while its
-receipt is visible.
+A step with two visible failures and no repair is skipped. A look-up that did not show the fact is not repeated while its call
+is visible.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
-"""Compiled text patterns of a task. Reading a text with them takes time in proportion to the text, not to the script.
+"""Compiled text patterns of a task. The time to read a text with the patterns depends on the text, not on the script.
 
-A script of ten thousand steps has as many receipts. Receipts without wildcards are therefore looked up in a dictionary, facts
-that require a word are searched only in texts with that word, and steps with a counter share the pattern that reads the counter.
+A script of ten thousand steps has as many receipts (patterns of calls that show a step as done). Receipts without wildcards are
+therefore looked up in a dictionary, facts that require a word are searched only in texts with that word, and steps with a counter
+share the pattern that reads the counter.
 """
 
 import re
