@@ -1,4 +1,4 @@
-"""Validity checks 1 to 5 and 7: effects of the window, of the summaries and of the stated facts on a session."""
+"""Validity checks 1 to 5 and 7: how the context window, the summaries and the stated facts affect a session."""
 
 import functools
 from collections.abc import Iterator, Sequence

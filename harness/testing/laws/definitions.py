@@ -1,4 +1,4 @@
-"""Validity checks of the definition of a task: template, script, facts, patterns and the first request."""
+"""Validity checks of how a task is defined: its template, script, facts, text patterns and first request."""
 
 import re
 import traceback
