@@ -76,7 +76,7 @@ _MODULE_BY_NAME = {
     "success_heatmap": "harness.analysis.figures.success_heatmap",
     "token_curves": "harness.analysis.figures.token_curves",
 }
-"""Where each public name is defined; a figure is a module with `table` and `draw`."""
+"""Module of each public name, from which the name is imported at its first use."""
 
 __all__ = [
     "Agent",
@@ -122,7 +122,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from its home."""
+    """Import a public name of the package from its module at the first use."""
     if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     home = import_module(_MODULE_BY_NAME[name])

@@ -33,7 +33,7 @@ ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
 the configuration's hash while it has its default value, so that older ids remain valid."""
 
 VERSION_TAG = "harness-1"
-"""Text that is hashed before every configuration; a new tag changes all ids when the meaning of configurations changes."""
+"""Text that is hashed together with every configuration; a new text gives all configurations new ids."""
 
 
 @lru_cache(maxsize=256)
@@ -68,7 +68,7 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
 
 
 class StrictFields:
-    """Base of classes built from keyword arguments. An unknown argument raises `UnknownName`, which offers similar names."""
+    """Base class whose subclasses raise `UnknownName`, with similar names, for an unknown keyword argument."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
-    """Return a dict of those attributes of a value that another class annotates as fields, too."""
+    """Return a dict with the attributes of `source` that have the name of an annotated field of the class `kind`."""
     return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
 
 
@@ -169,11 +169,11 @@ REQUIREMENT_BY_ERROR = {
     "dataclass": "must be a table",
     "missing": "must be given",
 }
-"""Requirement that an invalid value did not meet, in words, by the first word of pydantic's error type (`int_parsing`: `int`)."""
+"""Phrases such as `must be a list` for error messages, by the first word of pydantic's error type, such as `list`."""
 
 
 def _describe_requirement(problem: ErrorDetails) -> str:
-    """Return the requirement that an invalid value did not meet, as a phrase of an error message such as "must be a number"."""
+    """Return a phrase for an error message that says what an invalid value should have been, such as "must be a number"."""
     if problem["type"] == "dataclass_exact_type":
         return f"must be a {problem['ctx']['class_name']}"
     if problem["type"] == "literal_error":
@@ -202,7 +202,7 @@ def to_canonical_json(value: object, value_type: Any = None) -> str:
 
 
 def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
-    """Return the part of a configuration that is hashed for its id; fields marked `ADDED_LATER` are left out at their default.
+    """Return the fields of a configuration that are hashed for its id, without newer fields (`ADDED_LATER`) at their default.
 
     Args:
         value: dataclass instance; its fields may be dataclass instances, too.
@@ -225,10 +225,10 @@ def _find_default(of: "Field[Any]") -> object:
 
 
 def hash_configuration(value: object, value_type: Any = None) -> str:
-    """Return the id of a configuration, which is the first 20 hex digits of a hash of its canonical JSON."""
+    """Return the id of a configuration, the first 20 hex digits of a hash of the configuration as JSON with sorted keys."""
     return hashlib.sha256(f"{VERSION_TAG}\n{to_canonical_json(value, value_type)}".encode()).hexdigest()[:20]
 
 
 def digest_message(message: Message, before: bytes = b"") -> bytes:
-    """Return a SHA-256 digest (32 bytes) of a message and of the digest `before`, which stands for all earlier messages."""
+    """Return a SHA-256 digest (32 bytes) of a conversation, given its last message and the digest of all earlier messages."""
     return hashlib.sha256(before + MESSAGE_ADAPTER.dump_json(message)).digest()

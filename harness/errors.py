@@ -1,4 +1,4 @@
-"""Every error of this package, in a tree whose branches say whose fault an error is.
+"""Exception classes of this package; each branch of their tree stands for one cause, such as the caller or the provider.
 
     HarnessError
     ├── UsageError            the caller: a wrong plan, name, key or option (also a ValueError)
@@ -200,7 +200,7 @@ class FileMissing(ToolError):
 
 
 class CompactionError(HarnessError):
-    """The compaction policy under study failed: no usable summary was written, or the planned messages were invalid."""
+    """A compaction failed, because no usable summary was written or the policy proposed invalid messages."""
 
 
 class SummaryFailed(CompactionError):
@@ -212,7 +212,7 @@ class SummaryEmpty(SummaryFailed):
 
 
 class IllegalPlan(CompactionError):
-    """A compaction policy proposed messages that no model may be sent; the message names the policy and the violated rule."""
+    """A compaction policy proposed messages that providers would refuse; the message names the policy and the violated rule."""
 
     def __init__(self, policy: str, violation: str) -> None:
         self.policy, self.violation = policy, violation

@@ -48,7 +48,7 @@ class ItemId(NamedTuple):
     event: int
     """Number of the event, in the log of the session, that added the message."""
     slot: int = 0
-    """Index of the message among those that one compaction inserted; 0 for a message that was added to the conversation."""
+    """Index of the message among all messages that the same compaction inserted; 0 for a message that no compaction inserted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Insert:
 
     message: Message
     after: ItemId
-    """Id of the message after which the new message is inserted; the old message must stay in the view."""
+    """Id of the message after which the new message is inserted; the compaction must not evict it."""
     stands_for: tuple[ItemId, ...] = ()
     """Ids of the messages that the inserted message summarizes; empty if the inserted message is no summary."""
 
@@ -122,7 +122,7 @@ class StepFinished:
     cost_usd: float | None
     """Cost of the model call in USD; None if the price of the model is unknown."""
     request_digest: str
-    """Digest of the messages that were sent to the model, as hex digits; SHA-256, chained from message to message."""
+    """SHA-256 of the messages that were sent to the model, as hex digits; equal requests have equal digests."""
     kept_prefix_messages: int
     """Number of messages at the start of the request that are the same as in the previous request."""
     kept_prefix_tokens: Estimated
@@ -139,7 +139,8 @@ class Compaction:
     """Attempt at a compaction, which changed the view (the messages that the model sees next), changed nothing, or failed."""
 
     round: int
-    """Number of the compaction among those applied in the session, from 1; an attempt without effect has the latest number."""
+    """Number of the compaction in the session, from 1, counting only those that changed the view; a failed attempt has the number
+    of the compaction before it."""
     step: int
     """Number of the step (model call) before which the compaction took place."""
     moment: Hook
@@ -160,7 +161,7 @@ class Compaction:
     """Wall time in seconds from planning the compaction to logging it, the summarizer's answer included. Comparisons of events
     ignore this field, because the wall time of two runs always differs."""
     failure: str = ""
-    """Reason why the summarizer failed, empty if it did not. A compaction that was applied all the same is a fallback."""
+    """Reason why the summarizer failed; empty if it did not. An applied compaction then used a fallback in its place."""
     offloaded: tuple[str, ...] = ()
     """Names under which the tool results that this compaction moved out of the view were saved, oldest first."""
     kind: Literal["compaction"] = "compaction"
@@ -198,7 +199,7 @@ class MessageQueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnqueued:
-    """Removal of a user message from the queue, because the agent took it (`MessageAdded` follows) or the user withdrew it."""
+    """Removal of a user message from the queue, as the agent reads it now (`MessageAdded` follows) or the user withdrew it."""
 
     queued: int
     """Number of the event `MessageQueued` that put the message into the queue."""
@@ -246,7 +247,7 @@ class RolledBack:
     step: int
     """Number of the step whose state at its end is restored."""
     to_event: int
-    """Number of the last event before the rollback that still counts; later ones are undone."""
+    """Number of the last event that still counts after the rollback; the events between it and the rollback are undone."""
     kind: Literal["rolled-back"] = "rolled-back"
 
 
@@ -311,14 +312,14 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """Signal that another piece of the model's answer has arrived."""
+    """Signal that another piece of the model's answer has arrived, while the model still writes."""
 
     text: str
     """New text of the answer. Empty for a piece of a tool call, which is displayed only when the call is complete."""
     part: Literal["text", "reasoning"] = "text"
-    """Kind of the answer's part to which the new piece belongs, text or reasoning."""
+    """Whether the new piece belongs to the text of the model's answer or to its reasoning."""
     anew: bool = False
-    """Whether the request to the model was repeated, so that all earlier pieces of the answer are void."""
+    """Whether the model starts its answer again after a failed request, so that all earlier pieces must be discarded."""
     kind: Literal["text-delta"] = "text-delta"
 
 
@@ -371,7 +372,8 @@ class ContextUsage:
     """Size of the context at the end of a step, in tokens."""
 
     tokens: int
-    """Reported tokens plus the estimate of later messages; before the first report, the estimate of all messages in view."""
+    """Number of tokens that the provider reported for the last model call, plus an estimate for the messages after it; only an
+    estimate before the first call."""
     usage_tokens: int
     """Prompt and output tokens of the last model call together, as the provider reported them; 0 before the first report."""
     trailing_tokens: int
@@ -389,7 +391,7 @@ class StateChanged:
 
     state: SessionState
     queued: tuple[str, ...]
-    """Texts of the user messages that wait in the queue, in the order in which the agent will read them."""
+    """Texts of the user messages that the agent has not read yet, in the order in which it will read them."""
     kind: Literal["state-changed"] = "state-changed"
 
 
@@ -399,7 +401,7 @@ class CallRepeated:
 
     call: ToolCall
     times: int
-    """Number of times in a row that the agent has made the same tool call, the coming repetition included."""
+    """Number of times in a row that the agent has requested the same tool call, including the call that waits for the user."""
     kind: Literal["call-repeated"] = "call-repeated"
 
 

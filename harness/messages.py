@@ -73,7 +73,7 @@ class Subtask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionMarker:
-    """Marker at the place in the conversation where a compaction took place."""
+    """Message part that marks where a compaction removed earlier messages from the conversation."""
 
     text: str
     round: int
@@ -159,7 +159,7 @@ PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {
     "file": (("path", "content"), "\n"),
     "subtask": (("prompt", "answer"), "\n"),
 }
-"""Names of the fields that a model reads, and the separator that joins their texts, by the kind of the message part."""
+"""For each kind of message part, such as `file`, the fields that a model reads and the text that separates them when joined."""
 
 
 def extract_part_text(part: Part) -> str:

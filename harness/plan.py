@@ -42,10 +42,10 @@ class SummaryFormat(Protocol):
 
 
 class Excerpt(Protocol):
-    """Selection of those messages that the summarizer reads, out of all messages that its summary replaces. Pure."""
+    """Function object that selects which of the messages to summarize are shown to the summarizer. Pure."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return those of the messages to summarize that the summarizer reads, in order; long messages may be cut."""
+        """Return the messages to show to the summarizer, out of all messages to summarize, in order; long ones may be cut."""
         ...
 
 
@@ -66,7 +66,7 @@ class Review(Protocol):
 
 
 class StandIn(Protocol):
-    """Writer of a replacement text for a summary that the summarizer failed to write. Pure; calls no model."""
+    """Function object that writes a replacement text, without a model, when the summarizer fails to write a summary. Pure."""
 
     def write_summary(self, request: SummaryRequest) -> str:
         """Return a text that replaces a failed summary, in the form in which a summarizer would answer."""
@@ -75,12 +75,12 @@ class StandIn(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryProcedure:
-    """Procedure around the request for a summary, which may add retries, a review and a replacement text."""
+    """Rules for requesting a summary: when to retry, whether to review the summary, and how to replace a failed one."""
 
     shorter: PromptShortener | None = None
     """Method to shorten the summarizer's prompt after a failed request; None means that the summary fails instead."""
     shorter_for: Literal["overflow", "failed"] = "overflow"
-    """Failures after which the summarizer's prompt is shortened: a prompt that is too long, or every failed request."""
+    """Failures after which the summarizer gets a shorter prompt: only a prompt that is too long, or every failed request."""
     retry_text: str = ""
     """Text appended to the prompt for one retry if the summarizer's answer is empty; an empty text disables the retry."""
     review: Review | None = None
@@ -88,9 +88,10 @@ class SummaryProcedure:
     stand_in: StandIn | None = None
     """Writer of a text that replaces a failed summary, whose failure is still logged; None disables the replacement."""
     stand_in_for: Literal["empty", "failed"] = "failed"
-    """Failures of the summarizer after which the replacement text is used: only an empty answer, or every failure."""
+    """Failures after which a replacement text is used instead of the summary: only an empty answer, or every failure."""
     skips_empty: bool = False
-    """Whether an empty answer of the summarizer leaves the view unchanged, even if the plan has a fallback."""
+    """Whether the compaction is skipped, so that all messages stay, if the summarizer answers without text; the plan's
+    replacement (`fallback`) is then not used."""
 
 
 PLAIN_PROCEDURE = SummaryProcedure()
@@ -115,19 +116,19 @@ class Slot:
     """Maximum length of the summarizer's prompt in tokens, by the summarizer's own count if it offers one; the oldest messages of
     a longer prompt are left out. None applies only the limit of the summarizer itself (`harness.protocols.LimitedInputModel`)."""
     former: Literal["apart", "among"] = "apart"
-    """Whether earlier summaries are passed to the summarizer separately (`apart`) or among the other messages (`among`)."""
+    """Whether the summarizer's prompt has earlier summaries in a separate place (`apart`) or among the messages (`among`)."""
     continues: bool = False
-    """Whether the summary is appended to that of the plan's previous slot, instead of becoming a message of its own."""
+    """Whether the summary is appended to the message with the plan's previous summary, instead of becoming a separate message."""
     before: tuple[Message, ...] = ()
     """Messages inserted directly before the summary, such as the question that the summary answers."""
     behind: tuple[Message, ...] = ()
     """Messages inserted directly behind the summary, such as a request to continue."""
     excerpt: Excerpt | None = None
-    """Selection of the messages that the summarizer reads; None passes all messages that it must summarize."""
+    """Selection of the messages that are shown to the summarizer; None shows it all messages that its summary will replace."""
     text_if_empty: str = ""
     """Summary that is inserted, without asking the summarizer, if no message is selected for it to read."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
-    """Procedure around the request for the summary, such as retries, a review and a replacement text."""
+    """Rules for requesting the summary: retries, a review of the summary, and a replacement text for a failed one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +145,14 @@ class Plan:
     replace: tuple[Replace, ...] = ()
     """Replacements of messages in view; if a replaced message is also evicted, the summarizer reads the replacement."""
     slots: tuple[Slot, ...] = ()
-    """Places for summaries, each of which is requested from the summarizer and then inserted into the view."""
+    """Summaries to request from the summarizer, each with the place at which it is inserted into the conversation."""
     insert: tuple[Insert, ...] = ()
-    """Messages to insert into the view that no summarizer has to write, such as markers."""
+    """Messages to insert that are known already and need no summarizer, such as a note that old messages were removed."""
     texts_to_save: tuple[str, ...] = ()
     """Texts, such as evicted tool outputs, to save before the plan is applied, so that the agent's tools can read them by name
     (see `harness.truncation.name_output`)."""
     fallback: "Plan | None" = None
-    """Plan that is applied instead of this one if a summary fails or saves nothing; None leaves the view unchanged."""
+    """Plan that is applied instead if the summarizer fails or its summary saves no tokens; None leaves the view unchanged."""
 
     @property
     def is_empty(self) -> bool:

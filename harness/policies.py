@@ -202,7 +202,7 @@ def check_policy(value: object, where: str = "policy") -> None:
 
 
 def expand_shorthand(value: object) -> object:
-    """Return the table that a short form of a policy in a plan file stands for; return any other value unchanged.
+    """Convert the short form of a policy in a plan file, such as `"none"`, to its full table; return any other value unchanged.
 
     A string such as `"none"` stands for a kind with its default fields. A whole number such as `30` stands for a `message-window`
     with that maximum number of messages.

@@ -53,7 +53,7 @@ class Reply:
 
 
 def ignore(*_: object) -> None:
-    """Do nothing with any arguments; the default of parameters that take a callback."""
+    """Accept any arguments and do nothing; the default callback of functions that report progress."""
 
 
 class Model(Protocol):
@@ -82,7 +82,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class PromptTokenCounter(Protocol):
-    """A model that can count prompt tokens with its own tokenizer. Optional for models; thread-safe."""
+    """Optional interface of a model that can count prompt tokens with its own tokenizer. Thread-safe."""
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
         """Return the number of prompt tokens that the model would report for messages sent without tools.
@@ -96,11 +96,11 @@ class PromptTokenCounter(Protocol):
 
 @runtime_checkable
 class LimitedInputModel(Protocol):
-    """A model that limits the length of the prompts sent to it when it writes summaries. Optional for models."""
+    """Optional interface of a model that accepts only prompts up to a certain length when it writes summaries."""
 
     @property
     def max_input_tokens(self) -> int | None:
-        """Maximum length in tokens of a prompt that asks this model for a summary, under every policy. None allows the window."""
+        """Maximum length in tokens of a prompt that asks this model for a summary. None allows the whole context window."""
 
 
 class Tool(Protocol):
@@ -130,7 +130,7 @@ class Policy(Protocol):
         """Maximum length of a tool output in characters; longer outputs are cut to this length before they are logged."""
 
     def budget(self, window: Window) -> Budget:
-        """Divide the window of the model into a token budget for messages and reserves for replies; called once in a session."""
+        """Return how many tokens of the model's window are for messages and how many for replies; called once in a session."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """Return the plan of the compaction to make now, or None if no compaction is due.
@@ -142,25 +142,25 @@ class Policy(Protocol):
             view: Messages that would be sent to the model next.
             budget: Token budget of the session, as returned by the method `budget`.
             usage: Token usage that the provider reported for the last step alone; None before the first step.
-            hook: Occasion of the call, for example before a step or after an overflow.
+            hook: Occasion of the call: before a turn, before a step, after an overflow, or on request of the user.
         """
 
 
 @runtime_checkable
 class WarningPolicy(Protocol):
-    """A compaction policy that can warn its user about an ineffective configuration. Optional for policies; pure."""
+    """Optional interface of a compaction policy that warns about settings that have no effect. Methods are pure."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about settings of the policy that have no effect, shown before a session or experiment starts."""
 
     def check_view(self, view: View) -> str | None:
-        """Return a warning about the messages sent next, or None. A warning is shown once, when it first applies."""
+        """Return a warning that the policy cannot work well on the messages sent next, or None. Each warning is shown once."""
 
 
 @runtime_checkable
 class TruncatingPolicy(Protocol):
-    """A compaction policy with its own rule for shortening long tool outputs. Optional for policies."""
+    """Optional interface of a compaction policy that has its own rule for shortening long tool outputs."""
 
     @property
     def truncation(self) -> Truncation:
@@ -186,25 +186,25 @@ class OutputStore(Protocol):
 
 
 class Need(NamedTuple):
-    """Prediction of when the rest of a session next needs the content of a message."""
+    """Prediction of when the agent next needs the content of a message for the rest of its work."""
 
     in_steps: int
     """Number of steps until the content of the message is needed; 0 means in the next step."""
     lost_for_good: bool = False
     """Whether the content of the message cannot be obtained again once the message is evicted."""
     receipt_only: bool = False
-    """Whether it is enough to keep that a tool call was made, with its target and status, without its full content."""
+    """Whether one line with the tool, its target and its status is all that the agent needs of the message."""
 
 
 class Oracle(Protocol):
-    """Predictor of the messages that the rest of a session will need; used only by upper-bound policies. Pure."""
+    """Predictor of the messages that the agent will still need; used only by policies that serve as upper bounds. Pure."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message when its content is next needed, or None if it is never needed again."""
 
 
 class Compactor(Protocol):
-    """A compaction policy at work in one session, which compacts the messages of the session within its token budget."""
+    """Object that applies a compaction policy to the messages of one session, within a token budget."""
 
     @property
     def policy(self) -> Policy:
@@ -290,7 +290,7 @@ class SandboxLimits(StrictFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxInfo:
-    """Backend, image and limits of the sandbox of a session; stored with every trial."""
+    """Description of the sandbox of a session: its backend, its image and its limits. Stored with every trial."""
 
     backend: str
     image: str | None
@@ -332,7 +332,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """Content hash, permissions and type (mode), and size of a file in a snapshot of a workspace."""
+    """State of a file in a snapshot of a workspace: hash of its content, mode (type and permissions), and size."""
 
     sha256: str
     mode: int
@@ -426,7 +426,7 @@ Clock: TypeAlias = Callable[[], float]
 
 
 class BlobStore(Protocol):
-    """Storage of file contents by their SHA-256 (hexadecimal). Nothing is ever removed; several sandboxes may share a store."""
+    """Storage of file contents by their SHA-256 (hexadecimal). Nothing stored is ever removed; sandboxes may share a store."""
 
     def put(self, sha256: str, content: bytes) -> None:
         """Store the content of a file under its hash, which the caller has verified; storing it twice has no effect."""

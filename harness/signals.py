@@ -11,7 +11,7 @@ from types import FrameType
 def install_signal_handler(
     on_signal: Callable[[int, FrameType | None], None], signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
 ) -> Iterator[None]:
-    """Call a function when the process receives a signal, by default Ctrl-C or SIGTERM, while the context is open.
+    """Call a function when the process receives Ctrl-C, SIGTERM or other given signals, while the `with` block runs.
 
     Has no effect outside the main thread, because only the main thread receives signals.
     """

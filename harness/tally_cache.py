@@ -35,14 +35,14 @@ class TallyCache:
         self._tallies: dict[Hashable, tuple[int, object, Any]] = {}
 
     def __reduce__(self) -> "tuple[type[TallyCache], tuple[()]]":
-        """Pickle as an empty cache, because tallies depend on the identity of items, which a copy does not preserve."""
+        """Pickle as an empty cache, because cached totals are valid only for the same objects in memory, not for copies."""
         return TallyCache, ()
 
     def read(self, items: Sequence[object], key: Hashable, make_tally: Callable[[], T], read_tally: Callable[[T], R]) -> R:
-        """Return the result of a tally (a running total) over all items of a list; only items new since the last call are added.
+        """Return a running total over all items of a list; only the items added since the last call are counted.
 
         Args:
-            items: list to count, as a whole.
+            items: complete list, including the items that earlier calls have counted.
             key: name of the tally within the cache; equal keys continue the same tally.
             make_tally: function that creates a new tally, to which no item has been added.
             read_tally: function that computes the result from a tally; it must not keep the tally.

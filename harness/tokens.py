@@ -74,13 +74,13 @@ class WeightedCharacters:
     """
 
     ascii_tokens: float = 0.25
-    """Number of tokens (a fraction) that each ASCII character counts as."""
+    """Number of tokens for each ASCII character, such as 0.25."""
     other_tokens: float = 1.3
-    """Number of tokens that each character outside ASCII counts as."""
+    """Number of tokens for each character that is not ASCII, such as a Chinese one."""
     kind: Literal["weighted-characters"] = "weighted-characters"
 
     def count(self, message: Message) -> Estimated:
-        """Return the number of characters in a message, with ASCII and other characters weighted, rounded up."""
+        """Return the estimated tokens of a message: the sum of the weights of its characters, rounded up."""
         character_count = count_characters(message)
         ascii_count = sum(len(text.encode("ascii", "ignore")) for text in iter_texts(message))
         return Estimated(math.ceil(ascii_count * self.ascii_tokens + (character_count - ascii_count) * self.other_tokens))
@@ -161,12 +161,12 @@ class Window:
 
 
 UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
-"""Context window of a billion tokens, which no session fills."""
+"""Context window of a billion tokens, used where the size of the window must have no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Division of a context window into reserved and available tokens, computed once by the compaction policy."""
+    """How a compaction policy divides the context window: tokens reserved for output, and a threshold from which it compacts."""
 
     window_tokens: int
     reserved_tokens: int
@@ -178,5 +178,5 @@ class Budget:
 
     @property
     def available_tokens(self) -> int:
-        """Number of tokens of the context window that are not reserved."""
+        """Number of tokens of the context window that the conversation may fill, which are all tokens that are not reserved."""
         return max(0, self.window_tokens - self.reserved_tokens)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from harness.messages import Message, Reasoning, ToolCall, ToolResult, extract_part_text
 
 RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MULTILINE)
-"""Pattern of a receipt, such as `[write_file] src/app.py -> ok`, at the start of a line or after a list marker."""
+"""Pattern of a line that records one tool call, such as `[write_file] src/app.py -> ok`; a list marker may stand before it."""
 
 
 def parse_arguments(call: ToolCall) -> Mapping[str, object]:
@@ -36,7 +36,7 @@ def _parse_json_object(arguments_json: str) -> Mapping[str, object]:
 
 
 def find_key_argument(call: ToolCall) -> str:
-    """Return the main argument of a tool call, which is its first string, on one line and with at most 200 characters."""
+    """Return the main argument of a tool call (the first that is a string), shortened to one line of at most 200 characters."""
     text = next((value for value in parse_arguments(call).values() if isinstance(value, str)), call.arguments_json)
     return " ".join(text.split())[:200]
 
@@ -50,7 +50,7 @@ def read_outcome(result: ToolResult) -> str:
 
 
 def format_receipt(call: ToolCall, result: ToolResult) -> str:
-    """Return the receipt of a tool call, a line with the tool, the main argument and the outcome."""
+    """Return one line that records a tool call with its main argument and outcome, such as `[write_file] src/app.py -> ok`."""
     return f"[{call.name}] {find_key_argument(call)} -> {read_outcome(result)}"
 
 
@@ -62,7 +62,7 @@ def extract_text(message: Message) -> str:
 def iter_lines(messages: Sequence[Message]) -> Iterator[str]:
     """Yield the lines of a transcript of messages.
 
-    The lines are role headings, texts, receipts (one line for each answered tool call), tool outputs, and those arguments of
+    The lines are role headings, texts, receipts (one line for each answered tool call), tool outputs, and the arguments of
     calls that a receipt leaves out.
     """
     calls = {call.call_id: call for message in messages for call in message.calls}
@@ -94,5 +94,5 @@ def _iter_call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
 
 
 def render(messages: Iterable[Message]) -> str:
-    """Return a transcript of messages, as a summarizer reads it, as one string."""
+    """Return messages as one plain text, in the form in which a summarizer reads them."""
     return "\n".join(iter_lines(tuple(messages)))

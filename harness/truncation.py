@@ -56,7 +56,7 @@ def preview_output(text: str, limits: Truncation) -> Preview:
 
 
 def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
-    """Return as many of the first lines as fit the limits on lines and bytes, and their size in bytes."""
+    """Return the first lines of an output that fit the limits on lines and bytes together, and their size in bytes."""
     fitting_lines: list[str] = []
     total_bytes = 0
     for line in lines[:most_lines]:
@@ -80,7 +80,7 @@ def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
 
     Args:
         preview: Part of the output that is left after the cut.
-        limits: Limits on the length of the output with which the preview was made.
+        limits: Limits on the length of a tool output that were used to make the preview.
         name: Name of the saved whole output; empty if the output was not saved.
     """
     gone = f"...{preview.cut_bytes} bytes truncated..."

@@ -57,17 +57,17 @@ class View:
     tokens: Estimated = Estimated(0)
     """Estimated number of tokens in all messages in view, the system message included."""
     events: int = 0
-    """Number of events that other agent systems would make of the messages in view, at least one per message."""
+    """Number of messages in view, where a message with several tool calls or results counts once for each of them."""
     rounds: int = 0
     """Number of compactions applied in the session so far."""
     edits: int = 0
-    """Number of times that the view was changed otherwise than by appending messages, which breaks the shared prefix."""
+    """Number of times that messages were evicted, replaced or inserted, so that the provider's prompt cache is invalid."""
     steps: int = 0
     """Number of steps (model calls) finished in the session so far."""
     steps_since_compaction: int = 0
     """Number of steps (model calls) since the last applied compaction, or since the start of the session."""
     fruitless_attempts: int = 0
-    """Number of latest compaction attempts in a row that failed or saved nothing."""
+    """Number of compaction attempts that failed or saved nothing since the last successful one."""
     fruitless_tokens: int = 0
     """Estimated number of tokens in view at the last compaction attempt that failed or saved nothing."""
     task: Message | None = None
@@ -81,7 +81,7 @@ class View:
     saved_tokens: int = 0
     """Estimated number of tokens saved by replacing messages in view, compared with their logged originals."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
-    """Cache of running totals over the messages, shared by views that differ only in appended messages."""
+    """Cache of running totals, such as token counts; shared with the later views of a session until a compaction changes one."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -90,7 +90,7 @@ class View:
 
 
 def count_events(message: Message) -> int:
-    """Return the number of events that other agent systems make of a message, one per tool call or result and at least one."""
+    """Return how many events a message counts for: one for each tool call or tool result in it, and at least one."""
     if len(message.parts) <= 1:
         return 1
     kinds = [type(part) for part in message.parts]
@@ -187,14 +187,14 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
 
 
 def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
-    """Return the token count of the logged original of each message in view that this patch or an earlier one replaced."""
+    """Return, for each message that this or an earlier compaction replaced (e.g. by a stub), the token count of its original."""
     changed = {change.item for change in patch.replace}
     new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
     return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
 
 
 def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
-    """Return the messages of a view after a patch; messages inserted behind the same message keep their order.
+    """Return the messages of a view after the changes of a compaction; messages inserted at the same place keep their order.
 
     Args:
         items: Messages in view before the patch.
@@ -221,7 +221,7 @@ def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
 
 
 class ProviderRule(Protocol):
-    """Rule that a conversation must obey so that a provider accepts it. Its methods are pure functions."""
+    """Rule for conversations that providers of models enforce, such as that a system message comes first. Methods are pure."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
         """Return whether the rule allows evicting all messages before `messages[index]`, except the system message."""

@@ -143,7 +143,7 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Undo, in the record of messages in view, all additions and evictions between event `to_event` and the rollback `seq`."""
+        """Forget what was added or evicted after event `to_event` and before the rollback `seq`, which undid these changes."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
