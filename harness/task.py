@@ -37,7 +37,7 @@ class CallTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    r"""A value that an agent must remember to finish a task, with the patterns that find the value in visible text.
+    r"""Description of a value that an agent must remember to finish a task, with patterns that find the value in visible text.
 
     Attributes:
         name: Name of the fact. A script refers to the value by the placeholder `${name}`. Required.

@@ -1,4 +1,4 @@
-"""Variants of any task in which the user states the facts of the request later, more often, wrongly at first, or in a file too.
+"""Variants of any task in which the user states facts (values to remember) later, more often, or with corrections.
 
 Four settings of `harness.task.World` change the messages of the user and leave the work as it is, so every task supports them,
 including tasks of your own:

@@ -1,4 +1,4 @@
-"""Files of the task `bug-hunt` that are mostly irrelevant: logs of one month, minutes of six months, and letters of customers."""
+"""Generated files of the task `bug-hunt`, mostly irrelevant to the bug: logs, minutes of meetings, and letters of customers."""
 
 import random
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Tariff of the task `bug-hunt`: the twelve stages of an invoice, meter readings of a quarter, and the correct amounts.
+"""Electricity prices in the task `bug-hunt`: the twelve stages (items) of an invoice, meter readings, and correct amounts.
 
 Six stages have a tier and the same structure. The seed decides which of the six still has the figures from before the decree.
 """

@@ -1,4 +1,4 @@
-"""Script of the task `bug-hunt`: messages and tool calls of a competent agent, with placeholders for values."""
+"""Script of the task `bug-hunt`: messages and tool calls of a competent agent, from which a scripted model works."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -1,4 +1,4 @@
-"""Initial workspace of the task `bug-hunt`: the package with its bug, tests, correct amounts, pages, tools and logs."""
+"""Initial workspace of the task `bug-hunt`: an invoice program with a bug, its tests and documentation, tools and logs."""
 
 from collections.abc import Iterator, Mapping
 

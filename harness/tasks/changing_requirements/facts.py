@@ -1,4 +1,4 @@
-"""Facts of the task `changing-requirements`: patterns that find the values to remember in text, and their random draw.
+"""Facts (values to remember) of the task `changing-requirements`: patterns that find each value, and their random draw.
 
 Three rules are changed by later messages of the user, one of them twice.
 """

@@ -1,4 +1,4 @@
-"""Script of the task `changing-requirements`: write each sheet, revise all sheets after each change, then write the papers."""
+"""Script of the task `changing-requirements`: write timetables, revise all of them after each change of the rules."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Initial workspace of the task `changing-requirements`: tools, a survey of each stop, and notes of the archive."""
+"""Initial workspace of the task `changing-requirements`: tools, a survey of each bus stop, and old notes."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Initial workspace of the task `flashcards`: the specification, tools of the team, two decks, and an empty package."""
+"""Initial workspace of the task `flashcards`: a specification, tools, two decks of flashcards, and an empty Python package."""
 
 from collections.abc import Mapping
 

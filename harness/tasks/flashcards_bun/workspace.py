@@ -1,4 +1,4 @@
-"""Initial workspace of the task `flashcards-bun`: the specification, tools of the team, two decks, and empty folders."""
+"""Initial workspace of the task `flashcards-bun`: a specification, tools, two decks of flashcards, and empty folders."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Building blocks of tasks: facts, steps, prompts, generated pages, checks and graders.
+"""Building blocks of tasks: facts (values to remember), steps, prompts, generated pages, checks and graders.
 
 Each task of the suite is a package with the same modules. The package itself holds the task, its checks and its grader; `facts`
 holds the facts and draws their values; `steps` holds the script; `workspace` writes the files that the agent finds. The folder

@@ -1,4 +1,4 @@
-"""Random draws of the values of a task, and the hash digests from which the tools of a workspace derive their output."""
+"""Functions that draw the values of a task at random, and compute hash digests from which tools make their output."""
 
 import hashlib
 import random

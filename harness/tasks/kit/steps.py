@@ -1,4 +1,4 @@
-"""Short specifications of steps, from which the steps of a script are built together with the signs that a step is done.
+"""Functions that build the steps of a script from short specifications, and add the signs that show each step as done.
 
 A step counts as done if one of these is visible: the receipts of its calls; a directory listing with the files it wrote, or, if
 it wrote none, with the next file that a later step writes; or a line of a summary that reports the step. A step that must not be

@@ -1,4 +1,4 @@
-"""Logs of one night for the task `log-forensics`: three megabytes generated from the seed, with each message to be found once.
+"""Generator of the logs for the task `log-forensics`: three megabytes of irrelevant lines, and a few messages to be found.
 
 Each log repeats lines from a pool of 400, so that megabytes are generated in milliseconds.
 """

@@ -1,4 +1,4 @@
-"""Initial workspace of the task `log-forensics` except the logs: papers, tools and a configuration."""
+"""Initial workspace of the task `log-forensics` except the logs: documents, tools and a configuration file."""
 
 import json
 from collections.abc import Mapping

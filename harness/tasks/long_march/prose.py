@@ -1,4 +1,7 @@
-"""Filler text around the facts of the task `long-march`, with sizes distributed as in recorded sessions."""
+"""Generator of filler text around the facts (numbers to remember) of the task `long-march`.
+
+The sizes of texts are distributed like those of tool outputs in recorded sessions.
+"""
 
 import random
 from collections.abc import Sequence

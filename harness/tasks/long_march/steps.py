@@ -1,4 +1,4 @@
-"""Script of the task `long-march`, the steps of a competent agent, which depends on the settings and not on the seed."""
+"""Script of the task `long-march`: the steps of a competent agent, which depend on the settings and not on the seed."""
 
 import re
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Prompt and initial workspace of the task `long-march`: the tools, the route with its encoded reports, and the pages."""
+"""Prompt and initial workspace of the task `long-march`: tools, encoded reports for all steps, and pages with numbers."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

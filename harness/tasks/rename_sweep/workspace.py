@@ -1,4 +1,4 @@
-"""Initial workspace of the task `rename-sweep`: more than forty modules that call one function, with tests, pages and tools."""
+"""Initial workspace of the task `rename-sweep`: over forty modules that call one function, with tests, documents and tools."""
 
 import random
 import zlib

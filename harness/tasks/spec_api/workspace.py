@@ -1,4 +1,4 @@
-"""Initial workspace of the task `spec-api`: the specification, tools of the team, samples, and an empty package."""
+"""Initial workspace of the task `spec-api`: a specification in several pages, tools, samples, and an empty Python package."""
 
 import json
 from collections.abc import Mapping
