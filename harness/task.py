@@ -30,7 +30,7 @@ class CallTemplate:
     """Tool call in the script of a task; its arguments may contain placeholders such as `${port}` for values to remember."""
 
     tool: str
-    """Name of the tool to call, e.g. `read_file`."""
+    """Name of the tool that is called, e.g. `read_file`."""
     arguments: tuple[tuple[str, str], ...]
     """Name and text of each argument of the tool call, in the order in which they are sent."""
 
@@ -120,7 +120,7 @@ class Evidence:
 class Repair:
     """Tool calls with which the scripted agent repairs an error that a step is known to meet, e.g. a failing test.
 
-    The error counts as repaired once successful results of these calls follow the failed result.
+    The error counts as repaired once each of the tool calls has succeeded after the failure.
     """
 
     error_pattern: str
@@ -141,11 +141,11 @@ class Step:
         name: Name of the step, unique in its script. Required.
         text: Text of the agent's message; may contain placeholders such as `${port}`, filled with values that the model has read.
             Required.
-        calls: Tool calls that the message requests; several calls run in parallel. Required.
+        calls: Tool calls that the agent requests in its message; several calls run in parallel. Required.
         done: Signs in the visible text by which a scripted model recognises the step as done. Required.
         required_facts: Names of the facts that the agent needs for the step, including every placeholder of its text and calls.
             Default: `()`.
-        repairs: Repairs of errors that the calls are known to meet, e.g. when they run tests of a first version with a bug.
+        repairs: Tool calls that repair errors which the step is known to meet, e.g. when a first version with a bug is tested.
             Default: `()`.
     """
 
@@ -163,7 +163,7 @@ class Script:
 
     Attributes:
         steps: Steps of the agent, in the order of the work. Required.
-        final_text: Text of the agent's last message, sent when every step is done. Required.
+        final_text: Text of the agent's last message, which the agent sends when every step is done. Required.
     """
 
     steps: tuple[Step, ...]
@@ -177,7 +177,8 @@ class Check:
     Attributes:
         name: Name of the check, as the grader (the program that decides the checks) prints it. Required.
         title: One-line description of the condition that is checked, shown in results. Required.
-        required_facts: Names of the facts that an agent must know to pass the check other than by luck. Default: `()`.
+        required_facts: Names of the facts (values to remember) without which an agent passes the check only by luck. Default:
+            `()`.
     """
 
     name: str

@@ -24,7 +24,7 @@ PRELOADED_MODULES = (
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
-    """Make a check of the final workspace; `required_facts` names the values that an agent must remember to pass it."""
+    """Make a check of the final workspace; `required_facts` names the values without which an agent passes only by luck."""
     return Check(name=name, title=title, required_facts=required_facts)
 
 
@@ -36,7 +36,7 @@ def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) 
 
     Args:
         files: Text of each file in the initial workspace, by path.
-        prefixes: Beginnings of the paths of the files that are hashed and searched for tests.
+        prefixes: Beginnings of the paths of the files whose digests and number of tests are returned.
     """
     texts = {path: text for path, text in files.items() if path.startswith(prefixes)}
     return {

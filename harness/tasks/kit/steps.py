@@ -137,7 +137,7 @@ class Program:
         """Make two steps of the agent: one writes the tests of a module, and one runs the tests.
 
         Args:
-            name: Name of the module that is tested.
+            name: Name of the module whose tests the agent writes and runs.
             text: Text of the agent's message in the step that writes the tests.
             run_text: Text of the agent's message in the step that runs the tests. If empty, a default text is used.
             error: Regular expression for the test failure of a first version with a bug; empty if the module has no such version.

@@ -37,7 +37,7 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
 
     Args:
         task_seed: Seed that decides the numbers to remember and the order of the sizes of reports.
-        world: Settings of the task; a setting that is None gets its value from `schedule.DEFAULT_WORLD`.
+        world: Settings of the task's demands on memory; a setting that is None gets its value from `schedule.DEFAULT_WORLD`.
 
     Raises:
         UsageError: Settings in `world` contradict each other, e.g. a lag is longer than the whole march.
