@@ -183,7 +183,7 @@ def test_the_command_line_says_that_its_sandbox_is_gone(tmp_path):
     assert process.returncode == 1
     assert "session ended: failed (sandbox_error)" in rest
     assert GONE in rest
-    assert "start it again" in rest
+    assert "start a new one" in rest
     assert "Traceback" not in rest
 
 
@@ -206,7 +206,7 @@ def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(f
             kill(children(person.process.pid))
         else:
             fill(person.process, tmp_path / "j.sqlite")
-        assert said in person.reads_until("the session broke off: ")
+        assert said in person.reads_until("the session failed: ")
         assert person.leaves() == 1
     last = person.told.splitlines()[-1]
     assert last.startswith("error: session ")

@@ -92,4 +92,4 @@ def test_a_dead_endpoint_is_told_with_what_to_check():
     assert done.exit_code == 1
     assert done.stderr.count("retry ") == 3
     assert "session ended: failed (model_error)" in done.stderr
-    assert "check the endpoint's address, and that it is up" in done.stderr
+    assert "check the address, and that the server runs" in done.stderr
