@@ -172,6 +172,7 @@ class GridWidget(SnapshotWidget):
         failure = "the run ended with an unexpected error; see the log of the kernel"
         try:
             self._experiment.run(self.output, workers=self._workers, progress=_WidgetDisplay(self), stop=self._stop_event)
+            self._load_finished_trials()  # a worker of a killed kernel may have finished one that this run did not report
             state, failure = ("stopped" if self._success_grid.finished_trials < len(self._experiment.grid) else "done"), ""
         except HarnessError as error:
             failure = str(error)
@@ -184,7 +185,7 @@ class GridWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _load_finished_trials(self) -> None:
-        """Show the trials that an earlier run of the same experiment finished."""
+        """Show all finished trials of the journal, also those of earlier runs of the same experiment."""
         file = self.output / JOURNAL_FILE
         if not file.exists():
             return

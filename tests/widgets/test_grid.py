@@ -17,8 +17,8 @@ from tests.experiment.run_grid import SMALL
 from tests.widgets.linked import Linked
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
-SEEDS = 8
-"""Number of trials, large enough that many are left when a button is pressed after the first."""
+SEEDS = 24
+"""Number of seeds, large enough that many trials are left when a button is pressed after the first, also on a busy machine."""
 GRID = replace(SMALL, name=f"grid {HOSTILE}", axes={"seed": list(range(SEEDS)), "policy.keep_last": [2, 4]})
 TRIALS = len(GRID.grid)
 
