@@ -309,9 +309,10 @@ class Mask:
             return True
         if self.exempt_failures and transcript.read_outcome(result) not in {"ok", "exit code 0"}:
             return True
-        for pattern, matches in zip(self.exempt_tools, compile_patterns(self.exempt_tools), strict=True):
-            if matches(calls.get(result.call_id, result.name) if " " in pattern else result.name):
-                return True
+        if self.exempt_tools:  # the common case without patterns saves the look-up of the compiled ones
+            for pattern, matches in compile_patterns(self.exempt_tools):
+                if matches(calls.get(result.call_id, result.name) if " " in pattern else result.name):
+                    return True
         return False
 
     def _select_enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
@@ -332,9 +333,9 @@ class Mask:
 
 
 @lru_cache(maxsize=1_000)
-def compile_patterns(patterns: tuple[str, ...]) -> tuple[Callable[[str], object], ...]:
-    """Return a matching function for each shell pattern, such as `git *`."""
-    return tuple(re.compile(translate(pattern)).match for pattern in patterns)
+def compile_patterns(patterns: tuple[str, ...]) -> tuple[tuple[str, Callable[[str], object]], ...]:
+    """Return each shell pattern, such as `git *`, with a function that matches a text against it."""
+    return tuple((pattern, re.compile(translate(pattern)).match) for pattern in patterns)
 
 
 class _OldResults:

@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.experiment import run_trial as session
+from harness.experiment import run_trial
 from harness.experiment.experiment import Experiment
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.trial import Trial
@@ -75,15 +75,16 @@ def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
     spent: defaultdict[str, float] = defaultdict(float)
     job(trials[0], cache)  # import what a worker imports once
     with ExitStack() as stack:
-        for name, owner, method in (
-            ("summaries", ScriptedSummarizer, "reply"),
-            ("journal", SessionLog, "append"),
-            ("journal", Journal, "record_conduct"),
-            ("journal", Journal, "record_trial"),
-            ("checks", session, "grade"),
-            ("checks", CachedSandbox, "close"),
-        ):
-            stack.enter_context(mock.patch.object(owner, method, counted(getattr(owner, method), name, spent)))
+        timed_functions: tuple[tuple[str, Any, Callable[..., Any]], ...] = (
+            ("summaries", ScriptedSummarizer, ScriptedSummarizer.reply),
+            ("journal", SessionLog, SessionLog.append),
+            ("journal", Journal, Journal.record_metrics),
+            ("journal", Journal, Journal.record_trial),
+            ("checks", run_trial, run_trial.grade_workspace),
+            ("checks", CachedSandbox, CachedSandbox.close),
+        )
+        for name, owner, function in timed_functions:
+            stack.enter_context(mock.patch.object(owner, function.__name__, counted(function, name, spent)))
         SANDBOX_POOL.close()
         for trial in trials:
             began = cpu_seconds()
@@ -112,7 +113,7 @@ def counted(function: Callable[..., Any], name: str, spent: dict[str, float]) ->
 
 def job(trial: Trial, cache: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        session.run_trial(
+        run_trial.run_trial(
             Job(
                 trial=trial, trial_id="warm", experiment="bench", arm="warm", axes={}, backend="bubblewrap",
                 provenance=PROVENANCE, journal=Path(folder) / "journal.sqlite",

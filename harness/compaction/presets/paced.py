@@ -68,7 +68,7 @@ class KeepPinned:
 
 def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
     """Return whether at least one line of a text matches at least one of the shell patterns."""
-    return any(matches(line) for line in text.splitlines() for matches in compile_patterns(patterns))
+    return any(matches(line) for line in text.splitlines() for _, matches in compile_patterns(patterns))
 
 
 def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
