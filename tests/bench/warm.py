@@ -23,6 +23,7 @@ from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
 from harness.sandboxes.action_cache import SANDBOX_POOL, CachedSandbox
 from harness.sandboxes.backends import SandboxChoice
+from harness.session.grading import grade_workspace
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from tests.bench.figure import Figure
@@ -80,7 +81,7 @@ def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
             ("journal", SessionLog, SessionLog.append),
             ("journal", Journal, Journal.record_metrics),
             ("journal", Journal, Journal.record_trial),
-            ("checks", run_trial, run_trial.grade_workspace),
+            ("checks", run_trial, grade_workspace),
             ("checks", CachedSandbox, CachedSandbox.close),
         )
         for name, owner, function in timed_functions:
