@@ -212,12 +212,14 @@ def describe_detectable_effect(pairs: int) -> str:
         return "No task and seed ran under both arms, so their difference is unknown."
     if best is None:
         return (
-            f"Too few pairs to show a difference at the 5 % level, whatever an interval suggests: the exact test needs at least "
-            f"{REQUIRED_DISCORDANT_PAIRS} pairs that differ, all in one direction. Read the trials as examples, not as evidence."
+            "Too few pairs to show a difference in success at the 5 % level, whatever an interval suggests: the exact test needs "
+            f"at least {REQUIRED_DISCORDANT_PAIRS} pairs that differ, all in one direction. Read the trials as examples, not as "
+            "evidence."
         )
     return (
-        f"A difference can be shown only if at least {REQUIRED_DISCORDANT_PAIRS} pairs differ, nearly all in one direction; even "
-        f"then only true differences of {100 * best:.0f} points or more are detected in 4 of 5 such studies."
+        f"A difference in success can be shown only if at least {REQUIRED_DISCORDANT_PAIRS} pairs differ in it, nearly all in "
+        f"one direction; this number of pairs detects, with 80 % probability, only true differences of at least "
+        f"{100 * best:.0f} points."
     )
 
 
@@ -230,7 +232,7 @@ def describe_evidence(counts: PairedCounts) -> str:
         return "No difference is shown."
     low, high = compute_newcombe_interval(counts)
     if low <= 0 <= high:
-        return "The interval contains 0, which is not evidence of equality: every other difference in it is equally possible."
+        return "The interval contains 0, which does not show that success is equal: the data agree with any difference in it."
     if compute_mcnemar_p(counts) > ALPHA:
         return "The interval excludes 0, but the exact test does not reach 5 %: a hint to be tested on new seeds."
     return "Both the interval and the exact test exclude 0."

@@ -65,7 +65,7 @@ class Cell:
     A quantile is shown as in the plan. None stands for a field that the trial does not have.
     """
     quantiles: Mapping[str, Quantile] = field(default_factory=dict)
-    """Numbers of tokens in the trial that the plan gives as quantiles, such as `q0.9`, by dotted path."""
+    """Token counts that the plan gives as quantiles of an uncompacted run, such as `q0.9`, by their dotted path in the trial."""
 
     @property
     def trial_table(self) -> dict[str, object]:

@@ -178,7 +178,10 @@ def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun
             "the folder of that run"
         )
     if plain.get("nominal_window_tokens") is not None:
-        raise UsageError(f"{location}.{path}: quantile {text!r} cannot be scaled; remove it or nominal_window_tokens")
+        raise UsageError(
+            f"{location}.{path}: {text!r} is a quantile, which nominal_window_tokens cannot scale to the window; write a number, "
+            "or remove nominal_window_tokens"
+        )
     # The counter is known only once the policy is made, so the numbers are first looked up with the default counter.
     resolved = _fill_quantiles(plain, texts, uncompressed.load_pool(plain, DEFAULT_COUNTER), location)
     counter = resolved.trial.policy.counter

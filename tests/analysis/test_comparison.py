@@ -32,7 +32,7 @@ def test_a_comparison_says_everything_that_it_takes_to_believe_it():
         "+38 points [-3, +69]",
         "p = 0.25",
         "placebo check",
-        "not evidence of equality",
+        "does not show that success is equal",
     ):
         assert said in text
 

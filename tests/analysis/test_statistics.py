@@ -228,7 +228,7 @@ def test_few_pairs_are_called_examples_whatever_their_interval_says():
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        (PairedCounts(both=5, only_b=3), "not evidence of equality"),
+        (PairedCounts(both=5, only_b=3), "does not show that success is equal"),
         (PairedCounts(only_a=5, neither=3), "a hint"),
         (PairedCounts(only_a=8), "Both the interval and the exact test exclude 0"),
     ],

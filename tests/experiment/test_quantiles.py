@@ -177,7 +177,7 @@ def ids(experiment):
         (
             {"nominal_window_tokens": 128_000},
             {PATH: ["q0.5"]},
-            r"axes\.policy\.trigger_tokens: quantile 'q0\.5' cannot be scaled",
+            r"axes\.policy\.trigger_tokens: 'q0\.5' is a quantile, which nominal_window_tokens cannot scale",
         ),
         ({}, {PATH: ["q0.5", "q0.50"]}, r"trigger_tokens=q0\.5 \(.*\) and .*=q0\.50 \(.*\) give the same trial of"),
         ({}, {PATH: ["q2"]}, r"axes\.policy\.trigger_tokens: a quantile must be"),

@@ -74,7 +74,7 @@ class Fault:
         if self.kind == "429" and not re.fullmatch(r"(\d{1,6}(\.\d{1,3})?)?", self.value):
             raise UsageError(f"fault '429': the value must be a number of seconds (got {self.value!r})")
         if self.kind == "overflow" and self.value and self.value not in OVERFLOW_MESSAGES:
-            raise UnknownName("wording of an overflow", self.value, OVERFLOW_MESSAGES)
+            raise UnknownName("wording of a context-overflow error", self.value, OVERFLOW_MESSAGES)
         if self.kind not in {"429", "overflow"} and self.value:
             raise UsageError(f"fault {self.kind!r} takes no value (got {self.value!r})")
 

@@ -301,7 +301,7 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
         variant, _ = split_scripted_name(name)
         if is_scripted(name) and is_summarizer_variant(variant):
             if variant == "oracle" and len(by_name) > 1:
-                raise UsageError("model 'scripted/oracle' keeps the facts of one task; serve a single task")
+                raise UsageError("model 'scripted/oracle' writes summaries for the one task that it knows; serve a single task")
             agent = open_model("scripted", task=tasks[0], seed=seed, window_tokens=window_tokens)
             return open_summarizer(name, agent=agent, task=tasks[0], seed=seed, window_tokens=None)
         if not is_scripted(name) or variant not in by_name:

@@ -18,7 +18,7 @@ class _LogSpec(NamedTuple):
     name: str
     """Name of the component (program of the investigated system) that writes the log."""
     lines: int
-    """Number of lines of the log, not counting the messages that the agent has to find."""
+    """Number of irrelevant lines in the generated log, that is, without the few messages that the agent has to find in it."""
     hosts: tuple[str, ...]
     """Names of the hosts whose lines appear in the log."""
     things: str
@@ -77,7 +77,7 @@ LOGS = (
     ),
 )
 TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
-"""Name of the fact (value to remember) that sets the time of a log message, by the first words of the message."""
+"""Name of the fact (value to remember) that holds the clock time of a log message, by the first words of that message."""
 DUMP_COUNT = 16
 
 _VERBS = "was accepted by, was passed on to, waited for, was read from, was kept by, was compared with, came back from"
