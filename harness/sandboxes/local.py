@@ -6,7 +6,6 @@ also root, as continuous integration often does.
 """
 
 import contextlib
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +17,7 @@ from harness.sandboxes.bubblewrap import find_python, read_version
 from harness.sandboxes.client import LaunchedServer
 from harness.sandboxes.leftovers import format_owner, is_owner_dead
 from harness.sandboxes.server_process import ProcessLauncher, ServerProcess, build_python_command, build_rlimits
+from harness.sandboxes.toolserver.server import empty_directory
 
 BACKEND: Final = "local"
 DIRECTORY_PREFIX, OWNER_FILE = "harness-local-", "owner"
@@ -62,7 +62,7 @@ class LocalLauncher(ProcessLauncher):
         """End the processes of the sandbox and delete its temporary directory."""
         super().remove()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            _delete_directory(self._directory)
 
 
 def reap_directories() -> tuple[str, ...]:
@@ -71,6 +71,13 @@ def reap_directories() -> tuple[str, ...]:
     for directory in Path(tempfile.gettempdir()).glob(DIRECTORY_PREFIX + "*"):
         with contextlib.suppress(OSError):
             if is_owner_dead((directory / OWNER_FILE).read_text()):
-                shutil.rmtree(directory, ignore_errors=True)
+                _delete_directory(directory)
                 reaped.append(directory.name)
     return tuple(reaped)
+
+
+def _delete_directory(directory: Path) -> None:
+    """Delete a directory with everything in it; files that cannot be deleted remain."""
+    with contextlib.suppress(OSError):
+        empty_directory(str(directory))
+        directory.rmdir()

@@ -53,6 +53,26 @@ _FAMILY_ERRORS: Final = {"kexec": errno.EPERM, "modules": errno.EPERM}
 return ENOSYS, so another number shows that the program is active."""
 SOCKET_NUMBERS: Final = (41, 198)
 PRLIMIT_NUMBERS: Final = (302, 261)
+SERVER_CALLS: Final[Mapping[str, tuple[int, int]]] = {
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_open": (434, 434),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+}
+"""System calls whose first argument is a process id and that the kernel refuses if it is that of the tool server, process 1."""
+PRIORITY_CALLS: Final[Mapping[str, tuple[tuple[int, int], int]]] = {
+    "setpriority": ((141, 140), 2),
+    "ioprio_set": ((251, 30), 3),
+}
+"""System calls that change the priority of processes, with the value of the first argument that selects all processes of a user.
+The second argument is the id of a process, process group or user. The kernel refuses calls that would reach the tool server."""
+SERVER_PID: Final = 1
 KEYCTL_NUMBERS: Final = dict(zip(MACHINES, DENIED_CALLS["keyring"]["keyctl"], strict=True))
 """Number of the system call `keyctl` by machine. The tool server calls it once to replace its session keyring, before any command
 runs."""
@@ -65,8 +85,8 @@ x86-64."""
 ALLOW: Final = 0x7FFF_0000
 KILL_PROCESS: Final = 0x8000_0000
 RETURN_ERRNO: Final = 0x0005_0000
-NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET = 0, 4, 16
-"""Positions of fields in `struct seccomp_data`. For the first argument it is the position of the lower half, because both
+NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET, SECOND_ARGUMENT_OFFSET = 0, 4, 16, 24
+"""Positions of fields in `struct seccomp_data`. For the arguments they are the positions of the lower halves, because both
 machines are little-endian."""
 LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 _Instruction = tuple[int, int, int, int]
@@ -99,7 +119,19 @@ def _generate_section(column: int) -> Iterator[_Instruction]:
     yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
     yield from _return_if(JUMP_IF_EQUAL, AF_VSOCK, RETURN_ERRNO | errno.EAFNOSUPPORT)
     yield (RETURN, 0, 0, ALLOW)
-    # Not being dumpable does not protect the limits of a process, so commands could change those of the tool server.
+    # Not being dumpable does not protect the limits and priorities of the tool server from commands of the same user.
+    for which_numbers, every_process_of_user in PRIORITY_CALLS.values():
+        yield (JUMP_IF_EQUAL, 0, 7, which_numbers[column])
+        yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
+        yield from _return_if(JUMP_IF_EQUAL, every_process_of_user, RETURN_ERRNO | errno.EPERM)
+        yield (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET)
+        yield from _return_if(JUMP_IF_EQUAL, SERVER_PID, RETURN_ERRNO | errno.EPERM)
+        yield (RETURN, 0, 0, ALLOW)
+    for server_numbers in SERVER_CALLS.values():
+        yield (JUMP_IF_EQUAL, 0, 4, server_numbers[column])
+        yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
+        yield from _return_if(JUMP_IF_EQUAL, SERVER_PID, RETURN_ERRNO | errno.EPERM)
+        yield (RETURN, 0, 0, ALLOW)
     yield (JUMP_IF_EQUAL, 0, 3, PRLIMIT_NUMBERS[column])
     yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
     yield (JUMP_IF_EQUAL, 1, 0, 0)

@@ -102,6 +102,35 @@ for pid in (1, os.getppid()):
         print("refused")
 print(resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64))[0] > 64, resource.getrlimit(resource.RLIMIT_NOFILE))
 """
+_REACH_SERVER = """
+import os, signal, sys
+attempts = {
+    "priority": lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+    "priority of the user": lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19),
+    "processors": lambda: os.sched_setaffinity(1, {min(os.sched_getaffinity(0))}),
+    "scheduler": lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+    "signal": lambda: os.kill(1, signal.SIGCHLD),
+    "descriptor": lambda: os.pidfd_open(1) if hasattr(os, "pidfd_open") else sys.exit("no pidfd_open"),
+}
+for name, reach in attempts.items():
+    try:
+        reach()
+        print("reached:", name)
+    except PermissionError:
+        pass
+os.setpriority(os.PRIO_PROCESS, os.getpid(), 5)
+os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
+os.kill(os.getpid(), 0)
+print("own process reached")
+"""
+_NEST_DIRECTORIES = """
+import os
+for top in (os.environ["TMPDIR"], os.getcwd()):
+    os.chdir(top)
+    for _ in range(5000):
+        os.mkdir("d")
+        os.chdir("d")
+"""
 _OPEN_VSOCK = """
 import errno, _socket
 try:
@@ -277,6 +306,13 @@ class KernelAttacks(SandboxLaws):
         assert result.stdout == b"refused\nrefused\nTrue (64, 64)\n", result.stderr
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
+    def test_the_tool_server_cannot_be_slowed_or_signalled(self, sandbox: Sandbox) -> None:
+        """A command can change priority and processors of its own process, but not those of the tool server."""
+        self.require("seccomp")
+        sandbox.write("reach.py", _REACH_SERVER.encode())
+        result = sandbox.run("python3 reach.py")
+        assert result.stdout == b"own process reached\n", result.stderr
+
     def test_sockets_to_the_host_of_a_virtual_machine_cannot_be_opened(self, sandbox: Sandbox) -> None:
         """Sockets of the family AF_VSOCK, which no namespace contains, cannot be opened; other sockets can."""
         self.require("seccomp")
@@ -333,6 +369,13 @@ class PathAttacks(SandboxLaws):
         for path in ("loop", "a/x"):
             with pytest.raises(ToolError):
                 sandbox.read(path)
+
+    def test_deeply_nested_directories_can_be_deleted(self, sandbox: Sandbox) -> None:
+        """Directories that are nested deeper than a path can be long do not stop the sandbox from being emptied."""
+        sandbox.write("nest.py", _NEST_DIRECTORIES.encode())
+        assert sandbox.run("python3 nest.py").exit_code == 0
+        sandbox.lay({"d": b"replaced"})
+        assert sandbox.read("d") == b"replaced"
 
     def test_swapping_a_directory_for_a_link_wins_no_race(self, sandbox: Sandbox) -> None:
         """While a command swaps a directory for a link that leads outside, reading gives the workspace's file or an error."""

@@ -109,7 +109,8 @@ def test_the_numbers_are_those_of_the_kernel(machine):
         pytest.skip(f"no {HEADERS[machine]} (package linux-libc-dev)")
     names = {name: int(number) for name, number in re.findall(r"#define __NR_(\w+)\s+(\d+)", HEADERS[machine].read_text())}
     numbers = {name: numbers for calls in DENIED_CALLS.values() for name, numbers in calls.items()}
-    numbers |= {"socket": seccomp.SOCKET_NUMBERS, "prlimit64": seccomp.PRLIMIT_NUMBERS}
+    numbers |= {"socket": seccomp.SOCKET_NUMBERS, "prlimit64": seccomp.PRLIMIT_NUMBERS, **seccomp.SERVER_CALLS}
+    numbers |= {name: pair for name, (pair, _) in seccomp.PRIORITY_CALLS.items()}
     found = {name: number[list(MACHINES).index(machine)] for name, number in numbers.items() if name in names}
     assert found == {name: names[name] for name in found}
     assert set(numbers) - set(names) <= {"open_tree_attr"}  # newer than many headers
@@ -138,6 +139,22 @@ def test_only_limits_of_the_calling_process_can_be_read_and_changed(machine):
     assert evaluate(MACHINES[machine], number, 0, 7, 1, 1) == ALLOWED
     assert evaluate(MACHINES[machine], number, 1 << 32, 7) == ALLOWED  # the kernel reads 32 bits
     assert {evaluate(MACHINES[machine], number, pid, 7) for pid in (1, 2, 4_000_000, 2**32 - 1)} == {"EPERM"}
+
+
+@pytest.mark.parametrize("name", seccomp.SERVER_CALLS)
+def test_only_the_tool_server_is_protected_from_signals_and_scheduling(machine, name):
+    number = seccomp.SERVER_CALLS[name][list(MACHINES).index(machine)]
+    assert {evaluate(MACHINES[machine], number, pid, 9) for pid in (1, 1 | 1 << 32)} == {"EPERM"}  # the kernel reads 32 bits
+    assert {evaluate(MACHINES[machine], number, pid, 1) for pid in (0, 2, 4_000_000, 2**32 - 1, 2**64 - 1)} == {ALLOWED}
+
+
+@pytest.mark.parametrize("name", seccomp.PRIORITY_CALLS)
+def test_priorities_of_the_tool_server_and_of_all_processes_of_a_user_are_refused(machine, name):
+    numbers, of_user = seccomp.PRIORITY_CALLS[name]
+    number = numbers[list(MACHINES).index(machine)]
+    assert {evaluate(MACHINES[machine], number, which, who, 19) for which in range(of_user) for who in (0, 2, 999)} == {ALLOWED}
+    assert {evaluate(MACHINES[machine], number, which, 1, 19) for which in range(of_user)} == {"EPERM"}
+    assert {evaluate(MACHINES[machine], number, of_user, who, 19) for who in (0, 1, 1000)} == {"EPERM"}
 
 
 def test_jumps_stay_inside_the_program():

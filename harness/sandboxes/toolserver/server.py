@@ -292,7 +292,7 @@ class Tree:
         full = os.path.join(self.root, path)
         with suppress(FileNotFoundError):
             if stat.S_ISDIR(os.lstat(full).st_mode):
-                _empty_directory(full)
+                empty_directory(full)
                 os.rmdir(full)
             else:
                 os.unlink(full)
@@ -366,6 +366,8 @@ class Server:
             return {"error": "failed", "detail": os.strerror(error.errno or 0)}, b""
         except ValueError:
             return {"error": "outside", "detail": "not a valid path"}, b""
+        except MemoryError:  # commands can leave too little memory for the request
+            return {"error": "failed", "detail": os.strerror(errno.ENOMEM)}, b""
 
     def do_read(self, header: Header, body: bytes) -> Reply:
         """Return the content of a file in the workspace, with one byte more than requested if the file is longer."""
@@ -417,7 +419,7 @@ class Server:
         self.clear_processes()
         if header.get("forget"):
             self.tree.sent.clear()
-        _empty_directory(self.config["scratch"])
+        empty_directory(self.config["scratch"])
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
@@ -787,17 +789,38 @@ def _classify_mode(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "other")
 
 
-def _empty_directory(path: str) -> None:
-    status = os.lstat(path)
+def empty_directory(path: str) -> None:
+    """Delete everything in a directory.
+
+    Nested directories are moved up before they are emptied, so that neither the stack nor the length of paths limits the depth.
+    """
+    _open_to_owner(path)
+    while True:
+        with os.scandir(path) as entries:
+            names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        if not names:
+            return
+        for name, is_directory in names:
+            if not is_directory:
+                os.unlink(name)
+                continue
+            _open_to_owner(name)
+            with os.scandir(name) as entries:
+                inner_names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for inner_name, is_inner_directory in inner_names:
+                if is_inner_directory:
+                    _open_to_owner(inner_name)
+                    os.rename(inner_name, os.path.join(path, os.urandom(16).hex()))
+                else:
+                    os.unlink(inner_name)
+            os.rmdir(name)
+
+
+def _open_to_owner(directory: str) -> None:
+    """Give the owner of a directory all rights to the directory, if this user is the owner."""
+    status = os.lstat(directory)
     if status.st_uid == os.geteuid() and status.st_mode & 0o700 != 0o700:
-        os.chmod(path, 0o700)
-    with os.scandir(path) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                _empty_directory(entry.path)
-                os.rmdir(entry.path)
-            else:
-                os.unlink(entry.path)
+        os.chmod(directory, 0o700)
 
 
 def _read_up_to(fd: int, size: int) -> bytes:
