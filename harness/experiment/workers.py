@@ -21,7 +21,6 @@ from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
 from harness.experiment.job import FinishedTrial, Job
-from harness.sandboxes.action_cache import SANDBOX_POOL
 from harness.signals import install_signal_handler
 
 TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
@@ -161,7 +160,6 @@ class ThreadWorkers:
     def close(self) -> None:
         """Wait until all submitted jobs have finished, then end the threads."""
         self._pool.shutdown()
-        SANDBOX_POOL.close()
 
     def stop(self) -> None:
         """Ask the sessions of all running jobs to stop, and return when they have stopped."""
@@ -169,7 +167,6 @@ class ThreadWorkers:
         for cancellation in tuple(self._running):
             cancellation.request()
         self._pool.shutdown(cancel_futures=True)
-        SANDBOX_POOL.close()
 
     def _run(self, job: Job) -> FinishedTrial:
         cancellation = Cancellation()

@@ -100,9 +100,7 @@ class Backend:
     """
     has_images: bool = False
     format_container_name: Callable[[str], str] | None = None
-    """Function that takes a session id and returns the name of the container; None if sandboxes have no names, so that sessions
-    can reuse a sandbox one after the other.
-    """
+    """Function that takes a session id and returns the name of the container; None if sandboxes have no names."""
 
 
 def _make_docker_launcher(session_id: str, image: str, limits: SandboxLimits) -> Launcher:

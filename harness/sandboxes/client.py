@@ -143,7 +143,6 @@ class ServedSandbox(StartedOnce):
         self._orders: dict[str, Sequence[str]] = {}
         self.has_incomplete_snapshot = False
         """Whether the last snapshot may be incomplete, because the workspace holds links, special or unreadable files."""
-        self._is_contained = True
         self._connection: FrameConnection | None = None
         self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
@@ -222,7 +221,6 @@ class ServedSandbox(StartedOnce):
             if max(len(result.stdout), len(result.stderr)) > self.limits.output_bytes:
                 raise ValueError("more output than the limit allows")
             contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
-            self._is_contained = self._is_contained and contained
         return TracedResult(result, contained, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
@@ -298,23 +296,6 @@ class ServedSandbox(StartedOnce):
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
             self._apply(sorted({PurePosixPath(path).parts[0] for path in files}), pieces)
-
-    def reset_for_reuse(self) -> bool:
-        """Empty the sandbox for another session; return False if it cannot be made equal to a new sandbox.
-
-        A sandbox cannot be reused if it was lost or is in use, or if a command left something that emptying does not remove.
-        """
-        if self._death_reason is not None or not self._is_contained or not self._lock.acquire(blocking=False):
-            return False
-        try:
-            self.restore(Snapshot(tree_id=compute_tree_id({})))
-            self._request(Frame(header={"op": "reset", "forget": True}))
-            self._blobs = MemoryBlobStore()
-        except (SandboxError, ToolError):
-            return False
-        finally:
-            self._lock.release()
-        return not self.has_incomplete_snapshot
 
     def close(self) -> None:
         """End every process of the sandbox and delete the sandbox, even while a command runs in another thread."""

@@ -21,7 +21,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
-from harness.sandboxes.action_cache import SANDBOX_POOL, CachedSandbox
+from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.grading import grade_workspace
 from harness.store.journal import Journal
@@ -86,16 +86,10 @@ def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
         )
         for name, owner, function in timed_functions:
             stack.enter_context(mock.patch.object(owner, function.__name__, counted(function, name, spent)))
-        SANDBOX_POOL.close()
         for trial in trials:
             began = cpu_seconds()
             job(trial, cache)
             spent["trial"] += cpu_seconds() - began
-        began = cpu_seconds()
-        SANDBOX_POOL.close()  # the CPU time of checks is known only after their sandbox has ended
-        ended = cpu_seconds() - began
-        for name in ("trial", "checks"):
-            spent[name] += ended
     return {name: seconds / len(trials) for name, seconds in spent.items()}
 
 

@@ -142,11 +142,6 @@ def test_blobs_are_named_while_the_workspace_is_empty(lying):
         sandbox.use_blobs(MemoryBlobStore())
 
 
-@pytest.mark.parametrize("answers", [[], [frame({}), scan(), frame({}), b"nonsense"], [None]])
-def test_a_sandbox_that_cannot_be_emptied_says_so(lying, answers):
-    assert not lying(*answers).reset_for_reuse()
-
-
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e9])
 def test_a_time_out_that_is_none_is_refused(lying, seconds):
     with pytest.raises(UsageError, match="timeout_seconds"):

@@ -8,14 +8,12 @@ Effects of a command outside the workspace, such as a process or a file in /tmp,
 tool server therefore reports such effects. From then on the session uses only the real sandbox and neither reads nor writes the
 cache; likewise if the workspace holds something that the mirror cannot. Entries stored before remain valid.
 
-A real sandbox without such effects is emptied and reused by the next session of this process, which takes a tenth of the time of
-starting one: see `SandboxPool`.
+The real sandbox starts in the background as soon as the session starts, because almost every session needs one, if only for the
+checks of its task. It serves this session alone and is closed with it.
 """
 
-import multiprocessing.util
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -24,7 +22,7 @@ from harness.protocols import ExecResult, FileChange, FileEntry, SandboxInfo, Sn
 from harness.sandboxes.action_cache.cache import ActionCache
 from harness.sandboxes.action_cache.entry import CacheEntry, compute_action_key, compute_environment_id
 from harness.sandboxes.action_cache.mirror import Mirror, MirrorMiss
-from harness.sandboxes.backends import BACKENDS, is_isolated
+from harness.sandboxes.backends import is_isolated
 from harness.sandboxes.client import ServedSandbox, StartedOnce, check_timeout
 from harness.sandboxes.snapshots import diff_snapshots
 
@@ -41,80 +39,42 @@ class CacheCounts:
     misses: int = 0
 
 
-class SandboxPool:
-    """Pool of started and emptied sandboxes, by kind, which later sessions of this process can reuse. Thread-safe.
-
-    The pool closes the sandboxes that it keeps. It does not keep a sandbox with a name that belongs to one session, nor a sandbox
-    in which a command left something that emptying does not remove.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: defaultdict[Hashable, list[ServedSandbox]] = defaultdict(list)
-        self._lock = threading.Lock()
-
-    def take(self, kind: Hashable) -> ServedSandbox | None:
-        """Remove a sandbox of the given kind from the pool and return it; the caller must close it.
-
-        Return None if the pool has none.
-        """
-        with self._lock:
-            waiting = self._waiting[kind]
-            return waiting.pop() if waiting else None
-
-    def give_back(self, kind: Hashable, sandbox: ServedSandbox) -> bool:
-        """Empty a sandbox and keep it for reuse; return False if it cannot be kept, so that the caller must close it."""
-        backend = sandbox.info.backend
-        if not is_isolated(backend) or BACKENDS[backend].format_container_name or not sandbox.reset_for_reuse():
-            return False
-        with self._lock:
-            self._waiting[kind].append(sandbox)
-        return True
-
-    def close(self) -> None:
-        """Close all sandboxes that are kept for reuse."""
-        with self._lock:
-            waiting = [sandbox for kept in self._waiting.values() for sandbox in kept]
-            self._waiting.clear()
-        for sandbox in waiting:
-            sandbox.close()
-
-
-SANDBOX_POOL = SandboxPool()
-"""Pool of the started, empty sandboxes that later sessions of this process can reuse."""
-multiprocessing.util.Finalize(None, SANDBOX_POOL.close, exitpriority=10)  # worker processes do not run atexit functions
-
-
 class CachedSandbox(StartedOnce):
-    """A sandbox that answers repeated commands from the action cache and starts a real sandbox only when one is needed."""
+    """A sandbox that answers repeated commands from the action cache, and runs all others in a real sandbox."""
 
     def __init__(self, real: ServedSandbox, cache: ActionCache, *, kind: Hashable, task: str) -> None:
         """Wrap a real sandbox that was not started yet.
 
         Args:
-            real: Real sandbox; a started sandbox of the same kind from the pool may be used in its place.
+            real: Real sandbox of this session.
             cache: Storage of the results and effects of commands.
-            kind: Value that is equal for sandboxes opened with the same arguments. The first real sandbox with a new value is
-                started at once, to learn its properties.
+            kind: Value that is equal for sandboxes opened with the same arguments. For the first sandbox with a new value, the
+                session waits until the real sandbox has started, to learn its properties.
             task: Name of the task, stored with each cache entry for display.
         """
         self.counts = CacheCounts()
         self._real, self._cache, self._kind, self._task = real, cache, kind, task
         mirror = Mirror(real.limits)
         self._mirror: Mirror | None = mirror
-        self._started = self._is_in_sync = False
+        self._start: Future[None] | None = None
+        """Start of the real sandbox in another thread; None before the session starts."""
+        self._is_in_sync = self._was_used = False
         self._end_reason: str | None = "not started"
         self._blobs = mirror.blobs
         self._environment = b""
         real.use_blobs(self._blobs)
 
     def start(self) -> None:
-        """Start the session with an empty workspace; the real sandbox is started only when needed."""
+        """Start the session with an empty workspace; the real sandbox starts in the background."""
         if self._end_reason != "not started":
             raise SandboxError("a sandbox can be started only once; open another sandbox")
         self._end_reason = None
+        starter = ThreadPoolExecutor(1, thread_name_prefix="start-sandbox")
+        self._start = starter.submit(self._real.start)
+        starter.shutdown(wait=False)
         known_info = self._cache.infos.get(self._kind)
         if known_info is None:
-            self._start_real()
+            self._await_start()
         else:
             self._set_info(known_info)
         if not is_isolated(self.info.backend):
@@ -186,19 +146,18 @@ class CachedSandbox(StartedOnce):
         self.bypass_cache().lay(files)
 
     def bypass_cache(self) -> ServedSandbox:
-        """Start the real sandbox with the current workspace and return it. Later commands run in it and are not cached."""
+        """Return the real sandbox with the current workspace. Later commands run in it and are not cached."""
         self._check_open()
         if self._mirror is not None:
-            self._sync()
-            self._mirror = None
+            self._detach_mirror()
         return self._real
 
     def close(self) -> None:
-        """Keep the real sandbox in the pool for a later session, or close it if it cannot be kept; may be called twice."""
+        """Close the real sandbox, after the end of its start; may be called twice."""
         self._end_reason = self._end_reason or "closed"
-        real, started, self._started = self._real, self._started, False
-        if not (started and SANDBOX_POOL.give_back(self._kind, real)):
-            real.close()
+        if self._start is not None:
+            wait([self._start])
+        self._real.close()
         self._cache.flush()
 
     def _check_open(self) -> None:
@@ -233,13 +192,19 @@ class CachedSandbox(StartedOnce):
         return answer
 
     def _detach_mirror(self) -> Mirror:
-        """Bring the real sandbox to the state of the in-memory copy of the workspace.
+        """Bring the real sandbox, once it has started, to the state of the in-memory copy of the workspace.
 
         Return the copy, which is not used again until `_refresh_mirror`.
         """
         assert self._mirror is not None
-        self._sync()
-        mirror, self._mirror = self._mirror, None
+        mirror = self._mirror
+        if not self._is_in_sync:
+            self._await_start()
+            target = mirror.snapshot()
+            if target.files or self._was_used:
+                self._real.restore(target)
+        self._is_in_sync = self._was_used = True
+        self._mirror = None
         return mirror
 
     def _refresh_mirror(self, mirror: Mirror, result: ExecResult) -> CacheEntry | None:
@@ -257,24 +222,10 @@ class CachedSandbox(StartedOnce):
             self._bypass_if_full()
         return entry
 
-    def _sync(self) -> None:
-        """Start the real sandbox unless it runs already, and bring its workspace to the state of the in-memory copy."""
-        fresh = not self._started
-        if fresh:
-            self._start_real()
-        if self._mirror is not None and not self._is_in_sync:
-            target = self._mirror.snapshot()
-            if target.files or not fresh:
-                self._real.restore(target)
-        self._is_in_sync = True
-
-    def _start_real(self) -> None:
-        spare = SANDBOX_POOL.take(self._kind)
-        if spare is None:
-            self._real.start()
-        else:
-            self._real = spare.use_blobs(self._blobs)
-        self._started = True
+    def _await_start(self) -> None:
+        """Wait until the real sandbox has started, and raise the error of its start if the start failed."""
+        assert self._start is not None
+        self._start.result()
         self._cache.infos[self._kind] = self._real.info
         self._set_info(self._real.info)
 

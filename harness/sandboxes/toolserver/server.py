@@ -412,13 +412,8 @@ class Server:
         return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
-        """End every process of the sandbox and empty the directory for temporary files.
-
-        With `forget`, also forget which file contents were sent to the harness, so that later scans send them again.
-        """
+        """End every process of the sandbox and empty the directory for temporary files."""
         self.clear_processes()
-        if header.get("forget"):
-            self.tree.sent.clear()
         empty_directory(self.config["scratch"])
         return {}, b""
 

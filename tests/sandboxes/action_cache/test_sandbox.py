@@ -1,6 +1,7 @@
 """The cached sandbox compared with a real one: with an empty, full or partly evicted cache, both give equal answers."""
 
 import sqlite3
+import threading
 from contextlib import closing
 from dataclasses import replace
 
@@ -8,12 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import FileMissing, SandboxDied, ToolError
+from harness.errors import SandboxDied, SandboxUnavailable, ToolError
 from harness.protocols import SandboxLimits
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.action_cache.cache import CACHE_FILE
-from harness.sandboxes.action_cache.sandbox import SandboxPool
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -96,7 +96,7 @@ def test_what_no_mirror_can_hold_is_left_to_the_real_one(machines, calls):
     agree(machines, calls)
 
 
-def test_a_known_action_starts_nothing(tmp_path):
+def test_a_known_action_runs_nowhere(tmp_path):
     for expected in ((0, 2), (2, 0)):
         cache = ActionCache(tmp_path)
         cache.infos["property"] = info()
@@ -105,7 +105,7 @@ def test_a_known_action_starts_nothing(tmp_path):
             assert sandbox.run("cat a; echo 2 > b").stdout == b"1\n"
             assert sandbox.run("cat b").stdout == b"2\n"
             assert (sandbox.counts.hits, sandbox.counts.misses) == expected
-            assert sandbox._started == (expected[0] == 0)
+            assert sandbox._was_used == (expected[0] == 0)
         cache.close()
 
 
@@ -199,124 +199,81 @@ def test_uncached_gives_the_real_sandbox_in_the_state_of_the_workspace(tmp_path)
 
 
 @pytest.fixture
-def spares(monkeypatch):
-    """A sandbox pool for one test."""
-    with closing(SandboxPool()) as spares:
-        monkeypatch.setattr("harness.sandboxes.action_cache.sandbox.SANDBOX_POOL", spares)
-        yield spares
-
-
-@pytest.fixture
 def cache(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         yield cache
 
 
-def pooled(cache, kind="a kind"):
-    return CachedSandbox(open_sandbox("bubblewrap", session_id="spares"), cache, kind=kind, task="spares")
+def session(cache, kind="a kind"):
+    return CachedSandbox(open_sandbox("bubblewrap", session_id="sessions"), cache, kind=kind, task="sessions")
 
 
-def served(sandbox):
-    """Return the real sandbox behind a cached one."""
-    sandbox.bypass_cache()
-    return sandbox._real
+LEAVE_TRACES = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+queue = libc.mq_open(b"/trace", os.O_CREAT | os.O_RDWR, 0o600, None)
+assert queue >= 0 and libc.mq_send(queue, b"trace", 5, 0) == 0
+for path in ("/workspace", "/tmp", "/dev/shm"):
+    try:
+        os.setxattr(path, "user.trace", b"1")
+    except OSError:
+        pass
+    os.utime(path, (1, 1))
+"""
+FIND_TRACES = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+found = []
+if libc.mq_open(b"/trace", os.O_RDWR) >= 0:
+    found.append("queue")
+for path in ("/workspace", "/tmp", "/dev/shm"):
+    if os.listxattr(path):
+        found.append("attribute of " + path)
+    if os.stat(path).st_mtime == 1:
+        found.append("time of " + path)
+print(*found, sep=", ")
+"""
 
 
-def test_the_next_session_of_a_kind_gets_the_sandbox_of_the_last_one(spares, cache):
-    with pooled(cache) as first:
-        before = served(first)
-    with pooled(cache, "another kind") as other, pooled(cache) as second:
-        assert served(other) is not before
-        assert served(second) is before
+def test_a_session_finds_nothing_that_another_session_left(cache):
+    found = []
+    for script in (LEAVE_TRACES + FIND_TRACES, FIND_TRACES):
+        with session(cache) as sandbox:
+            sandbox.write("script.py", script.encode())
+            found.append(sandbox.run("python3 script.py").stdout.decode().strip())
+    assert "queue" in found[0]
+    assert found[1] == ""
 
 
-def test_it_finds_nothing_of_what_was_there(spares, cache):
-    with pooled(cache) as first:
-        real = served(first)
-        real.write("secret/a", b"1")
-        real.run("mkdir -p deep/er; echo 2 > deep/er/b; chmod 700 deep")
-    with pooled(cache) as second:
-        assert served(second) is real
-        assert real.run("ls -lAR . /tmp; ps ax 2>/dev/null | grep -c '[s]leep'").stdout == b".:\ntotal 0\n\n/tmp:\ntotal 0\n0\n"
-        with pytest.raises(FileMissing):
-            real.read("secret/a")
+def test_each_session_has_a_sandbox_that_ends_with_it(cache):
+    served = []
+    for _ in range(2):
+        with session(cache) as sandbox:
+            sandbox.run("echo 1 > a")
+            served.append(sandbox.bypass_cache())
+        with pytest.raises(SandboxDied):
+            served[-1].run("true")
+    assert served[0] is not served[1]
 
 
-def test_one_that_holds_more_than_can_be_told_is_not_kept_and_ends_quietly(spares, cache):
-    fill = "import os\nfor n in range(6_000):\n os.close(os.open('%05d' % n + '\\x01' * 240, os.O_CREAT))"
-    with pooled(cache) as first:
-        real = served(first)
-        real.write("fill.py", fill.encode())
-        assert real.run("python3 fill.py && rm fill.py").exit_code == 0
-    with pytest.raises(SandboxDied):
-        real.run("true")
-    with pooled(cache) as second:
-        assert served(second) is not real
+def test_a_session_of_a_known_kind_does_not_wait_for_its_sandbox(cache, monkeypatch):
+    with session(cache) as first:
+        first.run("echo 1")
+    opened = open_sandbox("bubblewrap", session_id="sessions")
+    release, start = threading.Event(), opened.start
+    monkeypatch.setattr(opened, "start", lambda: (release.wait(), start()))
+    with CachedSandbox(opened, cache, kind="a kind", task="sessions") as second:
+        assert second.info == first.info
+        assert second.run("echo 1").stdout == b"1\n"
+        release.set()
+        assert second.run("echo 2").stdout == b"2\n"
 
 
-def test_contents_that_an_earlier_session_had_are_read_anew(spares, cache):
-    """The server does not send contents that its client has, but the client of the next session has none."""
-    for _ in range(3):
-        with pooled(cache) as sandbox:
-            real = served(sandbox)
-            real.run("echo the same > made")
-            (state,) = sandbox.snapshot().files.values()
-            assert real._blobs.get(state.sha256) == b"the same\n"
-
-
-LEAVES = {
-    "a file": "echo x > /tmp/x",
-    "shared memory": "echo x > /dev/shm/x",
-    "a process": "sleep 30 > /dev/null 2>&1 &",
-    "the workspace locked": "chmod 500 .",
-    "a lower priority": "python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, 1, 15)'",
-    "another scheduler": "python3 -c 'import os; os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))'",
-}
-
-
-@pytest.mark.parametrize("leaves", LEAVES.values(), ids=list(LEAVES))
-def test_a_sandbox_in_which_something_was_left_serves_nobody_else(spares, cache, leaves):
-    with pooled(cache) as first:
-        before = served(first)
-        before.run(leaves)
-    with pooled(cache) as second:
-        assert served(second) is not before
-        assert before._death_reason
-
-
-def test_a_sandbox_that_is_lost_or_at_work_serves_nobody_else(spares, cache):
-    with pooled(cache) as first:
-        served(first).close()
-    assert spares.take("a kind") is None
-    with pooled(cache) as second:
-        real = served(second)
-        real._lock.acquire()
-        try:
-            assert not run_elsewhere(real.reset_for_reuse)
-        finally:
-            real._lock.release()
-
-
-def run_elsewhere(work):
-    """Return the result of a function called in another thread."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
-
-
-def test_a_named_sandbox_ends_with_its_session(spares, tmp_path):
-    local = open_sandbox("local", session_id="spares", unsafe_local=True)
-    local.start()
-    with closing(local):
-        assert not spares.give_back("local", local)
-
-
-def test_closing_ends_all_that_wait(cache):
-    spares = SandboxPool()
-    real = open_sandbox("bubblewrap", session_id="spares")
-    real.start()
-    assert spares.give_back("a kind", real)
-    spares.close()
-    assert spares.take("a kind") is None
-    assert real._death_reason
+def test_a_sandbox_that_fails_to_start_is_reported_when_it_is_needed(cache, monkeypatch):
+    with session(cache) as first:
+        first.run("echo 1")
+    monkeypatch.setattr("harness.sandboxes.bubblewrap.find_program", lambda: "/bin/false")
+    with session(cache) as second:
+        assert second.run("echo 1").stdout == b"1\n"
+        with pytest.raises(SandboxUnavailable, match="did not start"):
+            second.run("echo 2")

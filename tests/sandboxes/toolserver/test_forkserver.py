@@ -191,9 +191,3 @@ def test_a_program_finds_nothing_of_another_sessions_files_in_its_memory(sandbox
     assert int(run(sandbox, f"held = {plant!r}\n{LOOK}")) > 0
     sandbox.restore(Snapshot(tree_id=compute_tree_id({})))
     assert int(run(sandbox, LOOK)) == int(run(sandbox, LOOK, modules=()))
-
-
-def test_a_sandbox_in_which_only_programs_ran_serves_another_session(sandbox):
-    (first,) = others(sandbox)
-    assert sandbox.reset_for_reuse()
-    assert others(sandbox) == [first]
