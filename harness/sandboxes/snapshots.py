@@ -7,6 +7,7 @@ and can be shared by all sandboxes with the same blob store.
 import difflib
 import hashlib
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Reversible, Sequence
@@ -16,6 +17,7 @@ from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
 MAX_DIFFED_LINES = 4_000
 """Maximum number of changed lines of a file that are compared in order; for more lines the count ignores their order."""
+_LINE_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class MemoryBlobStore:
@@ -133,8 +135,13 @@ def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[
 
 
 def format_path(path: str) -> str:
-    r"""Return a path as text that can be stored and displayed; bytes that are not UTF-8 are written as `\xff`."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    r"""Return a path as text that can be stored and displayed on one line.
+
+    Bytes that are not UTF-8 are written as `\xff`. Control characters and line separators are written as escape sequences such as
+    `\n`, so that a name cannot imitate a line of a listing.
+    """
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return _LINE_BREAKING.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _find_file(snapshot: Snapshot, path: str) -> FileState | None:

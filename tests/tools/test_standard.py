@@ -41,6 +41,23 @@ def test_a_file_is_written_listed_read_and_used_by_a_command(sandbox: Sandbox) -
 
 
 @pytest.mark.bubblewrap
+def test_a_file_name_cannot_imitate_a_line_of_a_listing(sandbox: Sandbox) -> None:
+    names = ["a\nfile  b  1", "c\x1b[2Kd", "e\r\u2028\x85f"]
+    for name in names:
+        sandbox.write(f"forged/{name}", b"")
+    listing = use(sandbox, "list_directory", path="forged").output
+    assert listing.splitlines() == [r"file  a\nfile  b  1  0", r"file  c\x1b[2Kd  0", r"file  e\r\u2028\x85f  0"]
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("name", ["a b", "a\\nb", "ü", "\u3000\xa0x", "👩\u200d💻", "-rf", "'\"`$"])
+def test_an_unusual_but_printable_name_is_listed_as_it_is(sandbox: Sandbox, name: str) -> None:
+    sandbox.run("rm -rf plain")
+    sandbox.write(f"plain/{name}", b"")
+    assert use(sandbox, "list_directory", path="plain").output == f"file  {name}  0"
+
+
+@pytest.mark.bubblewrap
 def test_a_failing_command_and_a_time_out_are_results_for_the_model(sandbox: Sandbox) -> None:
     assert use(sandbox, "execute_command", command="false").status == "completed"
     late = use(sandbox, "execute_command", timeout_seconds=0.3, command="sleep 20").output
