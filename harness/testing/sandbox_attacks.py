@@ -390,6 +390,14 @@ class PathAttacks(SandboxLaws):
         assert b"ours\n" in outcomes
         assert outcomes <= {b"ours\n", b"PathRefused", b"FileMissing", b"ToolError"}
 
+    def test_swapping_a_directory_for_a_link_leads_no_snapshot_outside(self, sandbox: Sandbox) -> None:
+        """While a command swaps a directory for a link that leads outside, a snapshot holds only files of the workspace."""
+        sandbox.run(_SWAP_WITH_LINK)
+        for _ in range(60):
+            assert {path for path in sandbox.snapshot().files if path.startswith("d/")} <= {"d/passwd"}
+        inner = sandbox.snapshot().files.get("d/passwd")
+        assert inner is None or inner.size_bytes == len("ours\n")
+
     def test_a_snapshot_does_not_follow_links(self, sandbox: Sandbox) -> None:
         """A snapshot stores a link itself, not the file that the link points to."""
         sandbox.run(self._MAKE_LINKS)

@@ -53,6 +53,7 @@ FRESH_NS = 20_000_000
 """Age in nanoseconds below which a changed file is read again by the next scan, because timestamps are too coarse to show every
 change."""
 WORKSPACE = "/workspace"
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 HANG_UP_EVENTS = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
 OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
 """Directories that commands can write to, besides the workspace and the directory for temporary files; empty at the start."""
@@ -166,12 +167,16 @@ class Workspace:
 
 
 class Tree:
-    """Record of the workspace's files, used to find changes; a file with unchanged times, size and mode is not read again."""
+    """Record of the workspace's files, used to find changes; a file with unchanged times, size and mode is not read again.
 
-    def __init__(self, root: str, max_files: int) -> None:
-        self.root, self.max_files = root, max_files
+    Each file is opened by its name in a directory that is open already, and links are not followed, so a directory that is
+    replaced by a link during a scan leads nowhere.
+    """
+
+    def __init__(self, root_fd: int, max_files: int) -> None:
+        self.root_fd, self.max_files = root_fd, max_files
         self.files_left = self.characters_left = 0
-        self.mode = os.stat(root).st_mode
+        self.mode = os.fstat(root_fd).st_mode
         self.known: dict[str, tuple[Any, str, int]] = {}
         self.sent: set[str] = set()
         self.name_orders: dict[str, list[str]] = {}
@@ -196,15 +201,15 @@ class Tree:
         seen: set[str] = set()
         self.files_left, self.characters_left = self.max_files, MAX_PATH_CHARACTERS
         before_orders, self.name_orders = self.name_orders, {}
-        self.is_incomplete = os.stat(self.root).st_mode != self.mode
+        self.is_incomplete = os.fstat(self.root_fd).st_mode != self.mode
         before_ns = time.time_ns() - FRESH_NS
-        for path, status in self._walk("", 0):
+        for path, status, parent in self._walk(".", self.root_fd, "", 0):
             times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
             old = self.known.get(path)
             if old is not None and old[0] == times:
                 seen.add(path)
                 continue
-            for entry, content in self._read_entry(path, status.st_mode):
+            for entry, content in self._read_entry(path, status.st_mode, parent):
                 if entry[3] is not None:
                     seen.add(path)
                     self.known[path] = (times if status.st_ctime_ns < before_ns else None, entry[3], entry[1])
@@ -219,28 +224,42 @@ class Tree:
                 content = json.dumps(names).encode()
                 yield [directory, -2, 0, "", len(content)], content
 
-    def _walk(self, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+    def _walk(self, name: str, parent: int, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result, int]]:
+        """Yield path, status and the descriptor of the parent directory of each file, link and directory below a directory.
+
+        Args:
+            name: Name of the directory in its parent.
+            parent: Descriptor of the directory's parent.
+            directory: Path of the directory in the workspace.
+            depth: Number of directories between the directory and the workspace.
+        """
         try:
-            with os.scandir(os.path.join(self.root, directory)) as entries:
-                ordered_entries = self._count_entries(entries, directory)[::-1]  # memory file systems list the newest first
+            fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
         except OSError:
             self.is_incomplete = True
             return
-        self.name_orders[directory] = [entry.name for entry in ordered_entries]
-        for entry in ordered_entries:
-            path = directory + "/" + entry.name if directory else entry.name
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except OSError:
-                self.is_incomplete = True
-                continue
-            kind = stat.S_IFMT(status.st_mode)
-            if kind != stat.S_IFDIR and (kind != stat.S_IFREG or status.st_nlink > 1):
-                self.is_incomplete = True
-            if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
-                yield path, status
-            if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
-                yield from self._walk(path, depth + 1)
+        try:
+            with os.scandir(fd) as entries:
+                ordered_entries = self._count_entries(entries, directory)[::-1]  # memory file systems list the newest first
+            self.name_orders[directory] = [entry.name for entry in ordered_entries]
+            for entry in ordered_entries:
+                path = directory + "/" + entry.name if directory else entry.name
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    self.is_incomplete = True
+                    continue
+                kind = stat.S_IFMT(status.st_mode)
+                if kind != stat.S_IFDIR and (kind != stat.S_IFREG or status.st_nlink > 1):
+                    self.is_incomplete = True
+                if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+                    yield path, status, fd
+                if kind == stat.S_IFDIR and depth < MAX_DEPTH:
+                    yield from self._walk(entry.name, fd, path, depth + 1)
+                elif kind == stat.S_IFDIR:
+                    self.is_incomplete = True
+        finally:
+            os.close(fd)
 
     def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
         """Return all entries of a directory. Raises RequestError if a snapshot cannot hold so many entries."""
@@ -256,19 +275,23 @@ class Tree:
             counted_entries.append(entry)
         return counted_entries
 
-    def _read_entry(self, path: str, mode: int) -> Iterator[tuple[list[Any], bytes]]:
-        full, digest, size = os.path.join(self.root, path), hashlib.sha256(), 0
+    def _read_entry(self, path: str, mode: int, parent: int) -> Iterator[tuple[list[Any], bytes]]:
+        name, digest, size, fd = path.rpartition("/")[2], hashlib.sha256(), 0, -1
         try:
             if stat.S_ISDIR(mode):
-                piece, fd = b"", -1
+                piece = b""
             elif stat.S_ISLNK(mode):
-                piece, fd = os.fsencode(os.readlink(full)), -1
+                piece = os.fsencode(os.readlink(name, dir_fd=parent))
             else:
-                fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
                 piece = _read_up_to(fd, PIECE_BYTES)
         except OSError:
+            if fd >= 0:
+                os.close(fd)
             self.is_incomplete = True
-            return  # a deleted or unreadable file is not part of the snapshot
+            return  # a deleted, replaced or unreadable file is not part of the snapshot
         try:
             while True:
                 digest.update(piece)
@@ -281,41 +304,52 @@ class Tree:
         finally:
             if fd >= 0:
                 os.close(fd)
-        name = digest.hexdigest()
-        if name in self.sent and size == len(piece):
+        sha256 = digest.hexdigest()
+        if sha256 in self.sent and size == len(piece):
             piece = b""
-        self.sent.add(name)
-        yield [path, mode, size, name, len(piece)], piece
+        self.sent.add(sha256)
+        yield [path, mode, size, sha256, len(piece)], piece
+
+    @contextmanager
+    def _open_parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open the directory that contains `path` without following links, and close it when the context ends."""
+        directory, _, name = path.rpartition("/")
+        parent = os.dup(self.root_fd)
+        try:
+            for part in directory.split("/") if directory else ():
+                parent, outer = _open_directory(part, parent, create=False), parent
+                os.close(outer)
+            yield parent, name
+        finally:
+            os.close(parent)
 
     def delete(self, path: str) -> None:
         """Delete a path of the workspace with everything below it."""
-        full = os.path.join(self.root, path)
-        with suppress(FileNotFoundError):
-            if stat.S_ISDIR(os.lstat(full).st_mode):
-                empty_directory(full)
-                os.rmdir(full)
+        with suppress(FileNotFoundError), self._open_parent(path) as (parent, name):
+            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                empty_directory(name, parent)
+                os.rmdir(name, dir_fd=parent)
             else:
-                os.unlink(full)
+                os.unlink(name, dir_fd=parent)
 
     def put(self, path: str, mode: int, content: bytes, append: bool) -> None:
         """Write one file, directory or link into the workspace, such as when a snapshot is restored."""
-        full = os.path.join(self.root, path)
-        if stat.S_ISDIR(mode):
-            with suppress(FileExistsError):
-                os.mkdir(full)
-        elif stat.S_ISLNK(mode):
-            os.symlink(content, os.fsencode(full))
-            return
-        else:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(full, flags | (os.O_APPEND if append else os.O_TRUNC), 0o600)
+        with self._open_parent(path) as (parent, name):
+            if stat.S_ISLNK(mode):
+                os.symlink(content, os.fsencode(name), dir_fd=parent)
+                return
+            if stat.S_ISDIR(mode):
+                fd = _open_directory(name, parent, create=True)
+            else:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                fd = os.open(name, flags | (os.O_APPEND if append else os.O_TRUNC), 0o600, dir_fd=parent)
             try:
                 _write_all(fd, content)
+                _change_mode(fd, mode)
             finally:
                 os.close(fd)
-            if not append:
-                self.sent.add(hashlib.sha256(content).hexdigest())  # the caller already has this content
-        os.chmod(full, stat.S_IMODE(mode))
+        if not append and not stat.S_ISDIR(mode):
+            self.sent.add(hashlib.sha256(content).hexdigest())  # the caller already has this content
 
 
 class Server:
@@ -324,7 +358,7 @@ class Server:
     def __init__(self, read_fd: int, write_fd: int, config: Header) -> None:
         self.read_fd, self.write_fd, self.config = read_fd, write_fd, config
         self.workspace = Workspace(config["workspace"])
-        self.tree = Tree(config["workspace"], config["snapshot_files"])
+        self.tree = Tree(self.workspace.fd, config["snapshot_files"])
         self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
         self.scan_bytes = 0
         self.left_open: list[int] = []
@@ -784,38 +818,52 @@ def _classify_mode(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "other")
 
 
-def empty_directory(path: str) -> None:
-    """Delete everything in a directory.
+def _change_mode(fd: int, mode: int) -> None:
+    """Set the permissions of an open file or directory, which may have been opened with O_PATH."""
+    os.chmod("/proc/self/fd/%d" % fd, stat.S_IMODE(mode))
 
-    Nested directories are moved up before they are emptied, so that neither the stack nor the length of paths limits the depth.
+
+def empty_directory(name: str, parent: int | None = None) -> None:
+    """Delete everything in a directory, however deeply it is nested.
+
+    Subdirectories are moved up before they are deleted, so that neither open files nor the length of paths limit the depth.
     """
-    _open_to_owner(path)
-    while True:
-        with os.scandir(path) as entries:
-            names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        if not names:
-            return
-        for name, is_directory in names:
-            if not is_directory:
-                os.unlink(name)
-                continue
-            _open_to_owner(name)
-            with os.scandir(name) as entries:
-                inner_names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-            for inner_name, is_inner_directory in inner_names:
-                if is_inner_directory:
-                    _open_to_owner(inner_name)
-                    os.rename(inner_name, os.path.join(path, os.urandom(16).hex()))
-                else:
-                    os.unlink(inner_name)
-            os.rmdir(name)
+    top = _open_writable_directory(name, parent)
+    try:
+        while names := _delete_files(top):
+            for outer in names:
+                fd = _open_writable_directory(outer, top)
+                try:
+                    for inner in _delete_files(fd):
+                        os.close(_open_writable_directory(inner, fd))  # a directory that is moved must be writable
+                        os.rename(inner, os.urandom(16).hex(), src_dir_fd=fd, dst_dir_fd=top)
+                finally:
+                    os.close(fd)
+                os.rmdir(outer, dir_fd=top)
+    finally:
+        os.close(top)
 
 
-def _open_to_owner(directory: str) -> None:
-    """Give the owner of a directory all rights to the directory, if this user is the owner."""
-    status = os.lstat(directory)
-    if status.st_uid == os.geteuid() and status.st_mode & 0o700 != 0o700:
-        os.chmod(directory, 0o700)
+def _delete_files(directory: int) -> list[str]:
+    """Delete everything in an open directory except for its subdirectories, and return their names."""
+    with os.scandir(directory) as entries:
+        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in names:
+        if not is_directory:
+            os.unlink(name, dir_fd=directory)
+    return [name for name, is_directory in names if is_directory]
+
+
+def _open_writable_directory(name: str, parent: int | None) -> int:
+    """Open a directory, unless it is a link, with all permissions for its owner."""
+    pinned = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        status = os.fstat(pinned)
+        if status.st_uid == os.geteuid() and status.st_mode & 0o700 != 0o700:
+            _change_mode(pinned, 0o700)
+        return os.open(".", DIRECTORY_FLAGS, dir_fd=pinned)
+    finally:
+        os.close(pinned)
 
 
 def _read_up_to(fd: int, size: int) -> bytes:

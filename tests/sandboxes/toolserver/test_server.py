@@ -1,6 +1,7 @@
 """Requirements on the source of the tool server, which runs in arbitrary images; the contract tests cover its behavior."""
 
 import ast
+import os
 import re
 import struct
 import subprocess
@@ -65,3 +66,79 @@ class TestWorkspacePaths:
     def test_other_absolute_paths_are_refused(self, workspace, path):
         with pytest.raises(server.RequestError):
             workspace.split_path(path)
+
+
+class TestTree:
+    @pytest.fixture
+    def outside(self, tmp_path):
+        outside = tmp_path / "outside"
+        (outside / "inner").mkdir(parents=True)
+        for name in ("secret", "inner/secret"):
+            (outside / name).write_text("secret")
+        return outside
+
+    @pytest.fixture
+    def root(self, tmp_path):
+        root = tmp_path / "root"
+        (root / "d" / "inner").mkdir(parents=True)
+        for name in ("d/secret", "d/inner/secret"):
+            (root / name).write_text("ours")
+        return root
+
+    @pytest.fixture
+    def tree(self, root):
+        fd = os.open(root, os.O_PATH)
+        yield server.Tree(fd, 1_000)
+        os.close(fd)
+
+    @pytest.mark.parametrize("number", range(4))
+    def test_a_scan_does_not_leave_the_workspace_when_a_directory_becomes_a_link(self, tree, root, outside, number):
+        entries = []
+        for position, (entry, content) in enumerate(tree.scan_changes()):
+            entries.append((entry[0], content))
+            if position == number:
+                (root / "d").rename(root.parent / "moved")
+                (root / "d").symlink_to(outside)
+        assert ("d", b"") in entries
+        assert b"secret" not in [content for _, content in entries]
+
+    def test_a_file_that_becomes_a_pipe_is_left_out(self, tree, root):
+        scan = tree.scan_changes()
+        assert next(scan)[0][0] == "d"
+        (root / "d" / "inner" / "secret").unlink()
+        os.mkfifo(root / "d" / "inner" / "secret")
+        assert "d/inner/secret" not in [entry[0] for entry, _ in scan]
+        assert tree.is_incomplete
+
+    @pytest.mark.parametrize("name", ["new", "secret", "inner"])
+    def test_a_restore_does_not_write_through_a_link(self, tree, root, outside, name):
+        (root / "d").rename(root.parent / "moved")
+        (root / "d").symlink_to(outside)
+        before = sorted(outside.rglob("*"))
+        for mode in (0o100644, 0o040700, 0o120777):
+            with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+                tree.put(f"d/{name}", mode, b"x" if mode != 0o040700 else b"", append=False)
+            with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+                tree.delete(f"d/{name}")
+        assert sorted(outside.rglob("*")) == before
+        assert (outside / "secret").read_text() == "secret"
+
+    def test_a_directory_below_the_greatest_depth_marks_the_snapshot_as_incomplete(self, tree, root):
+        (root / "/".join(["d"] * 210)).mkdir(parents=True)
+        list(tree.scan_changes())
+        assert tree.is_incomplete
+
+    def test_a_tree_deeper_than_open_files_and_paths_allow_is_deleted(self, tree, root):
+        fd = os.open(root / "d", os.O_RDONLY)
+        for _ in range(3_000):
+            os.mkdir("moved-1", dir_fd=fd)
+            below = os.open("moved-1", os.O_RDONLY, dir_fd=fd)
+            os.close(os.open("file", os.O_CREAT, dir_fd=fd))
+            os.close(fd)
+            fd = below
+        os.close(fd)
+        try:
+            tree.delete("d")
+            assert list(root.iterdir()) == []
+        finally:  # pytest cannot delete a tree of this depth
+            subprocess.run(["rm", "-rf", root / "d"], check=True)
