@@ -2,12 +2,18 @@
 # environment in .venv/, which takes about a minute the first time.
 #
 # Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes,
-# PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'"
+# PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'",
+# UPGRADE = empty to keep the locked versions in `make lock` where the requirements allow them
 
 PYTHON ?= python3
 JOBS ?= 2
 PYTEST_ARGS ?=
+UPGRADE ?= --upgrade
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+UV := VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip
+LOCKED := -q --require-hashes --only-binary :all:
+PROJECT := -q --no-deps --no-build-isolation -e .
 unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
@@ -16,16 +22,17 @@ unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, s
 help:           ## list the targets of this Makefile
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
-setup: .venv/.ok  ## create the environment in .venv/ from requirements.lock
+setup: .venv/.ok  ## create the environment in .venv/ from requirements.lock; every download must match its hash
 
 .venv/.ok: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "harness needs Python 3.11 or newer, and $(PYTHON) is older: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
 	  || { rm -rf .venv; echo "$(PYTHON) cannot make environments: apt-get install python3-venv" >&2; exit 1; }
-	$(BIN)/python -m pip --disable-pip-version-check install -q uv
-	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install -q -r requirements.lock -e . \
-	  || $(BIN)/python -m pip --disable-pip-version-check install -q -r requirements.lock -e .
+	@sed -n '/^uv==/,/[^\]$$/p' requirements.lock > .venv/uv.txt
+	$(PIP) install $(LOCKED) -r .venv/uv.txt || echo "uv cannot be installed; pip installs everything, which takes longer" >&2
+	$(UV) install $(LOCKED) -r requirements.lock || $(PIP) install $(LOCKED) -r requirements.lock
+	$(UV) install $(PROJECT) || $(PIP) install $(PROJECT)
 	@touch $@
 
 demo: setup     ## run the quickstart experiment: 250 trials, a table and charts
@@ -75,9 +82,9 @@ test-local-llm: setup  ## test the small local models: tool calls in a sandbox, 
 peers: setup    ## install the original systems that policies are compared with, 0.8 GB, in the user's cache
 	$(BIN)/python -m tests.peers
 
-lock: setup     ## select new versions of all dependencies and write requirements.lock
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --upgrade --extra dev --extra local-llm --no-header --no-annotate \
-	  pyproject.toml -o requirements.lock
+lock: setup     ## select new versions of all dependencies and write requirements.lock with their hashes
+	$(UV) compile -q --universal --python-version 3.11 $(UPGRADE) --extra dev --extra local-llm --generate-hashes --no-header \
+	  --no-annotate pyproject.toml -o requirements.lock
 
 clean:          ## delete the environment and all caches, but no results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist docs/_build docs/generated

@@ -1,8 +1,9 @@
-"""The repository holds one lock file without addresses, and no path of a machine, registry host or key."""
+"""The repository holds lock files with hashes and without addresses, and no path of a machine, registry host or key."""
 
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,14 @@ LOCKS_WITH_ADDRESSES = {"uv.lock", "pylock.toml", "poetry.lock", "Pipfile.lock"}
 TOP_LEVEL = {"harness", "docs", "notebooks", "experiments", "tests", "pyproject.toml", "README.md"}
 BESIDE = {"LICENSE", "Makefile", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "requirements.lock"}
 
-HOSTS = re.compile(r"pypi[.]org|pythonhosted[.]org|registry[.]npmjs[.]org|deb[.]debian[.]org|registry-1[.]docker[.]io")
+HOSTS = re.compile(
+    r"pypi[.]org|pythonhosted[.]org|conda[.]anaconda[.]org|registry[.](?:npmjs|yarnpkg)[.](?:org|com)|(?:deb|security)[.]debian[.]org"
+    r"|archive[.]ubuntu[.]com|(?:registry-1|index)[.]docker[.]io|\b(?:ghcr|quay)[.]io|crates[.]io|proxy[.]golang[.]org"
+)
+INDEXES = re.compile(
+    r"--(?:(?:default-|extra-)?index(?:-url)?|find-links|trusted-host)\b|\b(?:PIP|UV|NPM_CONFIG)_\w*(?:INDEX|LINKS|REGISTRY)\w*="
+    r"|\bindex-url\s*=|\bregistry\s*=\s*[\"']?\w+://"
+)
 MACHINE_PATHS = re.compile(r"(?<![\w.-])/(?:work|root|farm|Users/\w+|home/(?!agent\b)\w+)/")
 KEYS = re.compile(
     r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_]{24,}|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}|\bhf_[A-Za-z0-9]{30,}"
@@ -41,22 +49,68 @@ def test_no_lock_with_addresses_is_committed(tracked):
     assert [name for name in tracked if Path(name).name in LOCKS_WITH_ADDRESSES] == []
 
 
-def test_the_lock_names_versions_and_no_address(checkout):
-    lock = (checkout / "requirements.lock").read_text()
-    assert "://" not in lock
-    assert [line for line in lock.splitlines() if line and "==" not in line] == []
+def read_locks(checkout: Path) -> dict[Path, dict[str, str]]:
+    """Return the entries of every lock file by the name of the package: version, markers and hashes in one text."""
+    locks = [checkout / "requirements.lock", *sorted((checkout / "tests" / "peers" / "locks").glob("*.txt"))]
+    return {lock: dict(read_entries(lock)) for lock in locks}
+
+
+def read_entries(lock: Path) -> Iterator[tuple[str, str]]:
+    for entry in lock.read_text().replace("\\\n", " ").splitlines():
+        if entry.strip() and not entry.startswith("#"):
+            yield re.split(r"[=<>!~ ]", entry, maxsplit=1)[0], entry
+
+
+def test_locks_name_versions_and_hashes_and_no_address(checkout):
+    for lock, entries in read_locks(checkout).items():
+        assert "://" not in lock.read_text(), lock
+        exact = re.compile(r"[\w.-]+==[\w.!+-]+( ;[^\\]*?)?( +--hash=sha256:[0-9a-f]{64})+ *")
+        assert [entry for entry in entries.values() if not exact.fullmatch(entry)] == [], lock
 
 
 def test_the_lock_pins_everything_that_is_asked_for(checkout):
-    project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
+    settings = tomllib.loads((checkout / "pyproject.toml").read_text())
+    project = settings["project"]
     asked = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    pinned = {line.split("==")[0] for line in (checkout / "requirements.lock").read_text().splitlines()}
+    asked += [*settings["build-system"]["requires"], "uv"]
     names = {match.group().lower().replace("_", "-") for one in asked if (match := re.match(r"[\w.-]+", one))}
-    assert names - pinned == set(), "run `make lock`"
+    assert names - read_locks(checkout)[checkout / "requirements.lock"].keys() == set(), "run `make lock`"
+
+
+def read_install_commands(text: str) -> list[str]:
+    """Return the commands of a text that install Python packages, one for each alternative."""
+    parts = re.split(r"\|\||&&|[;\n`]", text.replace("\\\n", " "))
+    return [part.strip() for part in parts if re.search(r"\bpip\b.* install ", part)]
+
+
+def test_set_up_installs_nothing_without_a_hash(checkout):
+    printed = subprocess.run(
+        ["make", "--dry-run", "--always-make", "setup"], cwd=checkout, capture_output=True, text=True, check=True
+    ).stdout
+    installing = read_install_commands(printed)
+    building = [command for command in installing if command.endswith(" -e .")]
+    locked = [command for command in installing if command not in building]
+    assert len(locked) == 3, "uv itself, then the lock by uv or by pip"
+    assert len(building) == 2
+    assert [command for command in locked if "--require-hashes --only-binary :all: -r " not in command] == []
+    assert [command for command in building if "--no-deps --no-build-isolation -e ." not in command] == []
+
+
+def test_nothing_else_installs_without_a_hash(checkout, tracked):
+    scripts = [name for name in tracked if name.startswith(".ci/") or name in {"README.md", "CONTRIBUTING.md"}]
+    commands = [command for name in scripts for command in read_install_commands((checkout / name).read_text())]
+    assert commands, "README.md says how to install the package"
+    loose = [c for c in commands if "--require-hashes" not in c and "--no-deps --no-build-isolation" not in c]
+    assert loose == []
 
 
 def test_no_registry_host_is_committed(checkout, tracked):
     assert findings(checkout, tracked, HOSTS) == []
+
+
+def test_no_setting_of_a_package_index_is_committed(checkout, tracked):
+    assert findings(checkout, tracked, INDEXES) == []
+    assert [name for name in tracked if Path(name).name in {".npmrc", "pip.conf", "uv.toml", "bunfig.toml", ".yarnrc"}] == []
 
 
 def test_no_path_of_a_machine_is_committed(checkout, tracked):
@@ -73,13 +127,15 @@ def test_the_top_level_holds_only_what_it_should(tracked):
 
 
 def test_the_guards_see_what_they_guard_against(tmp_path):
-    (tmp_path / "a.txt").write_text(f"from files.{'pythonhosted'}.org to /{'work'}/here with {'AKIA'}{'A' * 16}\n")
-    for pattern in (HOSTS, MACHINE_PATHS, KEYS):
+    (tmp_path / "a.txt").write_text(
+        f"from files.{'pythonhosted'}.org to /{'work'}/here with {'AKIA'}{'A' * 16} --{'index'}-url x\n"
+    )
+    for pattern in (HOSTS, INDEXES, MACHINE_PATHS, KEYS):
         assert len(findings(tmp_path, ["a.txt"], pattern)) == 1
 
 
 @pytest.mark.parametrize("harmless", ["/workspace/x", "tests/work/x", "https://x.example/work/", "/home/agent/x", "sk-key"])
 def test_the_guards_leave_harmless_text_alone(harmless, tmp_path):
     (tmp_path / "a.txt").write_text(harmless)
-    for pattern in (HOSTS, MACHINE_PATHS, KEYS):
+    for pattern in (HOSTS, INDEXES, MACHINE_PATHS, KEYS):
         assert findings(tmp_path, ["a.txt"], pattern) == []

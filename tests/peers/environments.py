@@ -1,7 +1,9 @@
 """Environments of the original programs, each created once per machine with pinned packages.
 
 The environments lie in the user's cache folder, named by the digest of their lock file, so a new lock creates a new environment.
-Creating an environment needs the package index; running the originals does not.
+Creating an environment needs the package index; running the originals does not. The list of an original's packages, as
+`uv pip freeze` prints it, becomes a lock by
+`uv pip compile --no-deps --universal --generate-hashes --no-header --no-annotate LIST -o tests/peers/locks/NAME.txt`.
 """
 
 import fcntl
@@ -54,7 +56,8 @@ class Environment:
                 return
             shutil.rmtree(self.path, ignore_errors=True)
             _uv("venv", "--python", interpreter(self.python), str(self.path))
-            _uv("pip", "install", "--python", str(self.interpreter), "--no-deps", "-r", str(self.lock))
+            hashed = ("--no-deps", "--require-hashes", "--only-binary", ":all:")
+            _uv("pip", "install", "--python", str(self.interpreter), *hashed, "-r", str(self.lock))
             (self.path / ".made").touch()
 
 
