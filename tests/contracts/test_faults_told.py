@@ -210,5 +210,5 @@ def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(f
         assert person.leaves() == 1
     last = person.told.splitlines()[-1]
     assert last.startswith("error: session ")
-    assert "; to go on: harness agent --journal " in last
+    assert "; resume it with: harness agent --journal " in last
     assert "Traceback" not in person.told
