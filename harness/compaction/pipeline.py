@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_type_hints
 
 from harness.codec import StrictFields, refuse_mistyped
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, apply_plan
@@ -154,8 +154,6 @@ class Preset(StrictFields, ABC):
 
     __slots__ = ()
 
-    revision: ClassVar[int] = 0
-    """Number of changes of this policy's behaviour since version 0.1; if it is 1 or more, trial ids contain it."""
     clip_characters: Positive = 10_000
     """Maximum length of a tool output, in characters; a longer output is cut before it is logged."""
 
@@ -176,6 +174,14 @@ class Preset(StrictFields, ABC):
         Raises:
             UsageError: the fields contradict each other; the message names them and what to change.
         """
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy with these fields changed since version 0.1.
+
+        A number of 1 or more is part of the ids of trials with this policy.
+        """
+        return 0
 
     @property
     @abstractmethod

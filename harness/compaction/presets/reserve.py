@@ -70,42 +70,53 @@ class Checkpoint:
 class SummarizeBeforeRecent:
     """Reducer that replaces everything before the newest tokens by one user message, which contains the summary.
 
-    The cut lies at a message of the user. If the newest turn alone exceeds the retained tokens, the cut lies at an answer within
-    that turn; the history and the beginning of the turn are then summarized separately and joined.
+    The cut lies at a message of the user, unless that would not make room: if the newest turn alone exceeds the retained tokens,
+    or if the turns before such a cut hold too little, the cut lies at an answer within a turn. The history and the beginning of
+    that turn are then summarized separately and joined.
     """
 
     keep_tokens: int
     """Minimum number of estimated tokens retained at the end of the view."""
     history: SummaryFormat
-    """Format of the summary of everything before the newest turn."""
+    """Format of the summary of everything before the turn in which the cut lies."""
     beginning: SummaryFormat
-    """Format of the summary of the newest turn's beginning, used if that turn alone is too long to be retained."""
+    """Format of the summary of the evicted beginning of a turn, used if earlier turns are summarized too."""
     max_tokens: int
     """Maximum number of tokens in each summary that the reducer requests."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
         start = LastTokens(tokens=self.keep_tokens).find_start(view.items, budget)
-        turn = _find_newest_turn(view)
-        split = turn < start
-        cut = Snap(legal="assistant" if split else "user").find_legal_index(view.items, start)
-        if cut <= 1 or (split and cut <= turn):
+        first = 1 + len(view.summaries)
+        turn = next((index for index in range(start, first, -1) if is_from_user(view, index)), first)
+        cut = turn
+        if not self._is_enough(view, budget, start, turn):
+            cut = max(turn, Snap(legal="assistant").find_legal_index(view.items, start))
+        if cut <= first:
             return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
-        before, within = view.items[1 : turn if split else cut], view.items[turn:cut] if split else ()
+        before, within = view.items[1:turn], view.items[turn:cut]
         slot = Slot(after=view.items[0].item_id, role="user", stands_for=(), format=self.history, max_tokens=self.max_tokens)
         slots = make_split_slots(view, before, within, slot, replace(slot, format=self.beginning), slot)
         gone = tuple(item.item_id for item in view.items[1:cut])
-        return Plan(reason=f"{reason}{'; the newest turn is split' if within else ''}", forget=gone, slots=slots)
+        newest = not any(is_from_user(view, index) for index in range(turn + 1, len(view.items)))
+        split = f"; {'the newest' if newest else 'an older'} turn is split" if within else ""
+        return Plan(reason=f"{reason}{split}", forget=gone, slots=slots)
+
+    def _is_enough(self, view: View, budget: Budget, start: int, turn: int) -> bool:
+        """Return whether a cut before a turn makes room, so that the turn is not split.
+
+        A cut before the newest turn must retain no more than the tokens to retain. Any other cut must evict messages, and those
+        that it leaves must not exceed the threshold.
+        """
+        if not any(is_from_user(view, index) for index in range(start + 1, len(view.items))):
+            return turn == start
+        evicted_tokens = sum(item.tokens for item in view.items[1:turn])
+        threshold = budget.threshold_tokens
+        return turn > 1 + len(view.summaries) and (threshold is None or view.tokens - evicted_tokens <= threshold)
 
     def state_kept(self, budget: Budget) -> Amount | None:
         """Return the minimum number of newest tokens that the reducer retains."""
         return Amount(self.keep_tokens, "tokens")
-
-
-def _find_newest_turn(view: View) -> int:
-    """Return the index of the user message that begins the newest turn; without one, the index after the summaries."""
-    spoken = (index for index in range(len(view.items) - 1, 0, -1) if is_from_user(view, index))
-    return next(spoken, 1 + len(view.summaries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +127,10 @@ class ReserveRecent(SummarizingPreset):
 
     Source: this project's own design.
 
-    Each round merges the former document with the new messages and lists the files that were read and modified. If the summary
-    fails or is empty, the view stays unchanged.
+    The cut lies at a message of the user. A turn is split at an answer if it is the newest one and holds more than the retained
+    tokens, or if a cut before it would evict nothing or leave the view above the threshold. Each round merges the former document
+    with the new messages and lists the files that were read and modified. If the summary fails or is empty, the view stays
+    unchanged.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
@@ -141,6 +154,11 @@ class ReserveRecent(SummarizingPreset):
     keep_recent_tokens: Positive = 20_000
     summary_max_tokens: Positive = 13_107
     kind: Literal["reserve-recent"] = "reserve-recent"
+
+    @property
+    def revision(self) -> int:
+        """Revision 1, since an older turn is split where a cut at a user message would not make room."""
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:

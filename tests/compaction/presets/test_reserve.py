@@ -83,18 +83,55 @@ def test_the_picture_of_the_seed() -> None:
     assert [message.role for message in after.messages] == ["system", "user", "user", "assistant", "tool", "user", "assistant"]
 
 
-@pytest.mark.parametrize(("keep", "first_kept"), [(40, 8), (41, 5), (119, 5), (120, 2)])
+@pytest.mark.parametrize(("keep", "first_kept"), [(40, 8), (41, 5), (119, 5), (120, 3)])
 def test_walking_back_ends_at_the_message_that_reaches_the_tokens_and_moves_back_to_a_user_message(
     keep: int, first_kept: int
 ) -> None:
+    """S2.2: where no user message is left to cut at, the cut lies at an answer."""
     room = Room(ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=keep), 10_000, "doc")
     view = view_of(*picture(), policy=room.policy)
-    event = room.ask(view)
-    if first_kept == 2:
-        assert event is not None
-        assert event.status == "no-op", "all is within the kept tokens, as far as a user message allows"
-        return
-    assert numbers(room.after(view, event))[2] == first_kept
+    assert numbers(room.after(view, room.ask(view)))[2] == first_kept
+
+
+def test_a_session_of_two_turns_stays_within_its_window() -> None:
+    """S2.2: with the document's defaults, the request is the only user message before a second turn of few tokens."""
+    policy = ReserveRecent()
+    room = Room(policy, 60_000, *[f"## Goal\n{number}" for number in range(20)])
+    view = view_of(user("build it"), policy=policy)
+    events = []
+    for at in range(90):
+        more = [user("now test it")] if at == 36 else []
+        view = grown(view, policy, *more, *step(at, "r" * 4_400), seq=2_000 + 10 * at)
+        assert view.tokens <= 60_000, "the provider would refuse the prompt"
+        if event := room.ask(view):
+            events.append(event)
+            view = room.after(view, event, 2_005 + 10 * at)
+    assert [event.status for event in events] == ["applied"] * len(events)
+    assert "an older turn is split" in events[0].reason
+    assert "## Turn in progress" not in events[0].summary, "nothing else was summarized, so the document describes all of it"
+
+
+def test_an_older_turn_is_split_if_a_cut_before_it_would_not_make_room() -> None:
+    """S2.2: the turns before the long one hold a few tokens, so a cut at its user message would leave the view too long."""
+    room = Room(SMALL, 10_000, "HISTORY", "BEGINNING")
+    long_turn = [user("the long one"), *step(1, "a" * 1_200), *step(2, "b" * 200)]
+    view = view_of(user("hello"), assistant("hi"), *long_turn, user("and now"), *step(3, "c" * 160), policy=SMALL)
+    after = room.after(view, room.ask(view))
+    assert numbers(after) == [1, 1_000, 7, 8, 9, 10, 11]
+    assert after.messages[1].text == "HISTORY\n\n## Turn in progress\nBEGINNING"
+    assert after.tokens <= 300
+
+
+def test_a_summary_alone_is_not_summarized_again() -> None:
+    """S2.2: a cut behind the former summary evicts nothing, so the turn that follows it is split."""
+    room = Room(SMALL, 10_000, "## Goal\nfirst", "## Goal\nsecond")
+    view = view_of(said(300), *step(1, "a" * 400), said(120), policy=SMALL)
+    view = room.after(view, room.ask(view))
+    assert numbers(view) == [1, 1_000, 5]
+    view = grown(view, SMALL, *step(2, "b" * 400), *step(3, "c" * 200), user("and now"), *step(4, "d" * 120))
+    view = room.after(view, room.ask(view), 3_000)
+    assert numbers(view) == [1, 3_000, 2_002, 2_003, 2_004, 2_005, 2_006]
+    assert "PREVIOUS SUMMARY:\n## Goal\nfirst" in room.prompts()[1]
 
 
 def test_a_newest_turn_that_is_too_long_is_split_at_an_answer_and_summarized_in_two_parts() -> None:
