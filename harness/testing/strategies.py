@@ -36,12 +36,14 @@ def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
 
 
 @st.composite
-def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
+def conversations(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = True) -> tuple[Message, ...]:
     """Draw a conversation that providers accept: system message, user message, then steps whose calls all have results.
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.
         max_steps: Maximum number of steps after the first user message. Default: `30`.
+        begin_with_request: Whether a user message follows the system message; without it, the conversation begins with any step,
+            like a recording whose beginning is missing. Default: `True`.
 
     Example:
         >>> from hypothesis import given
@@ -50,21 +52,24 @@ def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
         ...     assert messages[0].role == "system"
     """
     steps = [draw(step_messages(number)) for number in range(draw(st.integers(0, max_steps)))]
-    opening = [system(draw(TEXTS) or "be good"), user(draw(TEXTS) or "build it")]
+    opening = [system(draw(TEXTS) or "be good")]
+    if begin_with_request:
+        opening.append(user(draw(TEXTS) or "build it"))
     return tuple(opening + [message for step in steps for message in step])
 
 
 @st.composite
-def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[events.Entry, ...]:
+def logs(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = True) -> tuple[events.Entry, ...]:
     """Draw the log of a random session without compactions; the log entries are numbered from 1.
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.
         max_steps: Maximum number of steps after the first user message. Default: `30`.
+        begin_with_request: Whether a user message follows the system message, as in `conversations`. Default: `True`.
     """
     drawn: list[events.MessageAdded | events.StepFinished] = []
     step = 0
-    for message in draw(conversations(max_steps)):
+    for message in draw(conversations(max_steps, begin_with_request=begin_with_request)):
         if message.role == "assistant":
             step += 1
             drawn.append(make_step_finished(step))

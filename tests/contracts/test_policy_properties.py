@@ -39,7 +39,7 @@ from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
-from tests.compaction.talk import lengthened
+from tests.compaction.talk import lengthened, work
 
 COUNTER = QuarterOfCharacters()
 WINDOW = Window(tokens=16_000, source="configuration")
@@ -191,6 +191,26 @@ def test_a_compaction_is_legal_and_saves_tokens(log: tuple[Entry, ...], summary:
             check(policy, view, event, len(log) + 1)
 
 
+WITHOUT_REQUEST = tuple(
+    Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate((system("be good"), *work(0, 8)), 1)
+)
+"""Log that begins with an answer and the result of its call, as a recording whose beginning is missing does."""
+
+
+@settings(max_examples=30)
+@given(log=logs(begin_with_request=False), summary=summaries)
+@example(log=WITHOUT_REQUEST, summary="so far")
+def test_a_compaction_of_a_recording_that_begins_in_any_role_is_legal(log: tuple[Entry, ...], summary: str) -> None:
+    """S1.6: a recording may begin with an answer, whose call must keep its result under every policy."""
+    for policy, moment in MOMENTS:
+        for one in (log, lengthened(log)):
+            note(f"{moment}: {policy!r}")
+            view = fold_all(one, policy.counter)
+            event = compacted(policy, view, summary, moment)
+            if event is not None:
+                check(policy, view, event, len(log) + 1, keeps_request=False)
+
+
 @given(log=logs(), summary=summaries)
 def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it(log: tuple[Entry, ...], summary: str) -> None:
     for policy, moment in MOMENTS:
@@ -209,10 +229,10 @@ def beginning(text: str, characters: int | None = 100) -> str:
     return " ".join(text.split())[:characters]
 
 
-def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
+def check(policy: Policy, view: View, event: Compaction, seq: int, *, keeps_request: bool = True) -> None:
     """Check the view after a compaction event."""
     after = fold(view, Entry(seq, event), policy.counter)
-    if policy.kind in KEEPING_THE_REQUEST:  # type: ignore[attr-defined]
+    if keeps_request and policy.kind in KEEPING_THE_REQUEST:  # type: ignore[attr-defined]
         assert view.task in after.messages
     assert find_violation(render_messages(after.messages)) is None
     assert after.items[0] == view.items[0], "the system message must stay"

@@ -258,13 +258,13 @@ class ForgetHalf:
             return Plan(reason=f"{reason}, but {len(units)} messages are too few to be halved")
         ids = {item.item_id for item in gone} | (notices if self.place == "behind" else set())
         forget = tuple(item.item_id for item in view.items if item.item_id in ids)
-        return self._add_notice(Plan(reason=reason, forget=forget), view, units, len(gone))
+        kept = [view.items[0], *(item for unit in units[:first] for item in unit)]
+        return self._add_notice(Plan(reason=reason, forget=forget), view, kept[-1], len(gone))
 
-    def _add_notice(self, plan: Plan, view: View, units: Sequence[Sequence[Item]], count: int) -> Plan:
+    def _add_notice(self, plan: Plan, view: View, last_kept: Item, count: int) -> Plan:
         text = self.notice.replace("{count}", str(count))
         if self.place == "behind":
-            last = max((item for unit in units[: self.keep_first] for item in unit), default=view.items[0])
-            return replace(plan, insert=(Insert(message=user(text), after=last.item_id),))
+            return replace(plan, insert=(Insert(message=user(text), after=last_kept.item_id),))
         first = next((item for item in view.items if item.message.role == "assistant"), None)
         if first is None or first.item_id in plan.forget or self.notice in first.message.text:
             return plan
