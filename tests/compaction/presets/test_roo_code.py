@@ -82,8 +82,8 @@ def test_a_share_of_nothing_is_refused() -> None:
 
 def test_the_notice_stands_behind_the_results_of_a_call_that_a_recording_begins_with() -> None:
     """S1.6: the head keeps the call together with its result, and the notice must not come between them."""
-    policy = RooSliding(max_output_tokens=2_000)
-    room = Room(policy, 4_000)
+    policy = RooSliding(max_output_tokens=0)
+    room = Room(policy, 1_000)
     view = view_of(*work(1, 12), policy=policy)
     after = room.after(view, room.ask(view))
     assert [message.role for message in after.messages[:4]] == ["system", "assistant", "tool", "user"]
