@@ -56,6 +56,8 @@ class Fact:
             a stale use; the scripted model never searches for these patterns. Default: `()`.
         required_word: Whole word (letters, digits, underscores) that every text with the value contains, so that texts without
             the word can be skipped. An empty string searches every text. Default: `''`.
+        also_in: Paths of files that contain the value of a fact without a recovering call. The scripted agent never looks there.
+            A real agent might, so name only files that do not tell which value it is. Default: `()`.
 
     Example:
         >>> ticket = Fact(
@@ -75,6 +77,7 @@ class Fact:
     revised: bool = False
     former_patterns: tuple[str, ...] = ()
     required_word: str = ""
+    also_in: tuple[str, ...] = ()
 
     @property
     def is_superseded(self) -> bool:

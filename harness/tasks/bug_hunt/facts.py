@@ -27,7 +27,10 @@ def _make_log_fact(name: str, kind: FactKind, prior: str, pattern: str, words: s
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("ticket", "value", "WB-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
     make_prompt_fact("complaint", "value", "10001", r"complaint is about invoice (\d{5})\b"),
-    make_prompt_fact("entry_point", "constraint", "bill", r"[Pp]artners import the function `(\w+)`"),
+    make_prompt_fact(
+        *("entry_point", "constraint", "bill", r"[Pp]artners import the function `(\w+)`"),
+        also_in=("tests/test_engine.py", "tests/test_reference.py", "wattbook/__init__.py"),
+    ),
     make_prompt_fact("owner_tag", "constraint", "[wattbook]", r"docstring begins with the tag `(\[[\w-]+\])`"),
     make_prompt_fact("test_prefix", "constraint", "Regression", r"class of a regression test begins with `([A-Z]\w+)`"),
     make_prompt_fact("channel", "constraint", "stable", r"entry of the change log goes to the channel `([a-z-]+)`"),

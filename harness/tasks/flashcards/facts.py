@@ -44,7 +44,7 @@ FACTS: tuple[Fact, ...] = (
         "deck_checksum", "value", "tools/checksum.py decks/biology.csv", "00000000", r"crc32 of decks/biology\.csv: ([0-9a-f]{8})"
     ),
     make_tool_fact("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
-    make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})", also_in=("study/releases.log",)),
     make_output_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 

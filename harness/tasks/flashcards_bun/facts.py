@@ -50,7 +50,7 @@ FACTS: tuple[Fact, ...] = (
     _ask_tool("schema_version", "value", "schema_version", "1", r"^\W*schema version: (\d+)$"),
     _ask_tool("journal_mode", "error", "check_storage", "wal", r"journal mode must be `(\w+)`"),
     _ask_tool("next_audit", "next-step", "audit", "full", r"[Nn]ext audit .{0,40}has to pass: ([a-z]+-\d)\b", arguments=" first"),
-    make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})", also_in=("study/releases.log",)),
     make_output_fact("feed_mark", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})\b"),
 )
 

@@ -6,7 +6,14 @@ from harness.task import Fact, FactKind
 from harness.tasks.kit.calls import read, run
 
 
-def make_prompt_fact(name: str, kind: FactKind, prior: str, *patterns: str, former_patterns: tuple[str, ...] = ()) -> Fact:
+def make_prompt_fact(
+    name: str,
+    kind: FactKind,
+    prior: str,
+    *patterns: str,
+    former_patterns: tuple[str, ...] = (),
+    also_in: tuple[str, ...] = (),
+) -> Fact:
     """Make a fact (a value to remember) that only the prompt states, so that the agent cannot look up a forgotten value.
 
     Args:
@@ -15,8 +22,17 @@ def make_prompt_fact(name: str, kind: FactKind, prior: str, *patterns: str, form
         prior: Wrong value that a scripted model uses when it has forgotten the fact.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
         former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
+        also_in: Paths of files that contain the value although the agent has no reason to look there.
     """
-    return Fact(name=name, kind=kind, said_in="prompt", patterns=patterns, prior=prior, former_patterns=former_patterns)
+    return Fact(
+        name=name,
+        kind=kind,
+        said_in="prompt",
+        patterns=patterns,
+        prior=prior,
+        former_patterns=former_patterns,
+        also_in=also_in,
+    )
 
 
 def make_file_fact(
@@ -38,7 +54,14 @@ def make_file_fact(
 
 
 def make_output_fact(
-    name: str, kind: FactKind, command: str, prior: str, *patterns: str, source: str = "", former_patterns: tuple[str, ...] = ()
+    name: str,
+    kind: FactKind,
+    command: str,
+    prior: str,
+    *patterns: str,
+    source: str = "",
+    former_patterns: tuple[str, ...] = (),
+    also_in: tuple[str, ...] = (),
 ) -> Fact:
     """Make a fact (a value to remember) that a shell command prints.
 
@@ -50,8 +73,9 @@ def make_output_fact(
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
         source: Path that must appear in a directory listing before `command` is run again.
         former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
+        also_in: Paths of files that contain the value although the agent has no reason to look there.
     """
-    fact = make_prompt_fact(name, kind, prior, *patterns, former_patterns=former_patterns)
+    fact = make_prompt_fact(name, kind, prior, *patterns, former_patterns=former_patterns, also_in=also_in)
     return replace(fact, said_in="output", recover=run(command) if command else None, source=source)
 
 

@@ -95,7 +95,7 @@ FACTS: tuple[Fact, ...] = (
     _find("ruled_out", "error", "no_difference", "d-0000", r"taking back (d-\d{4}) made no difference"),
     _find("damage_offset", "value", "damage", "0", r"^[-* ]*(\d+):segment damaged beyond repair"),
     _find("lost_orders", "value", "lost", "0", r"orders lost for good: (\d+)\b"),
-    make_output_fact("case_number", "artifact", "", "CASE-000", r"opened as (CASE-\d{3})\b"),
+    make_output_fact("case_number", "artifact", "", "CASE-000", r"opened as (CASE-\d{3})\b", also_in=("evidence/cases.log",)),
     make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal the rest with --after ([0-9a-f]{6})\b"),
 )
 

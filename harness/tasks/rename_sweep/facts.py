@@ -10,7 +10,11 @@ PROPOSED_PATTERN = r"plan proposed the name `(\w+)`"
 PLAN_PAGE, LEDGER_PAGE = "docs/plan.md", "docs/ledger.md"
 
 FACTS: tuple[Fact, ...] = (
-    make_prompt_fact("new_name", "constraint", "resolve", r"is called `(\w+)` from now on", former_patterns=(PROPOSED_PATTERN,)),
+    make_prompt_fact(
+        *("new_name", "constraint", "resolve", r"is called `(\w+)` from now on"),
+        former_patterns=(PROPOSED_PATTERN,),
+        also_in=("quay/cranes/stays.py", "quay/lights/stays.py", "quay/tugs/stays.py"),
+    ),
     make_prompt_fact("excluded_folder", "constraint", "legacy", r"folder `(\w+)` is left alone"),
     make_prompt_fact("alias_module", "constraint", "deprecated", r"module `(\w+)` keeps the old name as an alias"),
     make_prompt_fact("removal_release", "value", "2.0", r"alias goes away in release (\d+\.\d+)\b"),

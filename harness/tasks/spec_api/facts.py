@@ -73,7 +73,9 @@ FACTS: tuple[Fact, ...] = (
         "full",
         r"[Nn]ext profile that this client has to pass: ([a-z]+-\d)\b",
     ),
-    make_output_fact("client_key", "artifact", "", "K-000000", r"enrolled with the key (K-[0-9a-f]{6})\b"),
+    make_output_fact(
+        "client_key", "artifact", "", "K-000000", r"enrolled with the key (K-[0-9a-f]{6})\b", also_in=("study/keys.log",)
+    ),
     make_output_fact("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
 )
 

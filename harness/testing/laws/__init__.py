@@ -8,7 +8,7 @@ check` runs the laws on any task; the tests of this project run the laws on ever
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.testing.laws import baseline, bounds, definitions, reruns
+from harness.testing.laws import baseline, bounds, definitions, recovery, reruns
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.simulation import SessionCache
 
@@ -43,7 +43,8 @@ LAWS: tuple[Law, ...] = (
     Law("sight", 3, "no step uses a value that is not visible", baseline.check_sight),
     Law("readings", 3, "patterns read no other value from the whole session", baseline.check_readings),
     Law("evidence", 3, "the evidence of each step shows it done", baseline.check_evidence),
-    Law("recovery", 3, "recovering calls show their facts", baseline.check_recovery),
+    Law("recovery", 3, "recovering calls show their facts when a step needs them", recovery.check_recovery),
+    Law("hidden", 3, "no file states a fact that cannot be recovered", recovery.check_hidden),
     Law("idle", 3, "an agent that does nothing passes no check, even in an empty workspace", baseline.check_idle),
     Law("repeats", 3, "a repeated session is identical, files and verdicts included", reruns.check_repeat),
     Law("law-1", 4, "no policy changes a session in a large window", bounds.check_law_1, by_preset=True),

@@ -1,21 +1,14 @@
 """Validity checks about the session without compaction, the session in which the agent does nothing, and the workspace."""
 
-import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
-from string import Template
 
-from harness.compaction.presets.none import NoCompaction
 from harness.errors import ToolError
-from harness.messages import ToolCall, ToolResult
 from harness.models.scripted.visible_state import extract_searchable_text
-from harness.protocols import Sandbox
-from harness.session.assembly import write_workspace
-from harness.task import CallTemplate, Fact, Task
 from harness.testing.laws.findings import (
     Finding,
     Move,
@@ -23,9 +16,7 @@ from harness.testing.laws.findings import (
     make_check_finding,
     read_values,
 )
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, SessionCache, compute_max_steps, open_task_sandbox, simulate
-from harness.tools import make_session_tools
-from harness.transcript import find_key_argument
+from harness.testing.laws.simulation import SessionCache, open_task_sandbox
 
 
 def check_success(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -125,49 +116,3 @@ def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
                 sandbox.write(path, text.encode())
             except ToolError as error:
                 yield Finding(f"the file {path!r} cannot be written: {error}", seed=seed)
-
-
-def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the tool call meant to look up a lost fact shows the fact's value, in the initial or in the final workspace.
-
-    The recovering call of a fact that is revised later may also show an earlier value.
-    """
-    task = sessions.make_task(seed)
-    facts = [fact for fact in task.facts if fact.recover]
-    with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
-        sandbox.start()
-        write_workspace(task, sandbox)
-        later = [fact for fact in facts if _find_recovery_error(fact, task, sandbox)]
-    if not later:
-        return
-    with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
-        simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, max_steps=compute_max_steps(task), sandbox=sandbox)
-        for fact in later:
-            if missed := _find_recovery_error(fact, task, sandbox):
-                words = f"the fact cannot be recovered, neither from the initial workspace nor from the final one: {missed}"
-                yield Finding(words, fact=fact.name, seed=seed)
-
-
-def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
-    """Return the reason why the agent cannot look up a lost fact in a workspace; empty when it can."""
-    files = sandbox.snapshot().files
-    if fact.source and fact.source not in files and not any(path.startswith(f"{fact.source}/") for path in files):
-        return f"its source {fact.source!r} does not exist"
-    if fact.recover is None:
-        return "the fact has no recovering call"
-    call = _build_call(fact.recover)
-    value, output = task.values[fact.name], _run_call(call, sandbox).output
-    found = read_values(output, fact)
-    if value in found or (found and fact.is_superseded):
-        return ""
-    return f"its patterns do not read {value!r} from what {call.name} {find_key_argument(call)!r:.100} shows: {output!r:.100}"
-
-
-def _build_call(template: CallTemplate) -> ToolCall:
-    written = {name: Template(text).substitute() for name, text in template.arguments}
-    return ToolCall(call_id="again", name=template.tool, arguments_json=json.dumps(written))
-
-
-def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
-    tools = {tool.spec.name: tool for tool in make_session_tools(NoCompaction(), sandbox, None)}
-    return tools[call.name].run(call)

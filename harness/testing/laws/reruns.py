@@ -34,7 +34,7 @@ MAX_REPORTED_FILES = 5
 
 def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that a session without compaction, run twice, has the same tool calls, answers, files and verdicts."""
-    again = sessions.run_uncached(sessions.make_task(seed))
+    again = sessions.watch(seed).run
     yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
 
 

@@ -19,9 +19,10 @@ from harness.compaction.scaling import scale_policy
 from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
 from harness.messages import ToolCall
 from harness.models.scripted.agent import count_tool_tokens
-from harness.protocols import Model, Policy, Reply, Request, Sandbox, ignore
+from harness.protocols import BlobStore, Model, Policy, Reply, Request, Sandbox, Snapshot, ignore
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
+from harness.sandboxes.snapshots import MemoryBlobStore
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.spec import SessionSpec
@@ -112,14 +113,36 @@ class Run:
         return 1 - len(self.failed_checks) / len(self.check_results)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedRun:
+    """Session of a task with the state of the workspace at every request of the session.
+
+    Attributes:
+        run: Record of the session. Required.
+        trees: State of the workspace right before each request, in order. Required.
+        blobs: Store with the contents of the files in `trees`. Required.
+    """
+
+    run: Run
+    trees: tuple[Snapshot, ...]
+    blobs: BlobStore
+
+    def read_texts(self, tree: Snapshot) -> dict[str, str]:
+        """Return the text of each regular file in a state of the workspace, by path."""
+        hashes = {path: state.sha256 for path, state in tree.files.items() if stat.S_ISREG(state.mode)}
+        return {path: self.blobs.get(sha256).decode(errors="replace") for path, sha256 in hashes.items()}
+
+
 class _RecordingModel:
     """Model that forwards requests to another model and stores each request with its reply."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, before_request: Callable[[], None]) -> None:
         self.model, self.name, self.window = model, model.name, model.window
+        self.before_request = before_request
         self.answered: list[tuple[Request, Reply]] = []
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+        self.before_request()
         reply = self.model.reply(request, listen)
         self.answered.append((request, reply))
         return reply
@@ -133,6 +156,7 @@ def simulate(
     max_steps: int = 300,
     sandbox: SandboxChoice | Sandbox = BUBBLEWRAP,
     model_spec: ScriptedModelSpec = ATTENTIVE_MODEL,
+    before_request: Callable[[], None] = lambda: None,
 ) -> Run:
     """Run a task to its end in a real sandbox and grade the result.
 
@@ -144,6 +168,7 @@ def simulate(
         sandbox: Backend of a new sandbox; the backend `local` needs no further permission here. Or a sandbox that was not started
             yet and that the caller closes.
         model_spec: Name and seed of the scripted model that works on the task.
+        before_request: Function that is called before each request to the model, e.g. to look at the sandbox. Default: none.
 
     Example:
         >>> from harness.policies import KeepLast
@@ -154,7 +179,15 @@ def simulate(
     """
     if isinstance(sandbox, SandboxChoice):
         with closing(open_task_sandbox(task, sandbox)) as opened:
-            return simulate(task, policy, window_tokens=window_tokens, max_steps=max_steps, sandbox=opened, model_spec=model_spec)
+            return simulate(
+                task,
+                policy,
+                window_tokens=window_tokens,
+                max_steps=max_steps,
+                sandbox=opened,
+                model_spec=model_spec,
+                before_request=before_request,
+            )
     spec = SessionSpec(
         request=task.prompt,
         policy=policy,
@@ -168,7 +201,7 @@ def simulate(
     write_workspace(task, sandbox)
     resources = SessionResources(session_id="law", log=MemoryLog(), clock=monotonic, sandbox=sandbox, outputs=MemoryOutputs())
     session = assemble_session(spec, resources)
-    session.agent.model = model = _RecordingModel(session.agent.model)
+    session.agent.model = model = _RecordingModel(session.agent.model, before_request)
     outcome = session.agent.run(session.make_start_event("{}"), spec.system_prompt)
     paths = [path for path, state in sorted(sandbox.snapshot().files.items()) if stat.S_ISREG(state.mode)]
     files = {path: sandbox.read(path).decode(errors="replace") for path in paths}
@@ -295,6 +328,7 @@ class SessionCache:
         self._afresh: dict[int, Digests] = {}
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
+        self._watched: dict[int, WatchedRun] = {}
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
         """Make the tasks of some seeds in a new Python process and return their digests, to compare them with those made here.
@@ -320,6 +354,22 @@ class SessionCache:
     def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
         """Run a session of a task again, without storing the result. By default no message is ever evicted."""
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
+
+    def watch(self, seed: int) -> WatchedRun:
+        """Run the session of a seed without compaction again, recording the workspace at each request. Each is run once."""
+        if seed not in self._watched:
+            task, blobs, trees = self.make_task(seed), MemoryBlobStore(), list[Snapshot]()
+            with closing(open_task_sandbox(task, self.sandbox).use_blobs(blobs)) as sandbox:
+                run = simulate(
+                    task,
+                    NO_COMPACTION,
+                    window_tokens=HUGE_WINDOW_TOKENS,
+                    max_steps=compute_max_steps(task),
+                    sandbox=sandbox,
+                    before_request=lambda: trees.append(sandbox.snapshot()),
+                )
+            self._watched[seed] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
+        return self._watched[seed]
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
         """Return the scripted agent's actions in a session without compaction, one for each model request."""

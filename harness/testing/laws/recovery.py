@@ -1,0 +1,200 @@
+"""Validity checks on what an agent can look up: recoverable facts when they are needed, and all other facts nowhere."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import cache
+from itertools import islice
+from string import Template
+from typing import NamedTuple
+
+from harness.compaction.presets.none import NoCompaction
+from harness.messages import ToolCall, ToolResult
+from harness.protocols import Sandbox
+from harness.task import CallTemplate, Fact, Task
+from harness.testing.laws.definitions import SEEDS
+from harness.testing.laws.findings import Finding, Move, find_first_needing_step, read_values, trace
+from harness.testing.laws.simulation import SessionCache, open_task_sandbox
+from harness.tools import make_session_tools
+from harness.transcript import find_key_argument
+
+CONTEXT_WIDTHS = (4, 8, 16)
+"""Numbers of characters before a value by which a reader could find the value in a file."""
+MAX_PLACES = 200
+"""Maximum number of places in a file at which a value is looked for under other seeds."""
+
+
+def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check that the tool call that looks up a lost fact shows the fact's value whenever a step of the session needs the fact.
+
+    A step that creates the source of a fact itself, such as a note, may need the fact before. The recovering call of a fact that
+    is revised later may also show an earlier value.
+    """
+    task, watched = sessions.make_task(seed), sessions.watch(seed)
+    needs = _list_needs(task, trace(task, watched.run.requests))
+    with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
+        sandbox.start()
+
+        @cache
+        def find_error(name: str, index: int) -> str:
+            """Return the reason why a fact cannot be looked up right before a request; empty when it can."""
+            sandbox.restore(watched.trees[index])
+            return _find_recovery_error(next(fact for fact in task.facts if fact.name == name), task, sandbox)
+
+        for fact in task.facts:
+            if fact.recover is not None and needs.get(fact.name):
+                yield from _find_missing_look_up(fact, needs[fact.name], find_error, seed)
+
+
+def _find_missing_look_up(
+    fact: Fact, needs: Sequence[Move], find_error: Callable[[str, int], str], seed: int
+) -> Iterator[Finding]:
+    """Yield a finding for the first step that needs a fact which the agent cannot look up right before this step."""
+    was_shown = not find_error(fact.name, 0)
+    for move in needs:
+        if not (error := find_error(fact.name, move.number - 1)):
+            was_shown = True
+        elif was_shown or find_error(fact.name, move.number):
+            words = f"the step needs the fact, which cannot be recovered{' any more' * was_shown} before this step: {error}"
+            yield Finding(words, step=move.step, fact=fact.name, seed=seed)
+            return
+
+
+def _list_needs(task: Task, moves: Sequence[Move]) -> dict[str, list[Move]]:
+    """Return the moves of a session that need each fact, by name of the fact."""
+    steps = {step.name: step for step in task.script.steps}
+    needs: dict[str, list[Move]] = {}
+    for move in moves:
+        if move.kind in {"step", "repair"}:
+            step = steps[move.step]
+            actions = (step,) if move.kind == "step" else step.repairs
+            for name in {name: None for action in actions for name in action.required_facts}:
+                needs.setdefault(name, []).append(move)
+    return needs
+
+
+def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
+    """Return the reason why the agent cannot look up a lost fact in a workspace; empty when it can."""
+    files = sandbox.snapshot().files
+    if fact.source and fact.source not in files and not any(path.startswith(f"{fact.source}/") for path in files):
+        return f"its source {fact.source!r} does not exist"
+    if fact.recover is None:
+        return "the fact has no recovering call"
+    call = _build_call(fact.recover)
+    value, output = task.values[fact.name], _run_call(call, sandbox).output
+    found = read_values(output, fact)
+    if value in found or (found and fact.is_superseded):
+        return ""
+    return f"its patterns do not read {value!r} from what {call.name} {find_key_argument(call)!r:.100} shows: {output!r:.100}"
+
+
+def _build_call(template: CallTemplate) -> ToolCall:
+    written = {name: Template(text).substitute() for name, text in template.arguments}
+    return ToolCall(call_id="again", name=template.tool, arguments_json=json.dumps(written))
+
+
+def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
+    tools = {tool.spec.name: tool for tool in make_session_tools(NoCompaction(), sandbox, None)}
+    return tools[call.name].run(call)
+
+
+def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check that no file tells the value of a fact without a recovering call before the agent uses the fact.
+
+    A file tells a value if a pattern of the fact reads the value, or if the same place or the same words next to it lead to the
+    value under every seed, and to nothing else. Files that the fact names in `also_in` are exempt.
+    """
+    task = sessions.make_task(seed)
+    for fact in task.facts:
+        if fact.recover is not None or not task.values.get(fact.name):
+            continue
+        paths = {*_find_initial_files(sessions, fact, seed), *_find_produced_files(sessions, fact, seed)} - {*fact.also_in}
+        if paths:
+            words = (
+                f"the fact has no recovering call, but its value stands in {', '.join(map(repr, sorted(paths)))}; remove it "
+                "there, add a recovering call, or name the file in `also_in` if an agent has no reason to look there"
+            )
+            yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
+
+
+def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
+    """Yield the paths of the files of the initial workspace that tell the value of a fact by their text or their name."""
+    tasks = [sessions.make_task(seed), *map(sessions.make_task, SEEDS)]
+    values, files = [task.values[fact.name] for task in tasks], [dict(task.workspace) for task in tasks]
+    yield from (path for path, text in files[0].items() if values[0] in read_values(text, fact))
+    common = set(files[0]).intersection(*files)
+    yield from (path for path in common if _is_told(values, [texts[path] for texts in files]))
+    if _is_told(values, ["\n".join(texts) for texts in files], numbered=False):
+        yield from (path for path in files[0] if values[0] in path)
+    others = ["\n".join(text for path, text in texts.items() if path not in common) for texts in files]
+    if _is_told(values, others, numbered=False):
+        yield from (path for path, text in files[0].items() if path not in common and values[0] in text)
+
+
+def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
+    """Yield the paths of the files that a session produced and that tell the value of a fact before the fact is first needed.
+
+    A file that no pattern reads must tell the value in the session of the next seed too.
+    """
+    value, texts = sessions.make_task(seed).values[fact.name], _list_texts_before_use(sessions, fact, seed)
+    yield from (path for path, text in texts.items() if value in read_values(text, fact))
+    if any(value in text for text in texts.values()):
+        next_value, next_texts = sessions.make_task(seed + 1).values[fact.name], _list_texts_before_use(sessions, fact, seed + 1)
+        common = texts.keys() & next_texts.keys()
+        yield from (path for path in common if _is_told([value, next_value], [texts[path], next_texts[path]]))
+
+
+class _Place(NamedTuple):
+    """Place of a value in a text: the number of its line or None for any line, and the words before and after the value.
+
+    `before` and `after` are the whole rest of the line if `whole_line` is set, and otherwise characters next to the value.
+    """
+
+    line: int | None
+    before: str
+    after: str
+    whole_line: bool
+
+    def leads_to(self, value: str, text: str) -> bool:
+        """Return whether the place exists in a text and holds the value wherever it exists."""
+        if not self.whole_line:
+            ends = [match.end() for match in re.finditer(re.escape(self.before), text)]
+            return bool(ends) and all(re.match(rf"{re.escape(value)}(?!\w)", text[end : end + len(value) + 1]) for end in ends)
+        lines = text.split("\n") if self.line is None else text.split("\n")[self.line : self.line + 1]
+        length = len(self.before) + len(self.after)
+        fitting = [line for line in lines if line.startswith(self.before) and line.endswith(self.after) and len(line) > length]
+        return bool(fitting) and {*fitting} == {f"{self.before}{value}{self.after}"}
+
+
+def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
+    """Return whether one place leads to the value of the same seed in every text; false if all values are equal.
+
+    `numbered` says whether the number of a line may be the place.
+    """
+    if len(set(values)) == 1 or not all(value in text for value, text in zip(values, texts, strict=True)):
+        return False
+    places = dict.fromkeys(_list_places(values[0], texts[0]))
+    return any(all(map(place.leads_to, values, texts)) for place in places if numbered or place.line is None)
+
+
+def _list_places(value: str, text: str) -> Iterator[_Place]:
+    """Yield the places in which a value stands in a text as a whole, i.e. not as a part of a longer word or number."""
+    for match in islice(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text), MAX_PLACES):
+        begin, end = match.span()
+        start = text.rfind("\n", 0, begin) + 1
+        before, after = text[start:begin], text[end:].split("\n", 1)[0]
+        yield _Place(None, before, after, whole_line=True)
+        yield _Place(text.count("\n", 0, begin), before, after, whole_line=True)
+        yield from (_Place(None, text[begin - width : begin], "", whole_line=False) for width in CONTEXT_WIDTHS if width <= begin)
+
+
+def _list_texts_before_use(sessions: SessionCache, fact: Fact, seed: int) -> dict[str, str]:
+    """Return each file that a session produced or changed before it first needed a fact: its path, and path and text together."""
+    task, watched = sessions.make_task(seed), sessions.watch(seed)
+    needs = _list_needs(task, trace(task, watched.run.requests)).get(fact.name, [])
+    if not needs:
+        return {}
+    initial = dict(task.workspace)
+    texts = watched.read_texts(watched.trees[needs[0].number - 1])
+    return {path: f"{path}\n{text}" for path, text in texts.items() if initial.get(path) != text}
