@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
 from harness.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import SandboxError, SandboxUnavailable, UnknownName, UsageError
-from harness.protocols import Sandbox, SandboxLimits
+from harness.protocols import Sandbox, SandboxInfo, SandboxLimits
 from harness.sandboxes.bubblewrap import BubblewrapLauncher
-from harness.sandboxes.client import Launcher, ServedSandbox, format_container_name
+from harness.sandboxes.client import FILES, Launcher, ServedSandbox, format_container_name
 from harness.sandboxes.local import LocalLauncher
 
 PROBE_SECONDS = 20.0
@@ -22,6 +22,13 @@ _NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
 """Shell command that succeeds only if the routing table is empty, i.e. without a network. A test packet would prove less, because
 a firewall may drop it."""
 _MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, or choose a Docker image that contains it"
+_CONTROL_GROUP_ADVICE = "to limit all processes together, control groups are needed, which bubblewrap can create only as root"
+_LIMIT_ADVICE: Final[Mapping[str, tuple[str, str]]] = {
+    "memory_bytes": ("memory of all processes together", _CONTROL_GROUP_ADVICE),
+    "pids": ("number of processes", _CONTROL_GROUP_ADVICE),
+    FILES: ("number of files", "to limit files, install util-linux (unshare, mount) and allow mounts in user namespaces"),
+}
+"""Limits that some machines cannot enforce, each with a description and the advice to the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +38,10 @@ class Probe:
     backend: str
     ok: bool
     reason: str
-    """Reason for the result of the test: the versions of the programs used if the backend works, otherwise the problem."""
+    """Reason for the result of the test: the versions of the programs used and the limits that cannot be enforced if the backend
+    works, otherwise the problem."""
     advice: str
-    """Advice to the user on how to make the backend work; empty if it works."""
+    """Advice to the user on how to make the backend work, or enforce all limits; empty if there is nothing to do."""
     seconds: float
 
 
@@ -48,18 +56,28 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
         program: Name of a program that commands need besides Python; empty if there is none.
     """
     started = time.monotonic()
-    advice = ""
+    ok, advice = False, ""
     try:
-        reason = _attack(make_sandbox(), program)
+        info = _attack(make_sandbox(), program)
+        ok, reason, advice = True, *_describe_working(info)
     except SandboxUnavailable as error:
         reason, advice = error.reason, error.advice
     except SandboxError as error:
         reason, advice = str(error), "the reason says what went wrong"
-    return Probe(backend=backend, ok=not advice, reason=reason, advice=advice, seconds=time.monotonic() - started)
+    return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=time.monotonic() - started)
 
 
-def _attack(sandbox: Sandbox, program: str) -> str:
-    """Try to break the isolation of a sandbox, and return the versions of its programs.
+def _describe_working(info: SandboxInfo) -> tuple[str, str]:
+    """Return the versions of the programs of a sandbox with the limits that it cannot enforce, and advice about these limits."""
+    missing = {limit: advice for name, (limit, advice) in _LIMIT_ADVICE.items() if name not in info.enforced}
+    reason = "works: " + " ".join(" ".join(pair) for pair in info.versions)
+    if missing:
+        reason += f"; not limited: {', '.join(missing)}"
+    return reason, "; ".join(dict.fromkeys(missing.values()))
+
+
+def _attack(sandbox: Sandbox, program: str) -> SandboxInfo:
+    """Try to break the isolation of a sandbox, and return its description.
 
     Raises SandboxUnavailable if a test fails.
     """
@@ -83,7 +101,7 @@ def _attack(sandbox: Sandbox, program: str) -> str:
             refuse("a command was able to reach the network")
         if program and not succeeds(f"command -v {program}"):
             refuse(f"the sandbox has no program {program}", _MISSING_PROGRAM_ADVICE.format(program=program))
-        return "works: " + " ".join(" ".join(pair) for pair in sandbox.info.versions)
+        return sandbox.info
     finally:
         sandbox.close()
 

@@ -19,9 +19,19 @@ from typing import Final
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo
 from harness.sandboxes.cgroups import ControlGroup, reap_groups
-from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer
+from harness.sandboxes.client import (
+    FILES,
+    SCRATCH,
+    SCRATCH_BYTES,
+    SCRATCH_FILES,
+    SHARED_MEMORY,
+    WORKSPACE,
+    WORKSPACE_FILES,
+    LaunchedServer,
+)
 from harness.sandboxes.seccomp import SECCOMP
 from harness.sandboxes.server_process import ProcessLauncher, ServerProcess, build_python_command, build_rlimits
+from harness.sandboxes.tmpfs import MemoryMount, build_mount_command, get_source
 
 BACKEND: Final = "bubblewrap"
 NOBODY = 65534
@@ -51,7 +61,9 @@ class BubblewrapLauncher(ProcessLauncher):
         contents = [(path, _create_memory_file(text)) for path, text in _FILES.items()]
         fds, join_fd = [fd for _, fd in contents], None
         try:
-            command = [program, *self._generate_arguments(python, contents), "--", *build_python_command(python)]
+            mount_command = build_mount_command(self._mounts, user)
+            arguments = self._generate_arguments(python, contents, are_mounted=bool(mount_command))
+            command = [*mount_command, program, *arguments, "--", *build_python_command(python)]
             if self._group is not None:
                 join_fd = self._group.open_join_fd()
                 command = [*self._group.join_command, *command]
@@ -64,7 +76,7 @@ class BubblewrapLauncher(ProcessLauncher):
                 os.close(fd)
         return LaunchedServer(
             stream=self._server.stream,
-            info=self._build_info(program, python, user),
+            info=self._build_info(program, python, user, (FILES,) if mount_command else ()),
             program_directory=None if python.startswith("/usr/") else str(Path(python).parent),
             rlimits=build_rlimits(self._limits),
         )
@@ -75,7 +87,16 @@ class BubblewrapLauncher(ProcessLauncher):
         if self._group is not None:
             self._group.remove()
 
-    def _build_info(self, program: str, python: str, user: int | None) -> SandboxInfo:
+    @property
+    def _mounts(self) -> tuple[MemoryMount, ...]:
+        """Memory file systems of the sandbox: every place to which commands can write files."""
+        return (
+            MemoryMount(SHARED_MEMORY, 0o1777, SCRATCH_BYTES, SCRATCH_FILES),
+            MemoryMount(SCRATCH, 0o1777, SCRATCH_BYTES, SCRATCH_FILES),
+            MemoryMount(WORKSPACE, 0o755, self._limits.disk_bytes, WORKSPACE_FILES),
+        )
+
+    def _build_info(self, program: str, python: str, user: int | None, files: tuple[str, ...]) -> SandboxInfo:
         group = self._group
         memory = ("memory_bytes",) if group is not None else ()
         pids = ("pids",) if os.geteuid() != 0 or user is not None or (group is not None and group.pids_path) else ()
@@ -84,11 +105,12 @@ class BubblewrapLauncher(ProcessLauncher):
             image=None,
             isolation=("namespaces", "no-new-privileges", "no-capabilities", "seccomp", "read-only-root", "private-tmpfs"),
             limits=self._limits,
-            enforced=(*memory, "disk_bytes", "output_bytes", "file_bytes", "network", *pids, SECCOMP),
+            enforced=(*memory, "disk_bytes", *files, "output_bytes", "file_bytes", "network", *pids, SECCOMP),
             versions=(("bubblewrap", read_version(program)), ("python", read_version(python))),
         )
 
-    def _generate_arguments(self, python: str, contents: Sequence[tuple[str, int]]) -> Iterator[str]:
+    def _generate_arguments(self, python: str, contents: Sequence[tuple[str, int]], *, are_mounted: bool) -> Iterator[str]:
+        """Yield the options of bubblewrap. If `are_mounted`, the memory file systems exist; otherwise bubblewrap mounts them."""
         yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--as-pid-1")
         yield from ("--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--clearenv")
         if threading.current_thread() is threading.main_thread():
@@ -111,9 +133,12 @@ class BubblewrapLauncher(ProcessLauncher):
         yield from ("--proc", "/proc", "--dev", "/dev")
         for path in filter(os.path.exists, _HIDDEN_FILES):
             yield from ("--ro-bind", os.devnull, path)
-        yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108
-        yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH)
-        yield from ("--perms", "0755", "--size", str(self._limits.disk_bytes), "--tmpfs", WORKSPACE)
+        for index, mount in enumerate(self._mounts):
+            if are_mounted:
+                yield from ("--bind", get_source(index), mount.path)
+            else:
+                yield from ("--perms", f"{mount.mode:o}", "--size", str(mount.size_bytes), "--tmpfs", mount.path)
+        yield from ("--remount-ro", "/dev")
         yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, NoReturn, Protocol, Self, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
@@ -48,9 +48,14 @@ ENVIRONMENT = {
 }
 """Environment variables of commands, equal in every backend; HOME and TMPDIR name the directory for temporary files."""
 WORKSPACE = "/workspace"
-SCRATCH = "/tmp"  # noqa: S108  private to each sandbox
+SCRATCH, SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108  private to each sandbox
 SCRATCH_BYTES = 64 * 2**20
 """Size in bytes of the directory for temporary files, in backends that limit it."""
+WORKSPACE_FILES, SCRATCH_FILES = 50 * 2**10, 20 * 2**10
+"""Maximum number of files and directories in the workspace, and in each directory for temporary files, in backends that limit
+them."""
+FILES: Final = "files"
+"""Name under which `SandboxInfo.enforced` lists the limits on the number of files."""
 _Piece: TypeAlias = tuple[list[Any], bytes]
 """File or directory to write into a workspace, as a list of path, mode, size and whether to append, and the content as bytes."""
 

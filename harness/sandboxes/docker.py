@@ -22,7 +22,17 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound  # 
 
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer, format_container_name
+from harness.sandboxes.client import (
+    FILES,
+    SCRATCH,
+    SCRATCH_BYTES,
+    SCRATCH_FILES,
+    SHARED_MEMORY,
+    WORKSPACE,
+    WORKSPACE_FILES,
+    LaunchedServer,
+    format_container_name,
+)
 from harness.sandboxes.framing import SocketStream
 from harness.sandboxes.leftovers import format_owner, is_owner_dead
 from harness.sandboxes.seccomp import SECCOMP
@@ -161,8 +171,12 @@ class DockerLauncher:
                 auto_remove=True,
                 log_config={"Type": "none"},
                 tmpfs={
-                    SCRATCH: f"rw,exec,nosuid,nodev,size={SCRATCH_BYTES},nr_inodes=20k,mode=1777",
-                    WORKSPACE: f"rw,exec,nosuid,nodev,size={self._limits.disk_bytes},nr_inodes=50k,uid=1000,gid=1000,mode=755",
+                    SCRATCH: f"rw,exec,nosuid,nodev,size={SCRATCH_BYTES},nr_inodes={SCRATCH_FILES},mode=1777",
+                    SHARED_MEMORY: f"rw,noexec,nosuid,nodev,size={SCRATCH_BYTES},nr_inodes={SCRATCH_FILES},mode=1777",
+                    WORKSPACE: (
+                        f"rw,exec,nosuid,nodev,size={self._limits.disk_bytes},nr_inodes={WORKSPACE_FILES},"
+                        "uid=1000,gid=1000,mode=755"
+                    ),
                 },
             ),
         )
@@ -186,7 +200,7 @@ class DockerLauncher:
             image=f"{self._image}@{digest}",
             isolation=("container", "no-new-privileges", "no-capabilities", "seccomp", "read-only-root", "private-tmpfs"),
             limits=self._limits,
-            enforced=(*enforced, "disk_bytes", "output_bytes", "file_bytes", "network", SECCOMP),
+            enforced=(*enforced, "disk_bytes", FILES, "output_bytes", "file_bytes", "network", SECCOMP),
             versions=(("docker", str(engine.get("ServerVersion"))),),
         )
 

@@ -10,6 +10,7 @@ import pytest
 
 from harness.errors import PathRefused, ToolError
 from harness.protocols import Sandbox
+from harness.sandboxes.client import SCRATCH_FILES, WORKSPACE_FILES
 from harness.sandboxes.seccomp import DENIED_CALLS, MACHINES
 from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxLaws
 
@@ -35,6 +36,20 @@ for _ in range(8):
 codes = [os.wait()[1] for _ in range(8)]
 print(sum(code != 0 for code in codes))
 """
+FILL_WITH_FILES = """
+import errno, os, sys
+for directory in sys.argv[1:]:
+    count = 0
+    try:
+        while count < 60_000:
+            os.close(os.open("%s/%d" % (directory, count), os.O_CREAT))
+            count += 1
+    except OSError as error:
+        print(count, errno.errorcode[error.errno])
+    for number in range(count):
+        os.unlink("%s/%d" % (directory, number))
+"""
+"""Script that creates empty files in each of the directories given until no more can be created, and then deletes the files."""
 _CONNECT_OUTSIDE = """
 import socket
 for address in ("192.0.2.1", "8.8.8.8"):
@@ -250,6 +265,16 @@ class ResourceAttacks(SandboxLaws):
             sandbox.write("more", bytes(SMALL_LIMITS.file_bytes))
         sandbox.run("rm f*")
         sandbox.write("more", bytes(SMALL_LIMITS.file_bytes))
+
+    def test_the_number_of_files_is_limited(self, sandbox: Sandbox) -> None:
+        """The number of files is limited in every directory to which commands can write, since even empty files take memory."""
+        self.require("files")
+        sandbox.write("fill.py", FILL_WITH_FILES.encode())
+        lines = sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.decode().splitlines()
+        assert [line.split()[1] for line in lines] == ["ENOSPC"] * 3
+        for line, limit in zip(lines, (WORKSPACE_FILES, SCRATCH_FILES, SCRATCH_FILES), strict=True):
+            assert limit - 10 < int(line.split()[0]) <= limit
+        assert sandbox.run("echo fine > a && cat a").stdout == b"fine\n"
 
     def test_nothing_outside_can_be_written(self, sandbox: Sandbox) -> None:
         """Commands cannot write to the root file system, which is read-only."""

@@ -329,8 +329,9 @@ class LifecycleLaws(SandboxLaws):
         info = sandbox.info
         assert info.backend == self.sandbox_options["backend"]
         assert info.limits == SMALL_LIMITS
-        assert set(info.enforced) <= {*SandboxLimits.__dataclass_fields__, "seccomp"}
-        assert ("seccomp" in info.enforced) == ("seccomp" not in self.missing_abilities)
+        assert set(info.enforced) <= {*SandboxLimits.__dataclass_fields__, "files", "seccomp"}
+        for ability in ("files", "seccomp"):
+            assert (ability in info.enforced) == (ability not in self.missing_abilities)
         lacking = {"pids", "disk_bytes", "network"} & set(self.missing_abilities)
         assert not lacking & set(info.enforced)
 

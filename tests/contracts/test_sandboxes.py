@@ -11,6 +11,7 @@ from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap, leftovers, local, open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.cgroups import ControlGroup
+from harness.sandboxes.tmpfs import build_mount_command
 from harness.testing.sandbox_attacks import KernelAttacks, ProcessAttacks, SandboxAttacks
 from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxContract
 
@@ -26,6 +27,9 @@ def possible_groups():
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 GROUPS, COUNTS = possible_groups()
+MOUNTS = bool(build_mount_command([], bubblewrap.NOBODY if os.geteuid() == 0 else None))
+NO_GROUPS = {"memory_bytes": "without control groups memory is limited for each process only"}
+NO_MOUNTS = {"files": "this machine forbids mounts in user namespaces"}
 FOLDERS: dict[str, Path] = {}
 """Folder of the action cache of each test, filled by its first run."""
 NO_ISOLATION = "it is no sandbox"
@@ -34,9 +38,7 @@ NO_ISOLATION = "it is no sandbox"
 @pytest.mark.bubblewrap
 class TestBubblewrap(SandboxContract, SandboxAttacks):
     sandbox_options: ClassVar = {"backend": "bubblewrap"}
-    missing_abilities: ClassVar = (
-        {} if GROUPS else {"memory_bytes": "without control groups memory is limited for each process only"}
-    )
+    missing_abilities: ClassVar = ({} if GROUPS else NO_GROUPS) | ({} if MOUNTS else NO_MOUNTS)
 
 
 @pytest.mark.bubblewrap
@@ -57,6 +59,7 @@ class TestCached(SandboxContract):
     """Contract suite with the action cache: every test runs twice, the second time with answers from the cache."""
 
     sandbox_options: ClassVar = {"backend": "bubblewrap"}
+    missing_abilities: ClassVar = {} if MOUNTS else NO_MOUNTS
 
     @pytest.fixture(params=["cold", "warm"], autouse=True)
     def kept_actions(self, request, tmp_path_factory):
@@ -96,6 +99,7 @@ class TestLocal(SandboxContract, SandboxAttacks):
             "memory_bytes",
             "pids",
             "disk_bytes",
+            "files",
             "network",
             "read_only_root",
             "drop_rights",

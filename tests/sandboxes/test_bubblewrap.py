@@ -5,32 +5,53 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
 import sys
 
 import pytest
 
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxLimits
-from harness.sandboxes import bubblewrap
-from harness.sandboxes.backends import open_sandbox
+from harness.sandboxes import bubblewrap, tmpfs
+from harness.sandboxes.backends import open_sandbox, run_probe
 from harness.sandboxes.client import ServedSandbox
+from harness.testing.sandbox_attacks import FILL_WITH_FILES
 
 pytestmark = pytest.mark.bubblewrap
 
 
+AS_ORDINARY_USER = """
+import os, sys
+from harness.sandboxes import open_sandbox
+from harness.sandboxes.toolserver import load_source
+from harness.testing.sandbox_attacks import FILL_WITH_FILES
+load_source("server")  # this user may be unable to read the project
+sandbox = open_sandbox("bubblewrap", session_id="user")
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+with sandbox:
+    sandbox.write("fill.py", FILL_WITH_FILES.encode())
+    print(sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.decode(), *sandbox.info.enforced)
+"""
+
+
 @pytest.fixture
 def program(monkeypatch, tmp_path):
-    """Put a program named bwrap first on the PATH."""
+    """Put a program first on the PATH."""
 
-    def put(script):
-        path = tmp_path / "bwrap"
+    def put(script, name="bwrap"):
+        path = tmp_path / name
         path.write_text(script)
         path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        bubblewrap.find_program.cache_clear()
+        forget_programs()
 
     yield put
+    forget_programs()
+
+
+def forget_programs():
     bubblewrap.find_program.cache_clear()
+    tmpfs._find_working_prefix.cache_clear()
 
 
 def listens() -> tuple[socket.socket, int]:
@@ -76,6 +97,36 @@ def test_the_sandboxs_own_python_runs_from_wherever_it_is(monkeypatch):
             assert result.stdout.decode().strip() == sys.base_prefix
     finally:
         bubblewrap.find_python.cache_clear()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_the_number_of_files_is_limited_for_an_ordinary_user():
+    output = subprocess.run([sys.executable, "-c", AS_ORDINARY_USER], capture_output=True, text=True, check=True).stdout
+    if "files" not in output:
+        pytest.skip("this machine forbids mounts in user namespaces")
+    assert output.count("ENOSPC") == 3
+    assert "memory_bytes" not in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can remain root")
+def test_the_number_of_files_is_limited_for_root(monkeypatch):
+    monkeypatch.setattr(bubblewrap, "_is_reachable_for_all", lambda path: False)
+    with contextlib.closing(open_sandbox("bubblewrap", session_id="x")) as sandbox:
+        sandbox.start()
+        if "files" not in sandbox.info.enforced:
+            pytest.skip("this machine forbids mounts in user namespaces")
+        sandbox.write("fill.py", FILL_WITH_FILES.encode())
+        assert sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.count(b"ENOSPC") == 3
+
+
+def test_where_files_cannot_be_limited_the_record_and_the_probe_say_so(program):
+    program("#!/bin/sh\necho no namespaces for you >&2; exit 1\n", "unshare")
+    sandbox = open_sandbox("bubblewrap", session_id="x")
+    result = run_probe("bubblewrap", lambda: sandbox)
+    assert result.ok
+    assert "files" not in sandbox.info.enforced
+    assert "not limited: number of files" in result.reason
+    assert "util-linux" in result.advice
 
 
 def test_closing_leaves_no_process():

@@ -1,0 +1,86 @@
+"""Memory file systems (tmpfs) with a maximum number of files, for bubblewrap, which can limit only their bytes.
+
+They are mounted in a user namespace around the namespaces of bubblewrap, in which every user may mount memory file systems, and
+bubblewrap binds them into the sandbox. They end with the last process of the sandbox.
+"""
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_PLACE: Final = "/dev/shm"  # noqa: S108  hidden from other processes by a mount in a namespace of its own
+"""Directory of this machine over which the file systems are mounted; it never contains a program that a sandbox needs."""
+_TABLE: Final = f"{_PLACE}/table"
+_MOUNT_SCRIPT: Final = f"""
+"$1" -t tmpfs -o nosuid,nodev,mode=755 tmpfs {_PLACE} && printf %s "$2" > {_TABLE} && "$1" -a -T {_TABLE} && shift 2 && exec "$@"
+"""
+"""Shell script that hides a directory under an empty file system, mounts everything in a table there, and runs a command.
+
+Its arguments are the path of the program `mount`, the table, and the words of the command. The table has to be a file, because
+`mount` cannot read it from a pipe.
+"""
+_TRIAL_SECONDS: Final = 10
+
+
+class MemoryMount(NamedTuple):
+    """A memory file system of a sandbox, with the path at which commands see it."""
+
+    path: str
+    mode: int
+    """Permissions of the directory at the root of the file system."""
+    size_bytes: int
+    """Maximum size of all files together, in bytes."""
+    max_files: int
+    """Maximum number of files and directories."""
+
+
+def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tuple[str, ...]:
+    """Return the prefix of a command that mounts memory file systems before the command runs.
+
+    The result is empty if this machine does not let `user` mount them: the programs `unshare` and `mount` of util-linux are
+    missing, or the system forbids mounts in user namespaces.
+    """
+    prefix = _find_working_prefix(user)
+    return (*prefix, _format_table(mounts)) if prefix else ()
+
+
+def get_source(index: int) -> str:
+    """Return the path at which the memory file system with an index was mounted, for binding it into a sandbox."""
+    return f"{_PLACE}/{index}"
+
+
+@functools.cache
+def _find_working_prefix(user: int | None) -> tuple[str, ...]:
+    """Return the prefix of a command without its table of mounts, or an empty tuple if a mount for a test fails."""
+    unshare, mount = shutil.which("unshare"), shutil.which("mount")
+    if unshare is None or mount is None:
+        return ()
+    prefix = (unshare, "-U", "-r", "-m", "/bin/sh", "-c", _MOUNT_SCRIPT, "mount", mount)
+    table = _format_table([MemoryMount("", 0o755, 4096, 2)])
+    try:
+        done = subprocess.run(
+            [*prefix, table, "/bin/sh", "-c", ":"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRIAL_SECONDS,
+            check=False,
+            cwd="/",
+            env={},
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return prefix if done.returncode == 0 else ()
+
+
+def _format_table(mounts: Sequence[MemoryMount]) -> str:
+    """Return a table of mounts in the format of /etc/fstab."""
+    lines = []
+    for index, mount in enumerate(mounts):
+        limits = f"mode={mount.mode:o},size={mount.size_bytes},nr_inodes={mount.max_files}"
+        lines.append(f"tmpfs {get_source(index)} tmpfs nosuid,nodev,X-mount.mkdir,{limits} 0 0\n")
+    return "".join(lines)
