@@ -77,6 +77,8 @@ class Patch:
     forget: tuple[ItemId, ...] = ()
     replace: tuple[Replace, ...] = ()
     insert: tuple[Insert, ...] = ()
+    set_aside: tuple[ItemId, ...] = ()
+    """Ids of all messages outside the view that a later summary will cover, those evicted earlier included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

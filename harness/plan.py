@@ -107,7 +107,8 @@ class Slot:
     role: Literal["system", "user", "assistant"]
     """Role of the message that holds the summary."""
     stands_for: tuple[ItemId, ...]
-    """Ids of the messages to summarize, in view order; earlier summaries among them are merged into the new summary."""
+    """Ids of the messages to summarize, in order; earlier summaries among them are merged into the new summary. Messages outside
+    the view can be summarized if they were set aside for a later summary."""
     format: SummaryFormat
     """Format that builds the summarizer's prompt and renders its answer as the inserted text."""
     max_tokens: int
@@ -148,6 +149,8 @@ class Plan:
     """Summaries to request from the summarizer, each with the place at which it is inserted into the conversation."""
     insert: tuple[Insert, ...] = ()
     """Messages to insert that are known already and need no summarizer, such as a note that old messages were removed."""
+    set_aside: tuple[ItemId, ...] = ()
+    """Ids of all messages that will wait outside the view for a later summary, those that were evicted earlier included."""
     texts_to_save: tuple[str, ...] = ()
     """Texts, such as evicted tool outputs, to save before the plan is applied, so that the agent's tools can read them by name
     (see `harness.truncation.name_output`)."""
@@ -164,9 +167,9 @@ def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
     """Return the messages and texts from which the prompt for the summary of a slot is built.
 
     Raises:
-        KeyError: the slot refers to a message that is not in the view.
+        KeyError: the slot refers to a message that is neither in the view nor set aside for a later summary.
     """
-    messages_by_id = {item.item_id: item.message for item in view.items}
+    messages_by_id = {item.item_id: item.message for item in (*view.set_aside, *view.items)}
     former = set(view.summaries) if slot.former == "apart" else set()
     previous = [messages_by_id[item].text for item in slot.stands_for if item in former]
     messages = tuple(messages_by_id[item] for item in slot.stands_for if item not in former)

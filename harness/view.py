@@ -74,8 +74,8 @@ class View:
     """First message of the user in the log, even if that message is no longer in view."""
     summaries: tuple[ItemId, ...] = ()
     """Ids of the messages in view that are summaries written by compactions."""
-    forgotten_since_summary: int = 0
-    """Number of messages evicted without a summary since the last summary was written."""
+    set_aside: tuple[Item, ...] = ()
+    """Messages that are no longer in view and that a later summary will cover, in the order of the conversation."""
     original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
     """Ids of the messages in view that were replaced, for example by stubs, each with the token count of the logged original."""
     saved_tokens: int = 0
@@ -180,7 +180,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
         fruitless_attempts=0,
         fruitless_tokens=0,
         summaries=tuple(sorted(remaining_ids & (inserted | set(view.summaries)))),
-        forgotten_since_summary=0 if inserted else view.forgotten_since_summary + len(event.patch.forget),
+        set_aside=_collect_set_aside(view, event.patch),
         original_tokens=tuple(original_tokens.items()),
         saved_tokens=sum(original_tokens.values()) - shown_tokens,
     )
@@ -191,6 +191,12 @@ def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dic
     changed = {change.item for change in patch.replace}
     new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
     return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
+
+
+def _collect_set_aside(view: View, patch: Patch) -> tuple[Item, ...]:
+    """Return the messages that wait outside the view for a later summary after a patch."""
+    waiting_ids = set(patch.set_aside)
+    return tuple(item for item in (*view.set_aside, *view.items) if item.item_id in waiting_ids) if waiting_ids else ()
 
 
 def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:

@@ -1,7 +1,8 @@
 """Compaction of one session, from the policy's plan and the requests for summaries to the checked result in the log.
 
 The checks in this module apply to all policies. The system message stays, tool calls and their results stay together, and a
-change that saves no tokens is recorded as an attempt without effect and not applied. After two such attempts in a row, no further
+change that saves no tokens is recorded as an attempt without effect and not applied; messages that were evicted earlier and wait
+for their summary count as part of what the summary replaces. After two such attempts in a row, no further
 attempt is made until the view (the messages that the model sees next) has grown by a tenth. A failed summary is recorded; then
 the view stays unchanged or the plan's fallback is applied. If the plan has a fallback, a summary that saves no tokens counts as
 failed.
@@ -305,14 +306,21 @@ class SessionCompactor:
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
         if strangers := [item for item in named_ids if item not in known_ids]:
             raise IllegalPlan(self._policy_name, f"it names {strangers[0]}, which is not in view")
+        evicted_ids = {*patch.forget, *(item.item_id for item in view.set_aside)}
+        if strangers := [item for item in patch.set_aside if item not in evicted_ids]:
+            raise IllegalPlan(self._policy_name, f"it sets {strangers[0]} aside, which is not evicted")
         items = apply_patch(view.items, patch, 0, self.policy.counter)
         if items[:1] != view.items[:1]:
             raise IllegalPlan(self._policy_name, "the system message would be changed or evicted")
         if found := find_violation([item.message for item in items]):
             raise IllegalPlan(self._policy_name, found)
         tokens_after = Estimated(sum(item.tokens for item in items))
-        if tokens_after >= view.tokens:
-            return replace(attempt, reason=f"{attempt.reason}, but {tokens_after} tokens would not be fewer than {view.tokens}")
+        summarized_ids = {item for insert in patch.insert for item in insert.stands_for}
+        tokens_set_aside = sum(item.tokens for item in view.set_aside if item.item_id in summarized_ids)
+        if tokens_after >= view.tokens + tokens_set_aside:
+            beside = f", {tokens_set_aside} set aside" if tokens_set_aside else ""
+            reason = f"{attempt.reason}, but {tokens_after} tokens would not be fewer than {view.tokens}{beside}"
+            return replace(attempt, reason=reason)
         return replace(
             attempt,
             status="applied",
@@ -344,7 +352,7 @@ def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
     """Return all changes of the view that a plan makes; messages that are both replaced and evicted are only evicted."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
-    return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert))
+    return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert), set_aside=plan.set_aside)
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
@@ -387,7 +395,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
     limit = slot.max_input_tokens
     if limit is None or count_tokens(full_prompt.prompt) <= limit:
         return full_prompt
-    roles = {item.item_id: item.message.role for item in view.items}
+    roles = {item.item_id: item.message.role for item in (*view.set_aside, *view.items)}
     former = set(view.summaries)
     starts = [at for at, item in enumerate(slot.stands_for) if at and item not in former and roles[item] != "tool"]
     cut_index = bisect_left(starts, True, key=lambda start: count_tokens(_drop_older(slot, view, start).prompt) <= limit)

@@ -77,16 +77,17 @@ class Middle:
     `head_messages` retains more, that number applies."""
     snap: Snap = SNAP_BACK
     """Rule that moves the end of the selected messages to a place where no tool call loses its result."""
+    shrinks_head: bool = False
+    """Whether a call at the end of the retained beginning is evicted if its results lie behind it, instead of retaining them."""
 
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the messages between the retained beginning and the retained end of the view.
-
-        If the beginning ends with a tool call, the results of that call are retained too.
-        """
-        start = Snap(direction="forward").find_legal_index(view.items, self._count_head_messages(view))
+        """Return the messages between the retained beginning and the retained end of the view."""
+        start = Snap(direction="back" if self.shrinks_head else "forward").find_legal_index(
+            view.items, self._count_head_messages(view)
+        )
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
     def state_kept(self, budget: Budget) -> Amount | None:
@@ -139,8 +140,6 @@ class Summarize:
     """Minimum share of the messages in view that a summary must replace; if fewer were replaced, the view is left unchanged."""
     in_events: bool = False
     """Whether `least_share` is a share of the events (messages, tool calls and results) in view instead of the messages."""
-    only_if_text: bool = False
-    """Whether messages are evicted without a summary if they hold only tool calls and results, and no text by user or model."""
     before: tuple[Message, ...] = ()
     """Messages inserted directly before the summary, such as a question that the summary answers.
 
@@ -169,7 +168,7 @@ class Summarize:
             return Plan(reason=f"{reason}, but {count} are too few to be worth a summary")
         news = tuple(item for item in forgotten_ids if item not in former)
         summarized_ids = news if self.former == "dropped" else forgotten_ids
-        if not summarized_ids or (self.only_if_text and not any(item.message.text.strip() for item in middle)):
+        if not summarized_ids:
             return Plan(reason=reason, forget=forgotten_ids)
         slot = Slot(
             after=_find_anchor(view.items, forgotten_ids[0], stays),

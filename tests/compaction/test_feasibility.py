@@ -27,7 +27,7 @@ from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummar
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
-from harness.compaction.presets.window import MessageWindow, Periodic
+from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Mask, Middle, Reducer
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger
 from harness.compaction.wrappers import IfMessages
@@ -73,7 +73,6 @@ def test_what_keeps_as_much_as_the_threshold_is_refused(reducer: Reducer, trigge
         (Rule(trigger=MoreThan(count=3), reducer=forgetting(5_000)),),
         (Rule(trigger=Full(), reducer=Forget(middle=Middle(tail=LastMessages(count=500)))),),
         (Rule(trigger=Full(), reducer=Mask(keep_tokens=5_000)), Rule(trigger=Full(), reducer=forgetting(10))),
-        (Rule(trigger=Full(), reducer=Periodic(every_messages=3, regular=forgetting(5_000), periodic=forgetting(10))),),
     ],
     ids=repr,
 )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from harness.errors import ProviderFailed
 from harness.events import Compaction, Entry, Insert, MessageAdded, Patch
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
-from harness.tally_cache import TallyCache
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters, Window
@@ -235,23 +234,6 @@ def test_messages_beside_a_summary_stand_around_it_and_are_none_themselves() -> 
     assert "a lot" in event.summary
     assert "What did we do?" not in event.summary
     assert view.summaries == (view.items[2].item_id,)
-
-
-@pytest.mark.parametrize(("says", "asked"), [("", 0), ("  \n", 0), ("I look.", 1)])
-def test_what_holds_no_text_is_forgotten_without_a_summary_where_the_stage_says_so(says: str, asked: int) -> None:
-    view = tool_talk(*[("read_file", f"{number}.py", "x" * 400, "completed") for number in range(9)])
-    items = [
-        item if item.message.role != "assistant" else item._replace(message=spoken(item.message, says)) for item in view.items
-    ]
-    stage = Summarize(
-        middle=Middle(tail=LastMessages(count=2), head_messages=2), format=SixSections(), max_tokens=99, only_if_text=True
-    )
-    event, summarizer = summarized(replace(view, items=tuple(items), tally_cache=TallyCache()), stage, "read some")
-    assert (event.status, len(summarizer.requests), len(event.patch.forget)) == ("applied", asked, 16)
-
-
-def spoken(message: Message, text: str) -> Message:
-    return assistant(text, *message.calls)
 
 
 def test_a_quiet_rule_that_finds_nothing_to_do_leaves_no_record() -> None:

@@ -17,22 +17,43 @@ from harness.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Periodic:
-    """Reducer that evicts messages with one reducer, and after enough evicted messages uses a second one, which summarizes."""
+class EvictThenSummarize:
+    """Reducer that evicts messages at once, and summarizes them when enough evicted messages wait for a summary.
+
+    Evicted messages wait outside the view. A summary covers the waiting messages, those that are evicted together with them, and
+    the former summary, which stays in view until then. If the summary fails, the messages that it was to cover are gone: a failed
+    request counts like a successful one, so a failing summarizer is not asked more often.
+    """
 
     every_messages: int
-    """Number of evicted messages after which the summarizing reducer runs; messages about to be evicted are included."""
-    regular: Reducer
-    """Reducer that runs until enough messages were evicted without a summary."""
-    periodic: Reducer
-    """Reducer that runs once enough messages were evicted without a summary, and writes one."""
+    """Number of waiting messages at which a summary is requested; messages about to be evicted are included."""
+    evict: Forget
+    """Reducer that evicts messages without a summary and retains former summaries."""
+    summarize: Summarize
+    """Reducer that replaces the same messages, and the former summary, by a summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the regular reducer, or a plan with a summary once enough messages were evicted without one."""
-        plan = self.regular.reduce(view, budget, reason)
-        if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
+        """Return a plan that evicts messages and lets them wait for a summary, or requests a summary of all that wait.
+
+        If neither the waiting nor the evicted messages hold any text by user or model, no summary is requested.
+        """
+        plan = self.evict.reduce(view, budget, reason)
+        waiting_ids = tuple(item.item_id for item in view.set_aside)
+        if plan.is_empty:
             return plan
-        return self.periodic.reduce(view, budget, reason)
+        if len(waiting_ids) + len(plan.forget) < self.every_messages:
+            return replace(plan, set_aside=(*waiting_ids, *plan.forget))
+        evicted_ids = set(plan.forget)
+        evicted = (item for item in view.items if item.item_id in evicted_ids)
+        if not any(item.message.text.strip() for item in (*view.set_aside, *evicted)):
+            return plan
+        plan = self.summarize.reduce(view, budget, reason)
+        former = set(view.summaries)
+        slots = (
+            replace(slot, stands_for=tuple(sorted((*waiting_ids, *slot.stands_for), key=lambda item: item not in former)))
+            for slot in plan.slots
+        )
+        return replace(plan, slots=tuple(slots))
 
 
 CONCISE_INSTRUCTION = (
@@ -87,15 +108,16 @@ class MessageWindow(SummarizingPreset):
     Source: this project's own design.
 
     The system message is not counted. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
-    messages of one turn. If the summary fails or is empty, the messages are evicted without one.
+    messages of one turn, and a call at the end of the preserved beginning is evicted if its results lie behind it. If the summary
+    fails or is empty, the messages are evicted without one.
 
     Attributes:
         max_messages: Maximum number of messages in view; 0 never evicts any. Default: `100`.
-        preserve_first_n: Number of messages behind the system message that are always retained; 1 retains the user's request.
-            Default: `1`.
+        preserve_first_n: Number of messages behind the system message that are always retained, except a call whose results lie
+            behind them; 1 retains the user's request. Default: `1`.
         preserve_last_n: Number of messages at the end of the conversation that are always retained. Default: `20`.
-        summarize_on_trim: Whether evicted messages are summarized, at most once per ten messages. The last summary stays in view
-            until the next one has taken it in. Default: `False`.
+        summarize_on_trim: Whether evicted messages are summarized, ten or more at a time; until then they wait outside the view.
+            The last summary stays in view until the next one has taken it in. Default: `False`.
         summarizer: Name of the model that writes the summaries if `summarize_on_trim` is set; `same` is the agent's own model.
             Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
@@ -109,6 +131,15 @@ class MessageWindow(SummarizingPreset):
     summarize_on_trim: bool = False
     summary_max_tokens: Positive = 1_024
     kind: Literal["message-window"] = "message-window"
+
+    @property
+    def revision(self) -> int:
+        """Revision 1 if several messages are preserved at the beginning or evicted messages are summarized; otherwise 0.
+
+        Since revision 1, a call at the end of the preserved beginning is evicted with its results, and a summary covers all
+        messages that were evicted since the last one.
+        """
+        return 1 if self.preserve_first_n > 1 or self.summarize_on_trim else 0
 
     @property
     def is_overcommitted(self) -> bool:
@@ -162,8 +193,9 @@ class MessageWindow(SummarizingPreset):
         if self.max_messages == 0:
             return Pipeline(NoThreshold(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
-        middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n)
-        evict: Reducer = Forget(middle=middle, keep_summaries=True)
+        middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n, shrinks_head=True)
+        forget = Forget(middle=middle, keep_summaries=True)
+        evict: Reducer = forget
         if self.summarize_on_trim:
             summary = Summarize(
                 middle=middle,
@@ -172,9 +204,8 @@ class MessageWindow(SummarizingPreset):
                 role="assistant",
                 former="among",
                 when_failed="forget",
-                only_if_text=True,
             )
-            evict = Periodic(every_messages=SUMMARY_EVERY_MESSAGES, regular=evict, periodic=summary)
+            evict = EvictThenSummarize(every_messages=SUMMARY_EVERY_MESSAGES, evict=forget, summarize=summary)
         rule = (
             f"at most {self.max_messages} messages, {self.preserve_first_n} first and {self.preserve_last_n} last ones preserved"
         )

@@ -213,7 +213,7 @@ CHOICES: dict[str, Choices] = {
     # Letta 56ba9c25
     "letta": {**ABOVE, **REPORTED, **REFUSED, **RETOLD},
     # S4.1
-    "message-window": {"Forget.keep_summaries": (True,), "Rule.quiet": (True,)},
+    "message-window": {"Forget.keep_summaries": (True,), "Middle.shrinks_head": (True,), "Rule.quiet": (True,)},
     # opencode 975d7312: question of the user, answer of the assistant
     "opencode": {**REPORTED, **REFUSED, **BY_ASSISTANT, "Message.role": ("user",)},
     "opencode-prune": {

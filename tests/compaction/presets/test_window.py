@@ -1,6 +1,7 @@
 """Tests of the fifth design document (S4): its list of test cases for the window and for its summaries."""
 
 import itertools
+import re
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import ProviderFailed, UsageError
-from harness.events import Notice
+from harness.events import Compaction, Entry, Event, MessageAdded, Notice
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.openai_format import decode_messages
 from harness.replay.blocks import read_parts
@@ -16,6 +17,7 @@ from harness.replay.document import Fields
 from harness.replay.draft import Draft
 from harness.testing.strategies import conversations
 from harness.tokens import QuarterOfCharacters
+from harness.view import View, fold_all
 from tests.compaction.talk import Room, grown, numbers, step, view_of
 
 COUNTER = QuarterOfCharacters()
@@ -87,18 +89,28 @@ def test_cuts_move_back_so_that_pairs_stay_whole() -> None:
     assert list(found.trimmed) == [messages[0], *messages[6:]], "one more than the cap, none torn"
 
 
-@given(messages=conversations(), cap=st.integers(1, 20), last=st.integers(0, 8))
+@given(messages=conversations(), cap=st.integers(1, 20), first=st.integers(0, 5), last=st.integers(0, 8))
 def test_trimming_keeps_order_loses_nothing_and_exceeds_the_cap_by_one_turn_at_most(
-    messages: tuple[Message, ...], cap: int, last: int
+    messages: tuple[Message, ...], cap: int, first: int, last: int
 ) -> None:
-    found = MessageWindow(max_messages=cap, preserve_last_n=last).trim(messages)
+    """S4.7: never by more than the messages of one turn, less the one that lies within the cap."""
+    found = MessageWindow(max_messages=cap, preserve_first_n=first, preserve_last_n=last).trim(messages)
     assert found.metrics.preserved_messages == len(found.trimmed)
     assert len(found.trimmed) + len(found.evicted) == len(messages)
     assert found.trimmed[0] == messages[0]
     rest = iter(messages)
     assert all(any(one is other for other in rest) for one in found.trimmed), "in their order"
     longest_turn = max((len(one.calls) + 1 for one in messages), default=1)
-    assert len(found.trimmed) - 1 <= max(cap, 1 + last) + 2 * longest_turn
+    assert len(found.trimmed) - 1 <= max(cap, first + last) + longest_turn - 1
+
+
+def test_a_call_at_the_end_of_the_head_goes_with_its_results_and_the_cap_holds() -> None:
+    """S4.7: cuts move back at both ends, so a head of two is the request alone if a call follows it."""
+    calls = [ToolCall(call_id=f"p{at}", name="read_file", arguments_json="{}") for at in range(6)]
+    results = [tool(ToolResult(call_id=call.call_id, name="read_file", output="text")) for call in calls]
+    messages = [user("build it"), assistant("six at once", *calls), *results, *talk(12)]
+    found = MessageWindow(max_messages=10, preserve_first_n=2, preserve_last_n=4).trim(messages)
+    assert list(found.trimmed) == [messages[0], *messages[-8:]]
 
 
 # --- estimates and shapes ------------------------------------------------------------------------------------------------
@@ -210,10 +222,75 @@ def test_it_is_not_summarized_at_every_small_trim_but_once_for_ten_messages() ->
         asked.append(len(room.prompts()))
         assert len(view.items) <= 1 + 8 + 1
         assert len(view.summaries) == bool(room.prompts()), "a summary stays until the next one has taken it in"
-    assert asked.index(1) == 9, "nine messages went for good, and with the tenth a summary is written"
+    assert asked.index(1) == 9, "nine messages waited outside the view, and with the tenth a summary is written"
     assert asked.index(2) == 19
+    for prompt, covered in zip(room.prompts(), (range(1, 8), range(3, 13)), strict=True):
+        told = set(map(int, re.findall(r"message (\d+)\b", prompt)))
+        assert told >= set(covered), "all that went are covered"
     assert "[Conversation Summary]\nfirst" in room.prompts()[1]
     assert "PREVIOUS SUMMARY" not in room.prompts()[1], "it is one of the messages that go"
+
+
+def evict_step_by_step(room: Room, steps: int, says: str = "I look. ") -> tuple[View, list[Compaction]]:
+    """Return the view after a number of steps of a call and its result, and the events of their compactions."""
+    entries: list[Entry] = []
+
+    def log(event: Event) -> View:
+        entries.append(Entry(len(entries) + 1, event))
+        return fold_all(entries, room.policy.counter)
+
+    log(MessageAdded(message=system("be good"), step=0))
+    view = log(MessageAdded(message=user("build it"), step=0))
+    for at in range(steps):
+        for message in step(at, f"result {at} " * 20, says=f"{says}{at}" if says else ""):
+            view = log(MessageAdded(message=message, step=at))
+        if event := room.ask(view):
+            view = log(event)
+    return view, [event for _, event in entries if isinstance(event, Compaction)]
+
+
+def test_every_evicted_step_reaches_a_summarizer() -> None:
+    """S4.3: what is evicted between two summaries waits outside the view, and the view is derived from the log alone."""
+    room = Room(SUMMING, 0, *["so far"] * 20)
+    view, _ = evict_step_by_step(room, 60)
+    told = " ".join(room.prompts())
+    evicted = range(60 - sum(message.role == "assistant" for message in view.messages[3:]))
+    waiting = {call.call_id for item in view.set_aside for call in item.message.calls}
+    assert [at for at in evicted if f"result {at} " not in told] == sorted(int(name[1:]) for name in waiting)
+    assert len(view.set_aside) < 10
+    assert 60 * 2 // 11 <= len(room.prompts()) <= 60 * 2 // 10
+
+
+def test_a_summarizer_that_fails_is_asked_no_more_often_than_one_that_works() -> None:
+    """S4.3: an attempt counts like a success, and what it was to cover is evicted without a summary."""
+    counts = []
+    for answer in ("so far", ProviderFailed("s", 500, "down")):
+        room = Room(SUMMING, 0, *[answer] * 60)
+        view, events = evict_step_by_step(room, 60)
+        assert {event.status for event in events} == {"applied"}
+        assert len(view.summaries) == (answer == "so far")
+        counts.append(len(room.prompts()))
+    assert counts[1] <= counts[0] <= 12
+
+
+def test_what_holds_no_text_is_evicted_without_asking() -> None:
+    """S4.3: a summary is skipped when nothing is textual, neither now nor among the messages that wait."""
+    room = Room(SUMMING, 0)
+    view, events = evict_step_by_step(room, 30, says="")
+    assert room.prompts() == []
+    assert len(view.set_aside) < 10
+    assert not any(event.failure for event in events)
+
+
+def test_a_summary_is_measured_against_all_that_it_stands_for() -> None:
+    """S4.3: the messages that wait have left the view before, so a summary longer than the last eviction still saves tokens."""
+    room = Room(SUMMING, 0, "x" * 1_000)
+    view, events = evict_step_by_step(room, 9)
+    (event,) = [event for event in events if event.summary]
+    assert event.tokens_after > event.tokens_before, "the eviction of the last step made less room than the summary takes"
+    assert len(event.patch.insert[0].stands_for) == 10
+    assert event.failure == ""
+    assert len(view.summaries) == 1
 
 
 def test_a_summary_that_saves_nothing_has_failed_and_what_was_to_go_goes() -> None:
