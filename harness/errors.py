@@ -15,6 +15,7 @@
     ├── SandboxError          the machinery below the tools
     │   ├── SandboxUnavailable  a backend cannot be used on this machine; says what to install
     │   └── SandboxDied         a running sandbox was lost; never shown to the model
+    │       └── SandboxKilled     the commands of the agent ended it
     ├── ToolError             the tool call of the model; the model reads the message
     │   ├── PathRefused
     │   └── FileMissing
@@ -177,6 +178,10 @@ class SandboxUnavailable(SandboxError):
 
 class SandboxDied(SandboxError):
     """A running sandbox was lost or sent an invalid reply; the session cannot continue."""
+
+
+class SandboxKilled(SandboxDied):
+    """A running sandbox was ended by the commands that ran in it, so the session failed by the agent's own fault."""
 
 
 class ToolError(HarnessError):

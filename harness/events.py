@@ -9,7 +9,7 @@ ends) is a `Signal`, which is displayed but never logged.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from harness.messages import Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
@@ -26,6 +26,7 @@ StopReason: TypeAlias = Literal[
     "overflow",
     "model_error",
     "sandbox_error",
+    "sandbox_killed",
     "store_error",
     "cancelled",
     "doom_loop",
@@ -35,8 +36,13 @@ StopReason: TypeAlias = Literal[
 ]
 """Reason why a turn or a session stopped. `replied` (an answer without tool calls) and `declared` (the model declared that it is
 done) complete a session; the other reasons are failures. `cut_short`: the output limit cut off the last answer. `doom_loop`: the
-model repeated the same tool call and was stopped. `illegal_plan`: the compaction policy proposed an invalid conversation.
-`broken_off`: the process was killed during a step, as detected when the session is opened again."""
+model repeated the same tool call and was stopped. `sandbox_error`: the machine lost the sandbox. `sandbox_killed`: the commands
+of the model ended the sandbox, for example by using up its memory. `illegal_plan`: the compaction policy proposed an invalid
+conversation. `broken_off`: the process was killed during a step, as detected when the session is opened again."""
+
+
+SANDBOX_LOST_REASONS: Final = frozenset({"sandbox_error", "sandbox_killed"})
+"""Stop reasons of sessions whose sandbox, and with it the workspace, was lost."""
 
 
 class ItemId(NamedTuple):

@@ -370,6 +370,7 @@ class Sandbox(Protocol):
         """Start the sandbox with an empty workspace.
 
         Raises:
+            SandboxDied: The sandbox was killed while it started.
             SandboxUnavailable: The sandbox backend cannot be used on this machine.
         """
 

@@ -20,7 +20,7 @@ from harness.agent.cancellation import Cancellation, run_interruptibly, run_to_c
 from harness.agent.conversation import Conversation, Inbox, PreparedRequest, RequestBuilder, StreamBuffer
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDetector, Toolbox, make_interrupted_result
-from harness.errors import ContextOverflow, ModelError, SandboxError, format_count
+from harness.errors import ContextOverflow, ModelError, SandboxError, SandboxKilled, format_count
 from harness.events import (
     Event,
     EventListener,
@@ -268,7 +268,7 @@ class Session:
             if agent.save_workspace and calls:
                 workspace_events += agent.save_workspace(step)
         except SandboxError as error:
-            stop = Stop("sandbox_error", str(error))
+            stop = Stop("sandbox_killed" if isinstance(error, SandboxKilled) else "sandbox_error", str(error))
             results = [make_interrupted_result(call) for call in calls]
         self.usage = reply.usage
         finished = StepFinished(

@@ -18,7 +18,7 @@ from harness.cli.dialog import Dialog, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
 from harness.errors import UsageError, format_count
-from harness.events import Entry, Signal, StateChanged
+from harness.events import SANDBOX_LOST_REASONS, Entry, Signal, StateChanged
 from harness.models.factory import ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
 from harness.policies import policy_from_plain
@@ -298,7 +298,7 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
 def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec) -> None:
     """Print totals, copied files and checks of a session that has ended; exit with code 1 or 130 unless it was completed."""
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
-    if ended.outcome.reason == "sandbox_error":
+    if ended.outcome.reason in SANDBOX_LOST_REASONS:
         printer.print_line("the sandbox failed and its files are lost, so the session cannot be resumed; start a new one")
     elif session.keep is not None:
         printer.print_line(f"{format_count(ended.copied_files.files, 'file')} copied to {session.keep}")

@@ -11,8 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from harness.agent.cancellation import Cancellation
-from harness.errors import IllegalPlan, SandboxError, StoreError
-from harness.events import SessionEnded
+from harness.errors import IllegalPlan, SandboxError, SandboxKilled, StoreError
+from harness.events import SANDBOX_LOST_REASONS, SessionEnded
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
 from harness.metrics.measurement import measure_session
 from harness.protocols import Clock, Log, OutputStore, Sandbox
@@ -70,7 +70,8 @@ class _TrialSession:
             metrics, probes = measure_session(journal.read_entries(run.session_id), task, counter)
             journal.record_metrics(run.session_id, metrics, probes)
         except SandboxError as error:
-            run.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
+            reason = "sandbox_killed" if isinstance(error, SandboxKilled) else "sandbox_error"
+            run.ending = Ending(status="failed", reason=reason, error=str(error))
         except StoreError as error:
             run.ending = Ending(status="failed", reason="store_error", error=str(error))
         except Exception as error:  # noqa: BLE001  (the only place: an error in a trial must not end the grid)
@@ -88,7 +89,7 @@ class _TrialSession:
                 run.ending = self._run_session(task, sandbox, log, outputs)
             finally:
                 self._end_log(log)
-            if run.ending.reason not in {"sandbox_error", "cancelled"}:
+            if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
                 run.graded_checks = grade_workspace(task, sandbox)
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:

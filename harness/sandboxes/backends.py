@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
 from harness.codec import StrictFields, refuse_mistyped_fields
-from harness.errors import SandboxError, SandboxUnavailable, UnknownName, UsageError
+from harness.errors import SandboxDied, SandboxError, SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxInfo, SandboxLimits
 from harness.sandboxes.bubblewrap import BubblewrapLauncher
 from harness.sandboxes.client import FILES, Launcher, ServedSandbox, format_container_name
@@ -43,6 +43,8 @@ class Probe:
     advice: str
     """Advice to the user on how to make the backend work, or enforce all limits; empty if there is nothing to do."""
     seconds: float
+    is_lost: bool = False
+    """Whether the sandbox was killed during the test, which says nothing about the backend."""
 
 
 def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = "") -> Probe:
@@ -56,15 +58,18 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
         program: Name of a program that commands need besides Python; empty if there is none.
     """
     started = time.monotonic()
-    ok, advice = False, ""
+    ok, advice, is_lost = False, "", False
     try:
         info = _attack(make_sandbox(), program)
         ok, reason, advice = True, *_describe_working(info)
     except SandboxUnavailable as error:
         reason, advice = error.reason, error.advice
+    except SandboxDied as error:
+        reason, advice, is_lost = str(error), "try again; something on this machine ended the sandbox of the test", True
     except SandboxError as error:
         reason, advice = str(error), "the reason says what went wrong"
-    return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=seconds, is_lost=is_lost)
 
 
 def _describe_working(info: SandboxInfo) -> tuple[str, str]:
@@ -182,8 +187,10 @@ def open_sandbox(
     limits = SandboxLimits() if limits is None else limits
     if backend == "auto":
         backend = choose_backend(image, runtime)
-    launcher = _find_backend(backend, unsafe_local).make_launcher(session_id, image or DEFAULT_IMAGES[runtime], limits)
-    return ServedSandbox(launcher, limits)
+    make_launcher = functools.partial(
+        _find_backend(backend, unsafe_local).make_launcher, session_id, image or DEFAULT_IMAGES[runtime], limits
+    )
+    return ServedSandbox(make_launcher(), limits, make_launcher=make_launcher)
 
 
 def is_isolated(backend: str) -> bool:
@@ -230,9 +237,20 @@ def choose_backend(
     raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in failed_probes))
 
 
-@functools.cache
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
-    """Test whether a backend works by starting a sandbox; the result is kept for the process, per image and runtime."""
+    """Test whether a backend works by starting a sandbox; the result is kept for the process, per image and runtime.
+
+    If the sandbox was killed during the test, the result is not kept.
+    """
+    probe = run_cached_probe(backend, image, runtime)
+    if probe.is_lost:
+        run_cached_probe.cache_clear()
+    return probe
+
+
+@functools.cache
+def run_cached_probe(backend: str, image: str | None, runtime: str) -> Probe:
+    """Return the result of the first test of a backend in this process, per image and runtime."""
     limits = SandboxLimits()
     make_launcher = _find_backend(backend, unsafe_local=False).make_launcher
 

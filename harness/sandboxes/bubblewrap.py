@@ -29,6 +29,7 @@ from harness.sandboxes.client import (
     WORKSPACE_FILES,
     LaunchedServer,
 )
+from harness.sandboxes.deaths import ServerEnd
 from harness.sandboxes.seccomp import SECCOMP
 from harness.sandboxes.server_process import ProcessLauncher, ServerProcess, build_python_command, build_rlimits
 from harness.sandboxes.tmpfs import MemoryMount, build_mount_command, get_source
@@ -80,6 +81,11 @@ class BubblewrapLauncher(ProcessLauncher):
             program_directory=None if python.startswith("/usr/") else str(Path(python).parent),
             rlimits=build_rlimits(self._limits),
         )
+
+    def find_end(self, oom_kills: int) -> ServerEnd:
+        """Return how the tool server ended; without a control group it is unknown whether processes ran out of memory."""
+        end = super().find_end(oom_kills)
+        return end._replace(ran_out_of_memory=self._group is not None and self._group.count_oom_kills() > oom_kills)
 
     def remove(self) -> None:
         """Close the connection and wait for the tool server to end; its namespaces and file systems end at the same time."""

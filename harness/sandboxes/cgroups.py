@@ -14,6 +14,7 @@ from typing import Self
 
 from harness.protocols import SandboxLimits
 from harness.sandboxes.leftovers import format_owner, is_owner_dead
+from harness.sandboxes.toolserver.server import count_oom_kills
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 GROUP_PREFIX = "harness-"
@@ -69,6 +70,10 @@ class ControlGroup:
     def sandbox_path(self) -> str:
         """Path inside the sandbox at which the tool server reads the counters of the control group, such as killed processes."""
         return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
+
+    def count_oom_kills(self) -> int:
+        """Return the number of processes of the group that the kernel has killed for lack of memory."""
+        return count_oom_kills((str(self.path / ("memory.events" if self.version == 2 else "memory.oom_control")),))
 
     def open_join_fd(self) -> int:
         """Return the file descriptor through which a process joins the control group; the caller closes it.

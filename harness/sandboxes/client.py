@@ -4,22 +4,34 @@ A launcher starts a tool server and removes it; this module communicates with it
 deadline or a lost connection, every further call raises SandboxDied: a sandbox is never restarted or replaced.
 """
 
+import errno
 import hashlib
 import json
+import os
 import shlex
 import signal
 import stat
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
-from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
+from harness.errors import (
+    FileMissing,
+    PathRefused,
+    SandboxDied,
+    SandboxError,
+    SandboxKilled,
+    SandboxUnavailable,
+    ToolError,
+    UsageError,
+)
 from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
+from harness.sandboxes.deaths import ActionHistory, ServerEnd
 from harness.sandboxes.framing import ByteStream, Frame, FrameConnection
 from harness.sandboxes.seccomp import KEYCTL_NUMBERS, SECCOMP, assemble_program
 from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
@@ -32,6 +44,7 @@ MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
 """Maximum number of bytes of file contents sent in one request when a workspace is restored."""
 NEW_FILE_MODE, NEW_DIRECTORY_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+NO_SPACE = os.strerror(errno.ENOSPC)
 MAX_SNAPSHOT_FILES = 200_000
 """Maximum number of files in a snapshot of a workspace."""
 ENVIRONMENT = {
@@ -98,6 +111,13 @@ class Launcher(Protocol):
     def read_stderr(self) -> str:
         """Return the output of the tool server on stderr; may be empty."""
 
+    def find_end(self, oom_kills: int) -> ServerEnd:
+        """Return how the tool server ended after its connection was lost; called before `remove`.
+
+        Args:
+            oom_kills: Number of processes that the kernel had killed for lack of memory at the last reply of the tool server.
+        """
+
 
 def format_container_name(session_id: str) -> str:
     """Return the name of the container of a session, for backends that use named containers."""
@@ -140,9 +160,31 @@ class ServedSandbox(StartedOnce):
     Calls from several threads wait for each other, and `close` from another thread ends a running command.
     """
 
-    def __init__(self, launcher: Launcher, limits: SandboxLimits, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        self._launcher, self._grace_seconds = launcher, grace_seconds
+    def __init__(
+        self,
+        launcher: Launcher,
+        limits: SandboxLimits,
+        *,
+        grace_seconds: float = GRACE_SECONDS,
+        make_launcher: Callable[[], Launcher] | None = None,
+    ) -> None:
+        """Describe a sandbox without starting it.
+
+        Args:
+            launcher: Object that starts the tool server.
+            limits: Limits on the resources of the sandbox.
+            grace_seconds: Seconds that the tool server may take beyond the timeout of a command.
+            make_launcher: Function that returns a launcher of an equal sandbox, in which the last commands are repeated after the
+                sandbox died, to learn whether they ended it. None repeats nothing.
+        """
+        self._launcher, self._grace_seconds, self._make_launcher = launcher, grace_seconds, make_launcher
         self.limits = limits
+        self._history = ActionHistory()
+        self._oom_kills = 0
+        """Number of processes killed for lack of memory, as reported with the last command."""
+        self._twin: ServedSandbox | None = None
+        """Sandbox in which the last commands are being repeated."""
+        self._death_type = SandboxDied
         self._blobs: BlobStore = MemoryBlobStore()
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
@@ -180,7 +222,12 @@ class ServedSandbox(StartedOnce):
                 raise SandboxDied(str(hello.header.get("detail")))
         except SandboxDied as error:
             words = self._read_stderr()
+            end = self._find_end()
             self.close()
+            if end.signal_number is not None:
+                raise SandboxDied(
+                    f"the tool server was killed by signal {end.signal_number} while it started; try again"
+                ) from error
             reason = f"the tool server did not start ({words or error})"
             advice = "the sandbox must contain /bin/sh and python3 (3.8 or later) with its whole standard library"
             raise SandboxUnavailable(server.info.backend, reason, advice) from error
@@ -226,6 +273,8 @@ class ServedSandbox(StartedOnce):
             if max(len(result.stdout), len(result.stderr)) > self.limits.output_bytes:
                 raise ValueError("more output than the limit allows")
             contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
+            self._history.is_contained &= contained
+            self._oom_kills = int(reply.header.get("oom_kills", 0))
         return TracedResult(result, contained, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
@@ -267,7 +316,10 @@ class ServedSandbox(StartedOnce):
                 if total > self._max_scan_bytes:
                     self._die(f"a scan of the workspace sent more than {self._max_scan_bytes} bytes")
             files = order_files(self._files, self._orders)
-        return Snapshot(tree_id=compute_tree_id(files), files=files)
+            snapshot = Snapshot(tree_id=compute_tree_id(files), files=files)
+            if self._history.is_contained and not self.has_incomplete_snapshot:
+                self._history.begin_at(snapshot)
+        return snapshot
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
         """Return the files that differ between two snapshots of the workspace, sorted by path."""
@@ -283,10 +335,13 @@ class ServedSandbox(StartedOnce):
                     self._apply(delete, batch)
                     delete = []
             except ToolError as error:
+                if NO_SPACE in str(error):
+                    self._death_type = SandboxKilled  # the file system of the sandbox holds less than the commands have written
                 self._die(f"the workspace could not be restored: {error}")
             restored_tree_id = self.snapshot().tree_id
             if restored_tree_id != snapshot.tree_id:
                 self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
+            self._history.begin_at(snapshot)
 
     def lay(self, files: Mapping[str, bytes]) -> None:
         """End every process, delete temporary files and write the given files, replacing anything that exists at their paths."""
@@ -307,6 +362,9 @@ class ServedSandbox(StartedOnce):
         self._death_reason = self._death_reason or "closed"
         if self._connection is not None:
             self._connection.close()
+        twin = self._twin
+        if twin is not None:
+            twin.close()
         with self._removal_lock:
             self._launcher.remove()
 
@@ -341,11 +399,12 @@ class ServedSandbox(StartedOnce):
     def _request(self, frame: Frame, timeout_seconds: float = 60.0, path: str = "") -> Frame:
         with self._lock:
             if self._death_reason is not None or self._connection is None:
-                raise SandboxDied(f"the sandbox is gone: {self._death_reason}")
+                raise self._death_type(f"the sandbox is gone: {self._death_reason}")
+            self._history.add(frame, timeout_seconds)
             try:
                 reply = self._connection.request(frame, timeout_seconds)
             except SandboxDied as error:
-                self._die(str(error))
+                self._die(str(error), frame, timeout_seconds)
             except BaseException:  # after an interrupt the next reply would belong to this request
                 self._death_reason = "interrupted during a request"
                 self.close()
@@ -360,11 +419,62 @@ class ServedSandbox(StartedOnce):
             case _:
                 raise ToolError(f"{path!r}: {str(reply.header.get('detail'))[:200]}")
 
-    def _die(self, reason: str) -> NoReturn:
-        words = self._read_stderr()
-        self._death_reason = f"{reason}; output on stderr: {words}" if words else reason
-        self.close()
-        raise SandboxDied(f"the sandbox died: {self._death_reason}")
+    def _die(self, reason: str, request: Frame | None = None, timeout_seconds: float = 60.0) -> NoReturn:
+        """Close the sandbox and raise SandboxKilled if the commands ended it, or else SandboxDied.
+
+        Args:
+            reason: Explanation of how the sandbox was lost.
+            request: Request during which the sandbox was lost; None if the tool server replied.
+            timeout_seconds: Seconds that the tool server had to reply to the request.
+        """
+        with self._lock:
+            was_closed = self._death_reason is not None
+            words = self._read_stderr()
+            end = ServerEnd() if was_closed else self._find_end()
+            self._death_reason = f"{reason}; output on stderr: {words}" if words else reason
+            self.close()
+            if end.ran_out_of_memory:
+                self._death_reason += "; its processes had used up its memory"
+            is_unexplained = not was_closed and self._death_type is SandboxDied
+            if end.ran_out_of_memory or (is_unexplained and self._repeat_history(request, timeout_seconds)):
+                self._death_type = SandboxKilled
+        raise self._death_type(f"the sandbox died: {self._death_reason}")
+
+    def _repeat_history(self, last_request: Frame | None, timeout_seconds: float) -> bool:
+        """Repeat the last commands in a new sandbox, and return whether they end it too.
+
+        Nothing is repeated in a sandbox with a network, where commands have effects elsewhere.
+        """
+        if self._make_launcher is None or self.limits.network:
+            return False
+        twin = ServedSandbox(self._make_launcher(), self.limits, grace_seconds=self._grace_seconds).use_blobs(self._blobs)
+        self._twin = twin
+        try:
+            with twin:
+                twin.restore(self._history.base)
+                return twin._is_ended_by(self._history, last_request, timeout_seconds)
+        except (SandboxError, ToolError):  # the machine allows no new sandbox
+            return False
+        finally:
+            self._twin = None
+
+    def _is_ended_by(self, history: ActionHistory, last_request: Frame | None, timeout_seconds: float) -> bool:
+        """Send the requests of another sandbox, and return whether they end this sandbox."""
+        requests = list(history.requests)
+        if last_request is not None and (not requests or requests[-1][0] is not last_request):
+            requests.append((last_request, timeout_seconds))
+        for request, request_seconds in requests:
+            try:
+                self._request(request, request_seconds)
+            except ToolError:
+                continue
+            except SandboxDied:
+                return True
+        return False
+
+    def _find_end(self) -> ServerEnd:
+        with self._removal_lock:
+            return self._launcher.find_end(self._oom_kills)
 
     def _read_stderr(self) -> str:
         with self._removal_lock:

@@ -12,6 +12,7 @@ import contextlib
 import io
 import os
 import re
+import signal
 import socket
 import struct
 import time
@@ -20,7 +21,7 @@ from typing import Any, Final
 import docker  # noqa: TID253
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound  # noqa: TID253
 
-from harness.errors import SandboxUnavailable, UsageError
+from harness.errors import SandboxDied, SandboxUnavailable, UsageError
 from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.client import (
     FILES,
@@ -33,6 +34,7 @@ from harness.sandboxes.client import (
     LaunchedServer,
     format_container_name,
 )
+from harness.sandboxes.deaths import ServerEnd
 from harness.sandboxes.framing import SocketStream
 from harness.sandboxes.leftovers import format_owner, is_owner_dead
 from harness.sandboxes.seccomp import SECCOMP
@@ -47,6 +49,10 @@ USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 SERVED_REPOSITORY = "harness-served"
 BUILD_SECONDS = 600
+EVENT_SECONDS = 5.0
+"""Seconds to wait for the engine's event that reports the end of a container."""
+MAX_OOM_AGE_NS = 10 * 10**9
+"""Nanoseconds before the end of a container within which a lack of memory counts as the cause of the end."""
 _RECIPE = """FROM {image}
 USER root
 RUN if command -v apt-get; then apt-get update && apt-get install -y --no-install-recommends python3; else apk add python3; fi
@@ -79,6 +85,8 @@ class DockerLauncher:
             info = self._build_info(digest)
         except BaseException as error:
             self.remove()
+            if isinstance(error, NotFound) and not isinstance(error, ImageNotFound):
+                raise SandboxDied(f"the container was removed while it started ({describe_error(error)}); try again") from error
             if not isinstance(error, DockerException | OSError):
                 raise
             advice = "the image must contain python3 (3.8 or later) and /bin/sh, and the engine must be reachable over a socket"
@@ -104,6 +112,24 @@ class DockerLauncher:
             ):  # if the engine is gone, a later run finds the container by its labels
                 remove_container(self._api, self._container)
             self._container = None
+
+    def find_end(self, oom_kills: int) -> ServerEnd:
+        """Return how the tool server ended, from the events of the Docker engine, which outlive the removed container."""
+        last_oom_ns = 0
+        try:
+            for event in self._api.events(
+                since=1, until=time.time() + EVENT_SECONDS, filters={"container": self._container}, decode=True
+            ):
+                if event["Action"] == "oom":
+                    last_oom_ns = event["timeNano"]
+                elif event["Action"] == "die":
+                    code = int(event["Actor"]["Attributes"]["exitCode"])
+                    is_killed = code == 128 + signal.SIGKILL
+                    ran_out_of_memory = is_killed and event["timeNano"] - last_oom_ns < MAX_OOM_AGE_NS
+                    return ServerEnd(code - 128 if code > 128 else None, ran_out_of_memory)
+        except (DockerException, OSError):
+            pass  # the engine itself may be gone
+        return ServerEnd()
 
     def read_stderr(self) -> str:
         """Return the beginning of the output of the tool server on stderr."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.protocols import SandboxLimits
+from harness.sandboxes.deaths import ServerEnd
 from harness.sandboxes.framing import BOOTSTRAP, SocketStream
 
 EXIT_SECONDS = 3.0
@@ -60,6 +61,16 @@ class ServerProcess:
             return ""
         return os.pread(self._stderr, 4096, 0).decode("utf-8", "replace")
 
+    def wait_for_signal(self) -> int | None:
+        """Wait a short time for the tool server to end, and return the number of the signal that killed it, or None."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(EXIT_SECONDS)
+            if code < 0:
+                return -code
+            if code > 128:  # how bubblewrap reports that a signal killed its child
+                return code - 128
+        return None
+
     def remove(self) -> None:
         """Close the connection, wait for the tool server to end, and kill it if it does not; may be called more than once."""
         self.stream.close()
@@ -85,6 +96,10 @@ class ProcessLauncher:
         """End the tool server and every process started by it."""
         if self._server is not None:
             self._server.remove()
+
+    def find_end(self, oom_kills: int) -> ServerEnd:
+        """Return how the tool server ended after its connection was lost."""
+        return ServerEnd(self._server.wait_for_signal() if self._server is not None else None)
 
     def read_stderr(self) -> str:
         """Return the beginning of the output of the tool server on stderr."""

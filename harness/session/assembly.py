@@ -21,8 +21,8 @@ from harness.agent.tool_execution import LoopDecision, LoopDetector, decide_alwa
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
-from harness.errors import SandboxDied
-from harness.events import EventListener, MessageAdded, SessionStarted, SubAgentEnded
+from harness.errors import SandboxDied, SandboxKilled
+from harness.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
 from harness.messages import ToolCall, ToolResult
 from harness.models.factory import Wiring, open_model, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
@@ -227,8 +227,8 @@ def _extract_answer(log: Log) -> str:
 
 
 def _build_outcome_result(call: ToolCall, outcome: Outcome, answer: str, session_id: str) -> ToolResult:
-    if outcome.reason == "sandbox_error":
-        raise SandboxDied(outcome.detail)
+    if outcome.reason in SANDBOX_LOST_REASONS:
+        raise SandboxKilled(outcome.detail) if outcome.reason == "sandbox_killed" else SandboxDied(outcome.detail)
     if outcome.reason == "cancelled":
         return _make_result(call, "error: the exploration was stopped before it had an answer", "interrupted")
     if not answer:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.loop import Agent, Outcome
 from harness.errors import StoreError, ToolError
-from harness.events import EventListener, Notice, SessionStarted
+from harness.events import SANDBOX_LOST_REASONS, EventListener, Notice, SessionStarted
 from harness.models.local.server import serve_models
 from harness.protocols import BlobStore, Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
@@ -122,7 +122,7 @@ def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> Ses
 
     Run the checks of the task unless the session was cancelled.
     """
-    sandbox_lost = outcome.reason == "sandbox_error"
+    sandbox_lost = outcome.reason in SANDBOX_LOST_REASONS
     copied_files = CopiedFiles() if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)
     checks = grade_workspace(spec.task, sandbox) if spec.task and not sandbox_lost and outcome.reason != "cancelled" else ()
     return SessionResult(outcome, checks, copied_files)

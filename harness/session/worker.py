@@ -9,7 +9,17 @@ from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
 from harness.errors import HarnessError, SandboxDied, UsageError
-from harness.events import Compaction, Event, MessageAdded, RolledBack, SessionEnded, SessionResumed, TurnEnded, WorkspaceSaved
+from harness.events import (
+    SANDBOX_LOST_REASONS,
+    Compaction,
+    Event,
+    MessageAdded,
+    RolledBack,
+    SessionEnded,
+    SessionResumed,
+    TurnEnded,
+    WorkspaceSaved,
+)
 from harness.messages import user
 from harness.protocols import Clock
 from harness.session import history
@@ -204,7 +214,7 @@ class SessionWorker:
             control.last_stop, control.has_unfinished_turn, control.cancellation = stop, stop.status == "failed", None
             if stop.status == "failed" and stop.reason != "cancelled":
                 control.should_continue = control.should_resume = False
-        if stop.reason == "sandbox_error":
+        if stop.reason in SANDBOX_LOST_REASONS:
             raise SandboxDied(f"{stop.detail}; reopen the session to continue with its log and its last workspace")
 
     def _make_continue_events(self, step: int) -> Sequence[Event]:

@@ -18,7 +18,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Middle
-from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied
+from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled
 from harness.events import (
     Compaction,
     ContextUsage,
@@ -188,12 +188,13 @@ def test_without_compaction_an_overflow_ends_the_session() -> None:
     assert (outcome.status, outcome.reason) == ("failed", "overflow")
 
 
-def test_a_lost_sandbox_fails_the_session_and_leaves_a_legal_log() -> None:
+@pytest.mark.parametrize(("error", "reason"), [(SandboxDied, "sandbox_error"), (SandboxKilled, "sandbox_killed")])
+def test_a_lost_sandbox_fails_the_session_and_leaves_a_legal_log(error: type[SandboxDied], reason: str) -> None:
     def die(_: str) -> ExecResult:
-        raise SandboxDied("gone")
+        raise error("gone")
 
     outcome, events = run([assistant("", call(1), call(2))], answer=die)
-    assert (outcome.status, outcome.reason) == ("failed", "sandbox_error")
+    assert (outcome.status, outcome.reason) == ("failed", reason)
     results = [event.message.results[0] for event in events if isinstance(event, MessageAdded) and event.message.results]
     assert [result.status for result in results] == ["interrupted", "interrupted"]
 

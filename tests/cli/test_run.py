@@ -7,7 +7,7 @@ from harness.cli.run import compute_cost_bounds_usd, describe_comparability, des
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
-from harness.sandboxes import probe_backend
+from harness.sandboxes.backends import run_cached_probe
 from tests.cli.command import TINY, harness, started, within
 
 PLAN = f"""
@@ -65,18 +65,18 @@ def test_a_dry_run_checks_and_writes_nothing(experiment):
 @pytest.mark.bubblewrap
 def test_a_dry_run_says_which_sandbox_auto_takes(experiment, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    probe_backend.cache_clear()
+    run_cached_probe.cache_clear()
     done = within("run", experiment, "--dry-run", "--backend", "auto")
-    probe_backend.cache_clear()
+    run_cached_probe.cache_clear()
     assert done.exit_code == 0, done.stderr
     assert "sandbox: bubblewrap\n" in done.stdout
 
 
 def test_a_dry_run_tells_of_an_engine_that_is_not_there(experiment, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    probe_backend.cache_clear()
+    run_cached_probe.cache_clear()
     refused = within("run", experiment, "--dry-run", "--backend", "docker")
-    probe_backend.cache_clear()
+    run_cached_probe.cache_clear()
     assert refused.exit_code != 0
     assert "sandbox 'docker' is not available" in refused.stderr
     assert not (experiment / "output").exists()
@@ -112,12 +112,22 @@ def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(ex
 
 
 def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_told_to(experiment):
-    (experiment / "plan.toml").write_text(PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]"))
+    plan = PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]")
+    # with a network, commands are not repeated to learn whether they ended the sandbox
+    (experiment / "plan.toml").write_text(plan.replace('backend = "local"', 'backend = "local", limits.network = true'))
     lost = "2 trials failed because of the sandbox (sandbox_error); --retry-failed runs such trials again"
     for more in ((), ("--retry-failed",)):
         done = harness("run", experiment, *RUN, *more)
         assert (done.returncode, lost in done.stderr) == (1, True), done.stderr
         assert done.stderr.count("failed: sandbox_error") == 2  # both trials were run
+
+
+def test_trials_that_killed_their_sandboxes_count_and_are_not_run_again(experiment):
+    (experiment / "plan.toml").write_text(PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]"))
+    for more, count in (((), 2), (("--retry-failed",), 0)):
+        done = harness("run", experiment, *RUN, *more)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("failed: sandbox_killed") == count
 
 
 @pytest.mark.parametrize(
@@ -127,7 +137,7 @@ def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_t
         (("[0.5, 0.8]", '["high"]'), "policy.threshold"),
         (("window_tokens = 16000", "window_tokens = 20"), "more than the window"),
         ((":tiny", ":tinny"), "did you mean 'tiny'"),
-        ((":tiny", ":broken"), "(line 75): ZeroDivisionError"),
+        ((":tiny", ":broken"), "(line 77): ZeroDivisionError"),
         (("[axes]", "[axes"), "TOML"),
         (("[trial.policy]", 'model = "openai/gpt-4o-mnii"\n[trial.policy]'), "did you mean 'openai/gpt-4o-mini'"),
         (("[trial.policy]", 'model = "scripted/other"\n[trial.policy]'), "scripted/tiny:attentive"),

@@ -105,7 +105,7 @@ def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
 def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
     told = within("task", "check", TINY.replace(":tiny", ":broken"), *LOCAL)
     assert told.exit_code == 1
-    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 75 of tiny_task.py)" in told.stdout
+    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 77 of tiny_task.py)" in told.stdout
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
 def test_a_file_with_several_tasks_needs_the_name_of_one():
     refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
     assert refused.exit_code == 2
-    assert "has 5 functions that take a seed (tiny, wordy, slow, broken, losing)" in refused.stderr
+    assert "has 7 functions that take a seed (tiny, wordy, slow, broken, losing, greedy, trapped)" in refused.stderr
 
 
 def test_local_needs_leave():

@@ -20,8 +20,11 @@ from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.models.factory import Wiring
 from harness.plan import Plan
+from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
+from harness.sandboxes.cgroups import ControlGroup
 from harness.store.journal import Journal
+from harness.store.records import EXTERNAL_FAILURE_REASONS
 from harness.store.tables import read_batches
 from tests.models.openai_stub import Say, serving
 
@@ -184,10 +187,24 @@ def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
     assert [check.passed for check in checks] == [False, False]
 
 
+@pytest.mark.parametrize("name", ["greedy", "trapped"])
+def test_an_agent_that_kills_its_sandbox_has_failed_and_counts(job, name):
+    group = ControlGroup.make(SandboxLimits())
+    if group is None:
+        pytest.skip("control groups cannot be made here")
+    group.remove()
+    limits = SandboxLimits(memory_bytes=192 * 2**20)
+    trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", f":{name}"), sandbox=SandboxChoice(limits=limits))))
+    assert (trial.status, trial.reason, trial.success, trial.score) == ("failed", "sandbox_killed", False, 0.0)
+    assert "its processes had used up its memory" in trial.error
+    assert trial.reason not in EXTERNAL_FAILURE_REASONS
+    assert [check.passed for check in checks] == [False, False]
+
+
 def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
-    assert trial.error.endswith("cannot be made with seed 5 (line 75): ZeroDivisionError: division by zero")
+    assert trial.error.endswith("cannot be made with seed 5 (line 77): ZeroDivisionError: division by zero")
     assert trial.scale == 1.0
     assert "in broken" in trial.traceback
     assert checks == ()

@@ -1,5 +1,7 @@
 """Task that takes a few seconds: write a port from the prompt into a file, then produce some output."""
 
+from dataclasses import replace
+
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, LaterMessage, Script, Step, Task
 
 ROUNDS = 8
@@ -78,3 +80,25 @@ def broken(seed):
 def losing(seed):
     """Return a task whose first command kills the tool server where that is possible, i.e. in the sandbox `local`."""
     return made(seed, "kill -9 $$PPID")
+
+
+HOGS = """
+import os, time
+open("/proc/self/oom_score_adj", "w").write("0")
+for _ in range(200):
+    if os.fork() == 0:
+        x = b"x" * (6 << 20); time.sleep(60); os._exit(0)
+time.sleep(60)
+"""
+
+
+def greedy(seed):
+    """Return a task whose first command uses up the memory of the sandbox, with processes smaller than the tool server."""
+    return replace(made(seed, "python3 hogs.py"), workspace=(("hogs.py", HOGS),))
+
+
+def trapped(seed):
+    """Return a task whose workspace uses up the memory of the sandbox when it is graded."""
+    task = tiny(seed)
+    grader = replace(task.grader, command="python3 hogs.py")
+    return replace(task, workspace=(("hogs.py", HOGS),), grader=grader)

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap
-from harness.sandboxes.backends import choose_backend, open_sandbox, probe_backend, run_probe
+from harness.sandboxes.backends import choose_backend, open_sandbox, probe_backend, run_cached_probe, run_probe
 from harness.sandboxes.bubblewrap import BubblewrapLauncher
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.local import LocalLauncher
@@ -56,10 +56,10 @@ NO_ENGINE = "unix:///nowhere/docker.sock"
 @pytest.fixture
 def fresh(monkeypatch):
     """Clear the results of live tests before and after a test that runs without an engine."""
-    probe_backend.cache_clear()
+    run_cached_probe.cache_clear()
     monkeypatch.setenv("DOCKER_HOST", NO_ENGINE)
     yield
-    probe_backend.cache_clear()
+    run_cached_probe.cache_clear()
 
 
 @pytest.mark.bubblewrap
@@ -86,7 +86,7 @@ def test_a_named_image_is_refused_where_it_would_be_passed_over(backend):
 
 @pytest.mark.docker
 def test_auto_takes_docker_where_the_image_is_there():
-    probe_backend.cache_clear()
+    run_cached_probe.cache_clear()
     assert choose_backend(os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")) == "docker"
 
 

@@ -10,7 +10,7 @@ from harness.agent.loop import Limits
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.errors import ProviderFailed, SandboxDied, UsageError
+from harness.errors import ProviderFailed, SandboxDied, SandboxKilled, UsageError
 from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.messages import ToolCall, assistant
 from harness.session.assembly import (
@@ -107,12 +107,14 @@ def test_it_is_stopped_with_the_session_that_asked():
     assert Made([LOOK], cancellation=cancellation).tool.run(ASKED).status == "interrupted"
 
 
-def test_a_lost_sandbox_is_lost_for_the_session_that_asked_too():
+@pytest.mark.parametrize("error", [SandboxDied, SandboxKilled])
+def test_a_lost_sandbox_is_lost_for_the_session_that_asked_too(error):
     def die(_):
-        raise SandboxDied("gone")
+        raise error("gone")
 
-    with pytest.raises(SandboxDied, match="gone"):
+    with pytest.raises(SandboxDied, match="gone") as caught:
         Made([LOOK], answer=die).tool.run(ASKED)
+    assert type(caught.value) is error
 
 
 AGAIN = assistant("", ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "ls"}'))

@@ -478,10 +478,12 @@ class Server:
             self.kill_all()
             os._exit(0)
         out, err = command.streams
+        oom_kills = count_oom_kills()
         reply = {
             "exit_code": _decode_exit_code(status),
             "timed_out": command.timed_out,
-            "oom_killed": count_oom_kills() > oom_before,
+            "oom_killed": oom_kills > oom_before,
+            "oom_kills": oom_kills,
             "seconds": time.monotonic() - started,
             "stdout_bytes": out.produced_bytes,
             "stderr_bytes": err.produced_bytes,
@@ -784,9 +786,9 @@ def send_frame(fd: int, header: Header, body: bytes) -> None:
     _write_all(fd, struct.pack(">II", len(encoded), len(body)) + encoded + body)
 
 
-def count_oom_kills() -> int:
-    """Return the number of processes of this sandbox that the kernel has killed for lack of memory; 0 if unknown."""
-    for path in OOM_COUNTERS:
+def count_oom_kills(counters: tuple[str, ...] = OOM_COUNTERS) -> int:
+    """Return how many processes the kernel has killed for lack of memory, from the first readable counter; 0 if unknown."""
+    for path in counters:
         with suppress(OSError, ValueError, IndexError), open(path) as file:
             return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
     return 0
