@@ -66,7 +66,8 @@ def serve_command(task_names: tuple[str, ...], seed: int, window: int | None, po
     --fault makes requests fail. Requests are counted from 1, including retries: 429:7@3 affects request 3, 500@2-4 affects
     requests 2 to 4, and stall@5- affects every request from 5 on. KIND is one of 429 (VALUE: seconds in Retry-After), 500, 529,
     reset or stall (both in the middle of the answer), malformed (invalid arguments of tool calls), unknown-tool, and overflow
-    (VALUE: provider whose error message is used: openai, anthropic, gemini, bedrock, vllm or llama.cpp).
+    (VALUE: provider whose error message is used: openai, anthropic, gemini, bedrock, vllm, xai, copilot,
+    moonshot or llama.cpp).
 
     Example: `harness serve-scripted --task flashcards --fault 429:2@3`
     """

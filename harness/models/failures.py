@@ -4,6 +4,7 @@ Error texts of providers may contain the API key of the request. All secrets of 
 texts, and long texts are shortened.
 """
 
+import base64
 import math
 import os
 import re
@@ -11,22 +12,25 @@ import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import unquote
 
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
 
 TOO_LONG = re.compile(
     r"context.?window|context.?length|context.?limit|context size|prompt is too long|maximum context|too many (input )?tokens"
-    r"|input is too long|exceeds? the maximum number of tokens",
+    r"|input is too long|exceeds? the maximum number of tokens|maximum prompt length|exceeded model token limit"
+    r"|prompt token count of \d+ exceeds",
     re.IGNORECASE,
 )
 """Phrases in provider errors that mean a prompt exceeds the context window; searched for status 400, 413 and 422 only."""
 
 PROMPT_TOKENS = re.compile(
     r"\brequest \((\d{1,9}) tokens\) exceeds|prompt is too long: (\d{1,9}) tokens|messages resulted in (\d{1,9}) tokens"
-    r"|\((\d{1,9}) in the messages|input token count \((\d{1,9})\) exceeds",
+    r"|\((\d{1,9}) in the messages|input token count \((\d{1,9})\) exceeds|the request contains (\d{1,9}) tokens"
+    r"|prompt token count of (\d{1,9}) exceeds|exceeded model token limit: \d+ \(requested: (\d{1,9})\)",
     re.IGNORECASE,
 )
-"""Phrases that state the token count of a prompt, as used by the llama.cpp server, Anthropic, OpenAI, vLLM and Gemini."""
+"""Phrases that state the token count of a prompt, in the wording of each provider in `harness.models.endpoint.faults`."""
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 """Phrases in a 429 response that mean an exhausted credit or quota, so that waiting and retrying is useless."""
@@ -47,7 +51,13 @@ UNREACHABLE = re.compile(
 UNREACHABLE_ADVICE = "no server answers at this address: check the address, and that the server runs"
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-SECRET_SHAPE = re.compile(r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+SECRET_SHAPE = re.compile(
+    r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=[Bb]earer )\S+"
+    r"|(?<=[Bb]asic )(?=\S*[\d=]|\S[a-z]*[A-Z])[-\w+/]{6,}={0,2}"  # base64, but no word such as "authentication"
+    r"|(?<=://)[^/\s?#]+(?=@)"
+)
+"""Keys of known shapes, credentials of an HTTP header `Authorization`, and credentials in an address."""
+CREDENTIALS_IN_ADDRESS = re.compile(r"://([^/\s?#]+)@")
 
 
 def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
@@ -55,14 +65,24 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
 
     Args:
         text: Text that may contain keys, such as an error message.
-        environment: Environment variables; values of variables named like `…_API_KEY` are secret. None uses the environment of
-            this process.
+        environment: Environment variables; values of variables named like `…_API_KEY` are secret, and so are the user name and
+            password in addresses such as `https://user:password@host/v1`. None uses the environment of this process.
     """
-    values = {v for k, v in (os.environ if environment is None else environment).items() if SECRET_NAME.search(k)}
+    variables = os.environ if environment is None else environment
+    values = {value for name, value in variables.items() if SECRET_NAME.search(name)}
+    for value in variables.values():
+        values.update(*map(_list_credential_forms, CREDENTIALS_IN_ADDRESS.findall(value)))
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***") if len(value) >= 8 else text
     text = " ".join(SECRET_SHAPE.sub("***", text).split())
     return text if len(text) <= 600 else f"{text[:500]} ... {text[-90:]}"
+
+
+def _list_credential_forms(credentials: str) -> set[str]:
+    """Return all texts in which the credentials of an address may appear, such as the value of an HTTP header."""
+    plain = unquote(credentials)
+    password = credentials.partition(":")[2]
+    return {credentials, plain, password, unquote(password), base64.b64encode(plain.encode()).decode()}
 
 
 def map_provider_error(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:

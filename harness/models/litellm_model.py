@@ -17,7 +17,15 @@ from harness.errors import ModelError, ProviderFailed
 from harness.events import TextDelta, Waiting
 from harness.messages import Message, extract_part_text
 from harness.models.failures import map_provider_error
-from harness.models.openai_format import JsonObject, StreamedReply, decode_usage, encode_messages, encode_tools, make_call_namer
+from harness.models.openai_format import (
+    JsonObject,
+    StreamedReply,
+    convert_to_chunk,
+    decode_usage,
+    encode_messages,
+    encode_tools,
+    make_call_namer,
+)
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import (
     list_provider_errors,
@@ -75,8 +83,8 @@ class LitellmModel:
     """Context window of the model in tokens; None uses the window of litellm's registry."""
     route: str | None = None
     """Model name that is passed to litellm; None uses `name`."""
-    api_base: str | None = None
-    """Address of the model's server; None uses the provider's address or the environment."""
+    api_base: str | None = field(default=None, repr=False)
+    """Address of the model's server, which may contain credentials; None uses the provider's address or the environment."""
     api_key: str | None = field(default=None, repr=False)
     """Key for a server that was started for this run; None takes the key from the environment."""
     temperature: float | None = None
@@ -103,7 +111,8 @@ class LitellmModel:
         """Answer a request with a streamed call of the provider, which is repeated after failures.
 
         After a failed attempt, the listener receives a piece marked `anew` and then the new answer from its beginning.
-        `Reply.seconds` includes retries and waits. If a server reports no usage, litellm's own tokenizers count the tokens.
+        `Reply.seconds` includes retries and waits. If a server reports no usage, litellm's own tokenizers count the tokens. If a
+        server does not stream and sends its answer as one JSON object, that answer is used.
 
         Raises:
             ContextOverflow: the prompt is longer than the window.
@@ -168,8 +177,12 @@ class LitellmModel:
         Errors that the caller raises between two chunks are not translated.
         """
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))
-        pieces = iter(stream)
         try:
+            if body := self._call_provider(lambda: _read_whole_answer(stream)):
+                chunk = convert_to_chunk(body)
+                yield chunk if chunk["usage"] else {**chunk, "usage": _count_usage(arguments, chunk)}
+                return
+            pieces = iter(stream)
             while (chunk := self._call_provider(lambda: next(pieces, None))) is not None:
                 yield chunk.model_dump(exclude_none=True)
         finally:
@@ -185,6 +198,42 @@ class LitellmModel:
         except list_provider_errors() as error:
             mapped: ModelError = map_provider_error(self.name, self.window.tokens, error)
         raise mapped
+
+
+def _read_whole_answer(stream: Any) -> JsonObject | None:
+    """Return the answer of a server that ignored the field `stream` and sent one JSON object; None if the answer is a stream.
+
+    The content type is only a hint, because some servers label a stream as JSON. Such a stream can be read on afterwards.
+    """
+    headers = getattr(stream, "_hidden_params", {}).get("additional_headers", {})
+    if not str(headers.get("llm_provider-content-type", "")).startswith("application/json"):
+        return None
+    source = getattr(stream, "completion_stream", None)
+    if (response := getattr(source, "response", None)) is not None:
+        text = response.read().decode(errors="replace")
+    elif source is not None and (lines := getattr(source, "response_iterator", None)):
+        read_lines = list(lines)
+        source.response_iterator = iter(read_lines)
+        text = "\n".join(read_lines)
+    else:
+        return None
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) and body.get("choices") else None
+
+
+def _count_usage(arguments: JsonObject, chunk: JsonObject) -> JsonObject:
+    """Return the usage of an answer that does not report it, counted by litellm's tokenizers."""
+    count_tokens, model = load_litellm().token_counter, arguments["model"]
+    delta = chunk["choices"][0]["delta"]
+    functions = [str(call.get("function")) for call in delta["tool_calls"]]
+    answer = "\n".join([delta["reasoning_content"] or "", delta["content"], *functions])
+    return {
+        "prompt_tokens": count_tokens(model=model, messages=arguments["messages"], tools=arguments.get("tools")),
+        "completion_tokens": count_tokens(model=model, text=answer),
+    }
 
 
 def _close_stream(stream: Any) -> None:

@@ -144,6 +144,16 @@ def _decode_text(content: object) -> str:
     return "\n".join(_coerce_string(_coerce_mapping(block).get("text")) for block in _coerce_sequence(content))
 
 
+def convert_to_chunk(body: JsonObject) -> JsonObject:
+    """Return a complete answer in the OpenAI format as the only chunk of a streamed answer."""
+    choice = _coerce_mapping(next(iter(_coerce_sequence(body.get("choices"))), None))
+    message = _coerce_mapping(choice.get("message"))
+    calls = [{**_coerce_mapping(call), "index": index} for index, call in enumerate(_coerce_sequence(message.get("tool_calls")))]
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    delta = {"content": _decode_text(message.get("content")), "reasoning_content": reasoning, "tool_calls": calls}
+    return {"choices": [{"delta": delta, "finish_reason": choice.get("finish_reason")}], "usage": body.get("usage")}
+
+
 def decode_usage(plain: object) -> Usage:
     """Return the token usage from a provider's report whose `prompt_tokens` include cached tokens.
 

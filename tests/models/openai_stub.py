@@ -36,6 +36,8 @@ class Say:
     """Event that ends the silence."""
     pace_seconds: float = 0
     """Wait before each chunk in seconds."""
+    streams: bool = True
+    """Whether the server streams; otherwise it ignores the field `stream` and sends one JSON object."""
     garbage_after: int | None = None
     """Number of chunks after which a chunk that is not JSON is sent."""
 
@@ -85,13 +87,18 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if isinstance(answer, Refuse):
             self.refuse(answer)
+        elif not answer.streams:
+            self.send_json(200, whole(answer))
         else:
             self.stream(answer)
 
     def refuse(self, answer: Refuse) -> None:
-        data = json.dumps({"error": answer.error}).encode()
-        self.send_response(answer.status)
-        for key, value in (*answer.headers, ("Content-Type", "application/json"), ("Content-Length", str(len(data)))):
+        self.send_json(answer.status, {"error": answer.error}, answer.headers)
+
+    def send_json(self, status: int, body: dict[str, Any], headers: tuple[tuple[str, str], ...] = ()) -> None:
+        data = json.dumps(body, indent=1).encode()
+        self.send_response(status)
+        for key, value in (*headers, ("Content-Type", "application/json"), ("Content-Length", str(len(data)))):
             self.send_header(key, value)
         self.end_headers()
         self.wfile.write(data)
@@ -136,6 +143,25 @@ class Handler(BaseHTTPRequestHandler):
     def reset(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
+
+
+def whole(answer: Say) -> dict[str, Any]:
+    """Return the answer as one JSON object."""
+    calls = [
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        for call_id, name, arguments in answer.calls
+    ]
+    message = {"role": "assistant", "content": "".join(answer.pieces) or None}
+    message |= {"tool_calls": calls} if calls else {}
+    message |= {"reasoning_content": answer.reasoning} if answer.reasoning else {}
+    body = {
+        "id": "stub",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "stub",
+        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish}],
+    }
+    return body | ({"usage": answer.usage} if answer.usage is not None else {})
 
 
 def chunks(answer: Say) -> Iterator[dict[str, Any]]:

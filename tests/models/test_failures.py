@@ -1,3 +1,4 @@
+import base64
 import socket
 from datetime import UTC, datetime
 
@@ -112,6 +113,36 @@ def test_no_secret_survives_in_a_text(text):
     assert "***" in clean
     for secret in ("planted-0123456789", "abcDEF0123456789", "abc.def.ghi", "open-sesame", "AIzaSyA"):
         assert secret not in clean
+
+
+BASE = {"HOSTED_VLLM_API_BASE": "https://someone:open%3Asesame@models.example/v1"}
+HEADER = base64.b64encode(b"someone:open:sesame").decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot reach https://someone:open%3Asesame@models.example/v1",
+        "cannot reach https://open:sesame@models.example/v1 or http://opensesame@models.example",
+        "cannot reach https://someone:open@:sesame@models.example/v1",
+        f"refused the header Authorization: Basic {HEADER}",
+        f"refused basic {HEADER}",
+        f"refused the header {HEADER!r}",
+        "someone:open:sesame is unknown, and so is open:sesame",
+    ],
+)
+def test_credentials_of_a_base_address_are_masked_in_every_form(text):
+    clean = redact_secrets(text, BASE)
+    assert "sesame" not in clean
+    assert HEADER not in clean
+    assert clean.count("***") >= 1
+    assert text.split(maxsplit=1)[0] in clean or "someone" in text
+
+
+def test_credentials_of_no_variable_are_masked_by_their_shape():
+    text = f"http://a:sesame@models.example/v1 refused Basic {HEADER}; use Basic authentication, not basic access or an e-mail a@b"
+    clean = redact_secrets(text, {})
+    assert clean == "http://***@models.example/v1 refused Basic ***; use Basic authentication, not basic access or an e-mail a@b"
 
 
 def test_a_text_is_cut_to_one_readable_line_and_keeps_its_end():

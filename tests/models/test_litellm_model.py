@@ -1,5 +1,6 @@
 import gc
 import logging
+import re
 import traceback
 
 import pytest
@@ -102,6 +103,37 @@ def test_an_endpoint_that_reports_no_usage_is_counted(route):
     assert usage.output_tokens >= 2
 
 
+def test_an_endpoint_that_does_not_stream_is_understood_at_once(route):
+    calls = (("same", "list_directory", '{"path": "a"}'), ("same", "list_directory", '{"path": "b"}'))
+    said = Say(pieces=("Hel", "lo"), calls=calls, reasoning="hm", finish="tool_calls", streams=False)
+    heard: list[TextDelta] = []
+    with serving(said) as stub:
+        model, waits = model_at(stub, route)
+        reply = model.reply(HELLO, heard.append)
+    assert waits == []
+    assert len(stub.asked) == 1
+    assert [(delta.part, delta.text) for delta in heard if delta.text] == [("reasoning", "hm"), ("text", "Hello")]
+    assert reply.message.text == "Hello"
+    assert [call.arguments_json for call in reply.message.calls] == ['{"path": "a"}', '{"path": "b"}']
+    assert len({call.call_id for call in reply.message.calls}) == 2
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (11, 7)
+
+
+def test_an_endpoint_that_neither_streams_nor_reports_usage_is_counted(route):
+    with serving(Say(pieces=("Hello there",), finish="length", usage=None, streams=False)) as stub:
+        reply = model_at(stub, route)[0].reply(HELLO)
+    assert reply.cut_short
+    assert reply.usage.input_tokens > 3
+    assert 2 <= reply.usage.output_tokens < 10
+
+
+def test_an_empty_answer_in_one_body_is_asked_for_again(route):
+    with serving(Say(streams=False), OK) as stub:
+        model, waits = model_at(stub, route)
+        assert model.reply(HELLO).message.text == "ok"
+    assert waits == [2]
+
+
 def test_a_rate_limit_is_waited_out_for_as_long_as_it_asks(route):
     heard: list[Waiting] = []
     with serving(SLOW_DOWN, OK) as stub:
@@ -200,6 +232,24 @@ def test_no_key_ever_shows_in_an_error_its_trace_or_the_log(route, caplog, capfd
     for text in (str(error), repr(error.__dict__), trace, caplog.text, shown.out, shown.err):
         assert KEY not in text
     assert error.__context__ is None
+
+
+def test_no_credentials_of_a_base_address_show_in_an_error_or_in_the_model(route, caplog, capfd):
+    caplog.set_level(logging.INFO)
+    secret = "open-sesame-1001"
+    with serving(BROKEN) as stub:
+        base = stub.base.replace("://", f"://someone:{secret}@")
+        bases = (base, re.sub(r":\d+/", ":1/", base), base.replace("/v1", "x/v1"))
+        models = [LitellmModel(name=route, api_base=one, retry=Retry(retries=0), timeout_seconds=1.0) for one in bases]
+        for model in models:
+            with pytest.raises(ModelError) as caught:
+                model.reply(HELLO)
+            trace = "".join(traceback.format_exception(caught.value))
+            for text in (str(caught.value), repr(caught.value.__dict__), trace, repr(model)):
+                assert secret not in text
+    shown = capfd.readouterr()
+    for text in (caplog.text, shown.out, shown.err):
+        assert secret not in text
 
 
 def test_what_the_listener_raises_passes_untouched_and_is_not_tried_again(route):

@@ -33,6 +33,9 @@ OVERFLOW_MESSAGES: Mapping[str, str] = MappingProxyType(
         "bedrock": "Input is too long for requested model.",
         "vllm": "This model's maximum context length is {window} tokens. However, you requested {prompt} tokens ({prompt} in the "
         "messages, 0 in the completion).",
+        "xai": "This model's maximum prompt length is {window} but the request contains {prompt} tokens.",
+        "copilot": "prompt token count of {prompt} exceeds the limit of {window}",
+        "moonshot": "Invalid request: Your request exceeded model token limit: {window} (requested: {prompt})",
         "llama.cpp": "request ({prompt} tokens) exceeds the available context size ({window} tokens), try increasing it",
     }
 )
