@@ -1,5 +1,8 @@
-"""Temporary handlers for signals that a process receives, such as Ctrl-C."""
+"""Signals between processes: temporary handlers, such as for Ctrl-C, and the end of a process together with its parent."""
 
+import multiprocessing
+import multiprocessing.connection
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,3 +27,18 @@ def install_signal_handler(
     finally:
         for number, handler in previous_handlers.items():
             signal.signal(number, handler)
+
+
+def end_with_parent() -> None:
+    """Make a process that `multiprocessing` has started receive SIGTERM as soon as its parent process has ended, even if killed.
+
+    Meant as the initializer of a process pool. Has no effect in a process that `multiprocessing` has not started.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_wait_for_end, args=(parent.sentinel,), name="harness-follows", daemon=True).start()
+
+
+def _wait_for_end(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -171,18 +171,19 @@ class Session:
         prompt = MessageAdded(message=system(system_prompt, self.agent.instructions), step=0)
         self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *more)
 
-    def run_turn(self, *opening_events: Event) -> Stop:
+    def run_turn(self, *opening_events: Event, steps_before: int = 0) -> Stop:
         """Run the steps of a turn until the agent replies without a tool call, reaches a limit, fails or is cancelled.
 
         Args:
             opening_events: Events that begin the turn, such as a user message; logged after the policy had the chance to compact.
                 Without such events the turn continues with the existing messages.
+            steps_before: Number of steps that the turn has already run, in a turn that continues; they count against the limit.
         """
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):
             return Stop("cancelled", "stopped by the user")
         max_steps = self.agent.limits.max_steps
-        for step in range(first_step + 1, first_step + max_steps + 1):
+        for step in range(first_step + 1, first_step + max_steps - steps_before + 1):
             if stop := self.run_step(step):
                 return stop
         return Stop("max_steps", f"stopped after {format_count(max_steps, 'step')}")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.cli import options
+from harness.signals import end_with_parent
 from harness.store.results import Results, load
 
 
@@ -32,7 +33,7 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
 
 def print_report(results: Results, folder: Path, against: str | None = None) -> None:
     """Print the report of an experiment and write it to a folder, while another process draws the charts."""
-    pool: Any = pebble.ProcessPool(1, context=multiprocessing.get_context("spawn"))
+    pool: Any = pebble.ProcessPool(1, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
     try:
         charts = pool.schedule(_write_charts, args=(results.output, folder))
         document = report(results, against)

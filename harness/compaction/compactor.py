@@ -2,8 +2,9 @@
 
 The checks in this module apply to all policies. The system message stays, tool calls and their results stay together, and a
 change that saves no tokens is recorded as an attempt without effect and not applied; messages that were evicted earlier and wait
-for their summary count as part of what the summary replaces. After two such attempts in a row, no further
-attempt is made until the view (the messages that the model sees next) has grown by a tenth. A failed summary is recorded; then
+for their summary count as part of what the summary replaces. After two such attempts in a row, no further attempt is made until
+the view (the messages that the model sees next) has grown by a tenth, the provider refuses the prompt as too long, or the user
+asks for a compaction. A failed summary is recorded; then
 the view stays unchanged or the plan's fallback is applied. If the plan has a fallback, a summary that saves no tokens counts as
 failed.
 
@@ -43,6 +44,8 @@ from harness.view import View, apply_patch, find_violation
 
 FRUITLESS_IN_A_ROW = 2
 """Number of consecutive compaction attempts that saved no tokens, after which compaction pauses until the view has grown."""
+HOOKS_WITHOUT_PAUSE: frozenset[Hook] = frozenset({"overflow", "manual"})
+"""Points in a session at which a pause of compaction has no effect. After an overflow, only a compaction can save the session."""
 GROWTH_BEFORE_NEXT = 1.1
 """Factor by which the view (the messages that the model sees next) must grow before compaction resumes after a pause."""
 
@@ -132,7 +135,7 @@ class SessionCompactor:
         """
         if self._warning_policy is not None and (text := self._warning_policy.check_view(view)):
             signal(Notice(text=text))
-        if _should_hold_back(view) and hook != "manual":
+        if hook not in HOOKS_WITHOUT_PAUSE and _should_hold_back(view):
             return None
         start_seconds = perf_counter()
         plan = self.policy.plan(view, self.budget, usage, hook)

@@ -21,7 +21,7 @@ from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
 from harness.experiment.job import FinishedTrial, Job
-from harness.signals import install_signal_handler
+from harness.signals import end_with_parent, install_signal_handler
 
 TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
 """Function that runs one job. It must be defined at the top level of a module, so that a worker process can import it."""
@@ -62,8 +62,7 @@ def _make_pool() -> Any:
     return pebble.ProcessPool(
         max_workers=1,
         max_tasks=JOBS_PER_WORKER,
-        initializer=_init_worker,
-        initargs=(os.getpid(),),
+        initializer=end_with_parent,
         context=multiprocessing.get_context("spawn"),
     )
 
@@ -208,14 +207,3 @@ def _run_pickled_job(pickled_job: bytes) -> FinishedTrial:
 def _raise_terminated(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise _WorkerTerminated
-
-
-def _init_worker(parent_pid: int) -> None:
-    """Prepare a new worker process, so that it ends together with its parent."""
-    threading.Thread(target=_watch_parent, args=(parent_pid,), name="harness-follows", daemon=True).start()
-
-
-def _watch_parent(parent_pid: int) -> None:
-    while os.getppid() == parent_pid:
-        time.sleep(1.0)
-    os.kill(os.getpid(), signal.SIGTERM)

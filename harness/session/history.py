@@ -60,6 +60,20 @@ def _is_turn_start(event: Event) -> bool:
     return isinstance(event, MessageUnqueued) and event.why == "taken"
 
 
+def count_turn_steps(entries: Iterable[Entry]) -> int:
+    """Return the number of model calls that the newest turn has made and that count against its limit, interrupted calls too.
+
+    The count begins anew when the limit has ended the turn, so that a user can continue the turn nevertheless.
+    """
+    steps = 0
+    for _, event in drop_rolled_back(entries):
+        if _is_turn_start(event) or (isinstance(event, TurnEnded) and event.reason == "max_steps"):
+            steps = 0
+        elif isinstance(event, MessageAdded) and event.message.role == "assistant":
+            steps += 1
+    return steps
+
+
 def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
     """Return whether the newest turn can be resumed because it was stopped, it failed, or its process was killed."""
     is_unfinished = False

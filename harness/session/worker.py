@@ -206,8 +206,9 @@ class SessionWorker:
             continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False
             self._opened.agent.cancellation = control.cancellation
         step = loop_session.conversation.view.steps + 1
+        steps_before = history.count_turn_steps(control.log.entries()) if continues_turn else 0
         opening_events = self._make_continue_events(step) if continues_turn else control.log.take_next(step)
-        stop = loop_session.run_turn(*opening_events)
+        stop = loop_session.run_turn(*opening_events, steps_before=steps_before)
         turn_number = history.find_turn_number(control.log.entries())
         loop_session.record(TurnEnded(turn=turn_number, status=stop.status, reason=stop.reason, detail=stop.detail))
         with control.condition:

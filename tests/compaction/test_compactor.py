@@ -17,7 +17,7 @@ from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
 from harness.truncation import name_output
-from harness.view import View, fold_all
+from harness.view import View, fold, fold_all
 
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
 RESULT = tool(ToolResult(call_id="c", name="read_file", output="x" * 400))
@@ -180,3 +180,21 @@ def test_what_cannot_be_saved_does_not_go_from_the_view() -> None:
         apply(plan, outputs=FullDisk())
     with pytest.raises(UsageError, match="'stubborn' saves texts of the view, but has no store for them"):
         apply(plan)
+
+
+def test_after_an_overflow_the_summarizer_is_asked_once_although_compaction_pauses() -> None:
+    """A pause begins after two attempts in vain; only a compaction can save the session when the provider refuses the prompt."""
+    summarizer = FakeModel([ProviderFailed("s", 500, "down")] * 2 + [assistant("Short.")])
+    plan = Plan(reason="summary", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
+    room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=summarizer)
+    view = VIEW
+    for seq in (101, 102):
+        event = room.compact(view, None, 1, "step", ignore)
+        assert event is not None
+        assert event.status == "failed"
+        view = fold(view, Entry(seq, event), QuarterOfCharacters())
+    assert room.compact(view, None, 1, "step", ignore) is None
+    assert room.compact(view, None, 1, "turn", ignore) is None
+    event = room.compact(view, None, 1, "overflow", ignore)
+    assert event is not None
+    assert len(summarizer.requests) == 3

@@ -151,7 +151,7 @@ def whole(answer: Say) -> dict[str, Any]:
         {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
         for call_id, name, arguments in answer.calls
     ]
-    message = {"role": "assistant", "content": "".join(answer.pieces) or None}
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(answer.pieces) or None}
     message |= {"tool_calls": calls} if calls else {}
     message |= {"reasoning_content": answer.reasoning} if answer.reasoning else {}
     body = {

@@ -140,7 +140,9 @@ def test_credentials_of_a_base_address_are_masked_in_every_form(text):
 
 
 def test_credentials_of_no_variable_are_masked_by_their_shape():
-    text = f"http://a:sesame@models.example/v1 refused Basic {HEADER}; use Basic authentication, not basic access or an e-mail a@b"
+    text = (
+        f"http://a:sesame@models.example/v1 refused Basic {HEADER}; use Basic authentication, not basic access or an e-mail a@b"
+    )
     clean = redact_secrets(text, {})
     assert clean == "http://***@models.example/v1 refused Basic ***; use Basic authentication, not basic access or an e-mail a@b"
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.agent.loop import Limits
 from harness.cli.event_printer import EventPrinter
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import StoreError, UsageError
@@ -159,6 +160,26 @@ def test_a_stopped_turn_is_gone_on_with(living):
     assert (ended.outcome.status, [check.passed for check in ended.checks]) == ("completed", [True, True])
     assert [e.event.turn for e in live.entries if isinstance(e.event, TurnEnded)] == [1, 1]
     assert isinstance(live.entries[-1].event, SessionEnded)
+
+
+def test_a_resumed_turn_keeps_its_count_of_steps(living, tmp_path):
+    limits = Limits(max_steps=7)
+    live = stopped_after(living, 3, limits=limits)
+    live.close()
+    live = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    ends = [entry.event for entry in live.entries if isinstance(entry.event, TurnEnded)]
+    assert [one.reason for one in ends] == ["cancelled", "max_steps"]
+    assert live.view.steps == 7
+    live.resume()  # who wants more than the limit gets a turn of it
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert 7 < live.view.steps <= 14
+    before = live.view.steps
+    live.send("and now?")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert before < live.view.steps <= before + 7
 
 
 def test_what_waits_when_a_turn_is_stopped_stays_until_somebody_wishes_otherwise(living):
