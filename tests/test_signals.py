@@ -20,6 +20,7 @@ def test_a_process_of_a_pool_ends_with_its_parent_even_if_the_parent_is_killed(t
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
         assert parent.stdout.readline() == "working\n"
         parent.kill()
         parent.communicate(timeout=120)  # returns when all processes have closed the pipes
