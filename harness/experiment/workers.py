@@ -89,7 +89,7 @@ class _WorkerSlot:
         if has_died or not self.pool.active:
             self.end(at_once=True)
             self.pool = _make_pool()
-        self.last_job = self.pool.schedule(_run_pickled_job, args=(pickled_job,), timeout=timeout_seconds)
+        self.last_job = self.pool.schedule(_run_call, args=(_Call(pickled_job),), timeout=timeout_seconds)
         return self.last_job
 
     def end(self, *, at_once: bool) -> None:
@@ -100,7 +100,8 @@ class _WorkerSlot:
 class ProcessWorkers:
     """Pool of worker processes, each of which runs one trial at a time.
 
-    A process that dies loses its job and is replaced; one that exceeds the time limit is killed.
+    A process that dies loses its job and is replaced; one that exceeds the time limit is killed. The time limit of a job begins
+    when its process has started, imported all that the job needs, and unpickled the job.
     """
 
     def __init__(self, count: int, run_job: TrialRunner, timeout_seconds: float) -> None:
@@ -190,18 +191,43 @@ class _WorkerTerminated(BaseException):
     """Exception raised in a worker process when the parent process ends the worker with the signal SIGTERM."""
 
 
-def _run_pickled_job(pickled_job: bytes) -> FinishedTrial:
-    """Run a pickled job in a worker process. SIGTERM ends the job, which closes its sandbox, and then the process.
+class _Call:
+    """Call of a function with a job, which a worker process unpickles together with the message that carries it.
 
-    The job is pickled by the parent itself, so that a job that cannot be unpickled fails alone instead of killing the worker.
+    pebble starts the time limit of a message after the message is unpickled. The call is unpickled at the same moment, so that
+    slow imports do not count as time of the trial. A call that cannot be unpickled raises its error when it is run: the trial
+    fails, and not the worker process.
     """
+
+    def __init__(self, pickled: bytes) -> None:
+        self._pickled = pickled
+        self._loaded: tuple[TrialRunner, Job] | Exception | None = None
+
+    def __getstate__(self) -> bytes:
+        return self._pickled
+
+    def __setstate__(self, pickled: bytes) -> None:
+        self._pickled = pickled
+        try:
+            self._loaded = pickle.loads(pickled)  # noqa: S301  (written by the parent process)
+        except Exception as error:  # noqa: BLE001  (an import can raise any error; `run` raises it again)
+            self._loaded = error
+
+    def run(self) -> FinishedTrial:
+        assert self._loaded is not None, "the call was not sent to another process"
+        if isinstance(self._loaded, Exception):
+            raise self._loaded
+        run_job, job = self._loaded
+        return run_job(job, None)
+
+
+def _run_call(call: _Call) -> FinishedTrial:
+    """Run a job in a worker process. SIGTERM ends the job, which closes its sandbox, and then the process."""
     try:
         with install_signal_handler(_raise_terminated, (signal.SIGTERM,)):
-            work, job = pickle.loads(pickled_job)  # noqa: S301  (written by the parent process)
-            finished: FinishedTrial = work(job, None)
+            return call.run()
     except _WorkerTerminated:
         os._exit(143)
-    return finished
 
 
 def _raise_terminated(*_: object) -> None:

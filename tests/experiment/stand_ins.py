@@ -20,7 +20,7 @@ from harness.store.journal import Journal
 from harness.task import Check
 from harness.tokens import Measured, Usage
 from tests.experiment.tiny_task import tiny
-from tests.session.test_totals import step
+from tests.session.finished_steps import step
 
 KILLS_ITSELF, OVERRUNS, RAISES, WAITS, RAISES_ODDLY, DIES_AT_ONCE, DIES_LOCKED, DIES_RECORDED = range(1001, 1009)
 TINY = f"{Path(__file__).with_name('tiny_task.py')}:tiny"
@@ -79,14 +79,24 @@ def work(job, cancellation):
     return finished
 
 
+def overrun_or_refuse(job, cancellation):
+    """Wait without end if the seed of the job is `OVERRUNS`; fail at once otherwise, so that no time limit is reached."""
+    if job.trial.seed != OVERRUNS:
+        raise RuntimeError("refused")
+    wait_for(cancellation)
+
+
+def wait_for(cancellation):
+    while not (cancellation and cancellation.is_requested):
+        time.sleep(0.02)
+
+
 def trouble(seed, cancellation):
     match seed:
         case 1001:
             os.kill(os.getpid(), signal.SIGKILL)
         case 1002:
-            deadline = time.monotonic() + 120
-            while time.monotonic() < deadline and not (cancellation and cancellation.is_requested):
-                time.sleep(0.02)
+            wait_for(cancellation)
         case 1003:
             raise RuntimeError("poison")
         case 1004:

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.description import Abilities
-from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, StepFinished, TextDelta, Waiting
+from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, TextDelta, Waiting
 from harness.session.totals import TrialTotals
 from harness.tokens import Estimated, Measured, Usage
+from tests.session.finished_steps import step
 
 USAGES = st.builds(
     Usage,
@@ -18,23 +19,6 @@ USAGES = st.builds(
     output_tokens=st.integers(0, 10**4).map(Measured),
     cache_read_tokens=st.integers(0, 10**6).map(Measured),
 )
-
-
-def step(usage, cost_usd=0.5, number=1):
-    return StepFinished(
-        step=number,
-        view_tokens=Estimated(1),
-        view_messages=1,
-        usage=usage,
-        cost_usd=cost_usd,
-        request_digest="",
-        kept_prefix_messages=0,
-        kept_prefix_tokens=Estimated(0),
-        calls=0,
-        call_errors=0,
-        model_seconds=0.0,
-        tool_seconds=0.0,
-    )
 
 
 def compaction(status, usage=None, cost_usd=0.25, **changes):
