@@ -136,7 +136,8 @@ class BubblewrapLauncher(ProcessLauncher):
             yield from ("--perms", "0644", "--ro-bind-data", str(fd), path)
         if not python.startswith("/usr/"):
             yield from _bind_private_python(Path(python))
-        yield from ("--proc", "/proc", "--dev", "/dev")
+        yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")  # commands could change settings of the namespaces
+        yield from ("--dev", "/dev", "--mqueue", "/dev/mqueue")  # where the tool server sees message queues that commands leave
         for path in filter(os.path.exists, _HIDDEN_FILES):
             yield from ("--ro-bind", os.devnull, path)
         for index, mount in enumerate(self._mounts):

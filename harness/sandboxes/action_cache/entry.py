@@ -99,7 +99,7 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
     return hashlib.sha256(key + body).digest()
 
 
-KEY_VERSION = "2"
+KEY_VERSION = "3"
 """Version of the keys of cache entries. Increment it when a change of the tool server can alter the results of commands."""
 _PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
 _RELEASE_FILE = Path("/etc/os-release")

@@ -56,9 +56,12 @@ WORKSPACE = "/workspace"
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 HANG_UP_EVENTS = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
 OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
-"""Directories that commands can write to, besides the workspace and the directory for temporary files; empty at the start."""
+"""Directories that commands can write to, besides the workspace and the directory for temporary files; empty at the start if this
+process is process 1, and otherwise not private."""
 SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm")
 """Files that list System V objects, which outlive the processes that created them. The first line of each file is a heading."""
+SOCKET_COUNTERS = "/proc/net/sockstat"
+"""File with the number of closed TCP connections whose ports the kernel still reserves, after the word `tw`."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
 """Signals that the tool server ignores; in commands these signals have their default effect."""
@@ -179,6 +182,8 @@ class Tree:
         self.mode = os.fstat(root_fd).st_mode
         self.known: dict[str, tuple[Any, str, int]] = {}
         self.sent: set[str] = set()
+        self.attributed: set[str] = set()
+        """Files with extended attributes, which no snapshot contains."""
         self.name_orders: dict[str, list[str]] = {}
         self.is_incomplete = False
 
@@ -216,6 +221,8 @@ class Tree:
                     if old is not None and old[1:] == (entry[3], entry[1]):
                         continue
                 yield entry, content
+        if not self.attributed.isdisjoint(seen):
+            self.is_incomplete = True
         for path in [path for path in self.known if path not in seen]:
             del self.known[path]
             yield [path, -1, 0, "", 0], b""
@@ -239,6 +246,8 @@ class Tree:
             self.is_incomplete = True
             return
         try:
+            if _list_attributes(fd):
+                self.is_incomplete = True
             with os.scandir(fd) as entries:
                 ordered_entries = self._count_entries(entries, directory)[::-1]  # memory file systems list the newest first
             self.name_orders[directory] = [entry.name for entry in ordered_entries]
@@ -286,6 +295,7 @@ class Tree:
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+                (self.attributed.add if _list_attributes(fd) else self.attributed.discard)(path)
                 piece = _read_up_to(fd, PIECE_BYTES)
         except OSError:
             if fd >= 0:
@@ -446,9 +456,12 @@ class Server:
         return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
-        """End every process of the sandbox and empty the directory for temporary files."""
+        """End every process of the sandbox and delete all files outside the workspace."""
         self.clear_processes()
         empty_directory(self.config["scratch"])
+        for path in OUTSIDE_PATHS if os.getpid() == 1 else ():
+            with suppress(FileNotFoundError):
+                empty_directory(path)
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
@@ -502,6 +515,7 @@ class Server:
             any(_read_directory_state(path) != state for path, state in self.initial_outside_state.items())
             or self.initial_rights != _read_process_rights(0)
             or any(_count_lines(path) > 1 for path in SYSTEM_V_TABLES)
+            or _count_reserved_ports() > 0
         )
 
     def _start_command(self, header: Header) -> Command:
@@ -743,11 +757,26 @@ def _build_not_started_reply(error: Exception) -> Reply:
     return {**ended, **sizes}, message
 
 
-def _read_directory_state(path: str) -> tuple[int, list[str]] | None:
-    """Return the mode and the names of a directory, or None if it is missing or unreadable."""
+def _read_directory_state(path: str) -> tuple[int, list[str], list[str]] | None:
+    """Return the mode, names and extended attributes of a directory, or None if it is missing or unreadable."""
     with suppress(OSError):
-        return os.stat(path).st_mode, os.listdir(path)
+        return os.stat(path).st_mode, os.listdir(path), _list_attributes(path)
     return None
+
+
+def _list_attributes(file: int | str) -> list[str]:
+    """Return the names of the extended attributes of a file, or of the file with a descriptor, that commands can set."""
+    with suppress(OSError):  # not every file system has attributes
+        return [name for name in os.listxattr(file) if not name.startswith(("security.", "trusted."))]
+    return []
+
+
+def _count_reserved_ports() -> int:
+    """Return the number of closed TCP connections whose ports the kernel still reserves, which can make later commands fail."""
+    with suppress(OSError, ValueError, IndexError), open(SOCKET_COUNTERS) as file:
+        words = file.read().split()
+        return int(words[words.index("tw") + 1])
+    return 0
 
 
 def _read_process_rights(pid: int) -> tuple[object, ...]:

@@ -245,6 +245,59 @@ def test_a_session_finds_nothing_that_another_session_left(cache):
     assert found[1] == ""
 
 
+OPEN_QUEUE = "import ctypes; ctypes.CDLL(None).mq_open(b'/queue', 0o102, 0o600, None)"
+CONNECT = """
+import socket
+with socket.create_server(("127.0.0.1", 8000)) as server, socket.create_connection(("127.0.0.1", 8000)):
+    server.accept()[0].close()
+"""
+LEFT_OUTSIDE = {
+    "a file in /tmp": "echo x > /tmp/x",
+    "a file in /dev/shm": "echo x > /dev/shm/x",
+    "a process": "sleep 30 > /dev/null 2>&1 &",
+    "a message queue": f'python3 -c "{OPEN_QUEUE}"',
+    "System V memory": "python3 -c 'import ctypes; ctypes.CDLL(None).shmget(7, 4096, 0o1600)'",
+    "an attribute of the workspace": 'python3 -c \'import os; os.setxattr(".", "user.x", b"1")\'',
+    "an attribute of a file": 'python3 -c \'import os; os.setxattr("a", "user.x", b"1")\'',
+    "an attribute of a directory": 'python3 -c \'import os; os.setxattr("d", "user.x", b"1")\'',
+    "an attribute of /tmp": 'python3 -c \'import os; os.setxattr("/tmp", "user.x", b"1")\'',
+    "a reserved port": f"python3 -c '{CONNECT}'",
+}
+"""Shell commands that leave something outside the snapshot of the workspace, by what they leave."""
+
+
+@pytest.mark.parametrize("command", LEFT_OUTSIDE.values(), ids=list(LEFT_OUTSIDE))
+def test_after_a_command_that_left_something_outside_nothing_is_cached(cache, command):
+    with session(cache) as sandbox:
+        sandbox.run("mkdir d; echo 1 > a; cp a b; sleep 0.05")
+        before = cache.read_summary().entries
+        result = sandbox.run(command)
+        if b"Operation not supported" in result.stderr:
+            pytest.skip("this kernel has no attributes of users on memory file systems")
+        assert (result.exit_code, result.stderr) == (0, b"")
+        sandbox.run("cat a")
+        assert cache.read_summary().entries == before
+    with session(cache) as sandbox:
+        sandbox.run("mkdir d; echo 1 > a; cp a b; sleep 0.05")
+        assert sandbox.counts.hits == 1
+        assert sandbox.run(command).stderr == b""
+        assert sandbox.counts.hits == 1
+
+
+def test_commands_cannot_change_settings_of_the_kernel_for_the_sandbox(cache):
+    with session(cache) as sandbox:
+        assert sandbox.run("find /proc/sys -type f -writable 2> /dev/null").stdout == b""
+
+
+def test_a_restored_sandbox_has_no_files_outside_the_workspace(cache):
+    with session(cache) as sandbox:
+        snapshot = sandbox.snapshot()
+        sandbox.run(f'echo x > /dev/shm/x; echo x > /tmp/x; python3 -c "{OPEN_QUEUE}"')
+        assert sandbox.run("ls -A /dev/shm /tmp /dev/mqueue | grep -c '[a-z]$'").stdout == b"3\n"
+        sandbox.restore(snapshot)
+        assert sandbox.run("ls -A /dev/shm /tmp /dev/mqueue").stdout == b"/dev/mqueue:\n\n/dev/shm:\n\n/tmp:\n"
+
+
 def test_each_session_has_a_sandbox_that_ends_with_it(cache):
     served = []
     for _ in range(2):
