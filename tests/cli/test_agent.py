@@ -218,7 +218,7 @@ def test_a_signal_stops_the_session_in_order(number, tmp_path):
         if line.startswith("step 1"):
             break
     process.send_signal(number)
-    _, rest = process.communicate(timeout=60)
+    _, rest = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "session ended: failed (cancelled)" in rest
 
@@ -241,7 +241,7 @@ class Person:
         )
         os.close(theirs)
         self.told = ""
-        self.patience = threading.Timer(180, self.process.kill)
+        self.patience = threading.Timer(500, self.process.kill)
         self.patience.start()
 
     def __enter__(self):
@@ -267,7 +267,7 @@ class Person:
     def leaves(self):
         """End the input and return the exit code."""
         self.types("\x04")
-        _, rest = self.process.communicate(timeout=120)
+        _, rest = self.process.communicate(timeout=300)
         self.told += rest
         return self.process.returncode
 
@@ -323,7 +323,7 @@ def test_ctrl_c_stops_the_turn_and_a_second_one_the_session():
         person.reads_until("turn 1 ended: completed")
         person.reads_until("idle: type a message")
         person.process.send_signal(signal.SIGINT)
-        _, rest = person.process.communicate(timeout=60)
+        _, rest = person.process.communicate(timeout=300)
         assert "session ended: completed (replied)" in rest
         assert person.process.returncode == 0
 
@@ -333,7 +333,7 @@ def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch)
     wanted = session(journal=tmp_path / "j.sqlite", keep=tmp_path / "files")
 
     def fileno():
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while not has_begun(wanted.journal) and time.monotonic() < end:
             time.sleep(0.02)
         return folder

@@ -89,7 +89,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
         if line.startswith("[1/4]"):
             break
     process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=120)
+    _, rest = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "the same command continues the run" in rest
     done = harness("run", experiment, *RUN)

@@ -24,7 +24,7 @@ from tests.session.test_execution import session
 from tests.session.test_live_session import REAL
 from tests.widgets.linked import PageComm
 
-SECONDS = 120
+SECONDS = 300
 NOBODY = "no server answers at this address: check the address, and that the server runs"
 GONE = "the sandbox died"
 FREE = "free some space"

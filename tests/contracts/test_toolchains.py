@@ -33,7 +33,7 @@ def main():
     for method in ("fork", "spawn", "forkserver"):
         queue = multiprocessing.get_context(method).Queue()
         queue.put(method)
-        print(queue.get(timeout=10))
+        print(queue.get(timeout=50))
     asyncio.run(serve())
     with sqlite3.connect("x.db") as database:
         print(*database.execute("PRAGMA journal_mode=wal").fetchone())

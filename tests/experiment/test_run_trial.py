@@ -303,11 +303,11 @@ def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):
 
 @pytest.mark.slow  # litellm takes seconds to import
 def test_a_provider_that_stalls_is_asked_again_after_the_time_that_was_set_and_the_record_counts_it(job, monkeypatch):
-    stalls, done = Say(pieces=("I", "am"), stall_after=2, stall_seconds=60), Say(pieces=("Done.",))
+    stalls, done = Say(pieces=("I", "am"), stall_after=2), Say(pieces=("Done.",))
     monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted")
     with serving(stalls, done) as stub:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
-        trial, _ = run_trial(job(replace(BASE, model="hosted_vllm/stub"), wiring=Wiring(stall_seconds=1.0)))
+        trial, _ = run_trial(job(replace(BASE, model="hosted_vllm/stub"), wiring=Wiring(stall_seconds=3.0)))
     assert (trial.status, trial.reason, trial.steps, trial.retries) == ("completed", "replied", 1, 1)
     assert 2.0 <= (trial.waited_seconds or 0.0) <= 3.0, "two seconds and up to one of jitter"
     assert json.loads(trial.provenance_json)["cassette"] is None

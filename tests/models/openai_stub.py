@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -31,9 +31,7 @@ class Say:
     end_after: int | None = None
     """Number of chunks after which the stream ends as if it were complete."""
     stall_after: int | None = None
-    """Number of chunks after which the server sends nothing more."""
-    stall_seconds: float = 5
-    """Event that ends the silence."""
+    """Number of chunks after which the server sends nothing more and waits until the client disconnects."""
     pace_seconds: float = 0
     """Wait before each chunk in seconds."""
     streams: bool = True
@@ -114,21 +112,17 @@ class Handler(BaseHTTPRequestHandler):
             if number == answer.end_after:
                 return None
             if number == answer.stall_after:
-                return self.stall(answer.stall_seconds)
+                return self.stall()
             data = "{no json" if number == answer.garbage_after else json.dumps(chunk)
             if not self.says(f"data: {data}\n\n", answer.pace_seconds):
                 return None
         self.wfile.write(b"data: [DONE]\n\n")
         return None
 
-    def stall(self, seconds: float) -> None:
-        self.connection.settimeout(seconds)
-        try:
-            gone = not self.rfile.read(1)
-        except OSError as error:
-            gone = not isinstance(error, TimeoutError)
-        if gone:
-            self.server.left.set()
+    def stall(self) -> None:
+        with suppress(OSError):
+            self.rfile.read(1)
+        self.server.left.set()
 
     def says(self, text: str, pace_seconds: float) -> bool:
         time.sleep(pace_seconds)

@@ -131,7 +131,7 @@ def test_a_miss_says_how_much_of_the_conversation_is_known(tmp_path):
 def test_several_processes_record_into_one_file(tmp_path):
     path = tmp_path / "c.jsonl"
     writers = [subprocess.Popen([sys.executable, "-c", MANY, str(path), "w" * n]) for n in (1, 2, 3)]
-    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(300) for writer in writers] == [0, 0, 0]
     lines = path.read_bytes().splitlines(keepends=True)
     assert lines[0] == HEADER
     kept = {json.loads(line)["key"]: json.loads(line)["overflow"] for line in lines[1:]}

@@ -40,10 +40,10 @@ def route(request):
     return request.param
 
 
-def model_at(stub, route="hosted_vllm/stub", **fields):
+def model_at(stub, route="hosted_vllm/stub", *, timeout_seconds=60.0, **fields):
     waits: list[float] = []
     retry = Retry(sleep=waits.append, draw=lambda: 0.0)
-    return LitellmModel(name=route, api_base=stub.base, retry=retry, timeout_seconds=1.0, **fields), waits
+    return LitellmModel(name=route, api_base=stub.base, retry=retry, timeout_seconds=timeout_seconds, **fields), waits
 
 
 def error_of(route, *answers, **fields):
@@ -175,7 +175,7 @@ def test_faults_of_the_provider_are_tried_again_three_times(route):
 )
 def test_an_answer_that_breaks_off_is_asked_for_again_and_never_taken_for_whole(route, fault):
     with serving(fault, OK) as stub:
-        model, waits = model_at(stub, route)
+        model, waits = model_at(stub, route, timeout_seconds=60.0 if fault.stall_after is None else 3.0)
         assert model.reply(HELLO).message.text == "ok"
     assert waits == [2]
 
@@ -240,7 +240,7 @@ def test_no_credentials_of_a_base_address_show_in_an_error_or_in_the_model(route
     with serving(BROKEN) as stub:
         base = stub.base.replace("://", f"://someone:{secret}@")
         bases = (base, re.sub(r":\d+/", ":1/", base), base.replace("/v1", "x/v1"))
-        models = [LitellmModel(name=route, api_base=one, retry=Retry(retries=0), timeout_seconds=1.0) for one in bases]
+        models = [LitellmModel(name=route, api_base=one, retry=Retry(retries=0), timeout_seconds=60.0) for one in bases]
         for model in models:
             with pytest.raises(ModelError) as caught:
                 model.reply(HELLO)
@@ -273,11 +273,11 @@ def test_who_stops_listening_hangs_up_at_once_and_not_when_garbage_is_collected(
 
     gc.disable()
     try:
-        with serving(Say(pieces=("o", "k"), stall_after=2, stall_seconds=20)) as stub:
+        with serving(Say(pieces=("o", "k"), stall_after=2)) as stub:
             model, _ = model_at(stub, route)
             with pytest.raises(InterruptedError) as kept:
                 model.reply(HELLO, listen)
-            assert stub.left.wait(10)
+            assert stub.left.wait(60)
             assert kept.traceback, "it holds everything that the call had open"
     finally:
         gc.enable()

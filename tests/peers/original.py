@@ -50,4 +50,4 @@ class Original:
 
     def close(self) -> None:
         """End the process."""
-        self._process.communicate(timeout=30)
+        self._process.communicate()

@@ -47,7 +47,7 @@ def endpoint():
 
 
 def asked(endpoint, body, path="/v1/chat/completions", method="POST", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", endpoint.server_address[1], timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", endpoint.server_address[1], timeout=300)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     try:
         connection.request(method, path, body=data if method == "POST" else None, headers=headers)
@@ -59,7 +59,7 @@ def asked(endpoint, body, path="/v1/chat/completions", method="POST", **headers)
 
 def sent(endpoint, data):
     """Return the status line of the response to some bytes."""
-    with socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=30) as raw:
+    with socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=300) as raw:
         raw.sendall(data)
         raw.shutdown(socket.SHUT_WR)
         return raw.makefile("rb").readline()
@@ -183,7 +183,7 @@ def test_faults_come_when_they_are_due_and_are_told(capfd):
 
 def test_an_answer_that_stalls_ends_with_the_endpoint():
     with serve_endpoint(find, faults=[Fault(kind="stall")]) as endpoint:
-        raw = socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=30)
+        raw = socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=300)
         body = json.dumps({**ASKED, "stream": True}).encode()
         raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         head = raw.recv(65536)
@@ -203,10 +203,13 @@ BUG = make_task("bug-hunt", 0)
 START = Request(messages=(system("s"), user(TASK.prompt)))
 
 
-def over_the_wire(endpoint, name="scripted/flashcards:attentive", **fields):
+def over_the_wire(endpoint, name="scripted/flashcards:attentive", *, timeout_seconds=60.0, **fields):
     waits: list[float] = []
     retry = Retry(sleep=waits.append, draw=lambda: 0.0)
-    return LitellmModel(name=f"hosted_vllm/{name}", api_base=endpoint.address, retry=retry, timeout_seconds=1.0, **fields), waits
+    model = LitellmModel(
+        name=f"hosted_vllm/{name}", api_base=endpoint.address, retry=retry, timeout_seconds=timeout_seconds, **fields
+    )
+    return model, waits
 
 
 @pytest.mark.parametrize("name", ["scripted/flashcards:attentive", "scripted/flashcards:overlooks-0.3", "scripted/flashcards"])
@@ -270,6 +273,6 @@ def test_an_overflow_is_an_overflow_in_whoevers_words(wording):
 def test_a_fault_of_the_provider_is_waited_out_and_the_answer_is_the_same(fault, waited):
     here = open_model("scripted", task=TASK, seed=0, window_tokens=None).reply(START)
     with serve_endpoint(make_model_finder([TASK]), faults=[parse_fault(fault)]) as endpoint:
-        model, waits = over_the_wire(endpoint)
+        model, waits = over_the_wire(endpoint, timeout_seconds=3.0 if "stall" in fault else 60.0)
         assert model.reply(START).message == here.message
     assert waits == waited

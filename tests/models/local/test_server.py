@@ -33,7 +33,7 @@ def status(address, key=None):
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     asked = urllib.request.Request(f"{address}/v1/chat/completions", data=b"{}", headers=headers)
     try:
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=300) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         with error:
@@ -47,8 +47,8 @@ def children(pid):
     return [int(child) for child in listed]
 
 
-def is_gone(pid, seconds=20.0):
-    deadline = time.monotonic() + seconds
+def is_gone(pid):
+    deadline = time.monotonic() + 300
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     return not Path(f"/proc/{pid}").exists()
@@ -92,7 +92,7 @@ def test_a_server_does_not_outlive_a_killed_parent(number):
         assert parent.stdout.readline().startswith("http://127.0.0.1:")
         [host] = children(parent.pid)
         parent.send_signal(number)
-        parent.wait(30)
+        parent.wait()
     assert is_gone(host)
 
 
