@@ -130,8 +130,8 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     """Run the validity checks of the simulation on a task.
 
     NAME is a built-in task, FILE.py or FILE.py:FUNCTION. The checks run sessions of the scripted model: without compaction, in
-    a window that is too small, with perfect and with empty summaries, with altered facts, with the action cache, and with a new
-    process for each reply. The exit code is 1 when a check fails.
+    a window that is too small, with perfect and with empty summaries, with altered facts, with the action cache, on another day,
+    and with a new process for each reply. The exit code is 1 when a check fails.
 
     Checks that involve a policy use `keep-last` with its defaults. Not run are law-8 (a better summarizer never hurts), which
     needs a grid; law-10 over HTTP, which needs a server; and law-9 in the sandbox `local`, which has no action cache.
@@ -146,9 +146,9 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local)
     sessions = SessionCache(template, name=whole_name, sandbox=SandboxChoice(backend=chosen_backend))
     broken_laws = 0
-    for law, findings in check_laws(sessions, range(1, seeds + 1)):
+    for law, findings, skip_reason in check_laws(sessions, range(1, seeds + 1)):
         if findings is None:
-            click.echo(f"--    {law.name}: not run, because a check above that it depends on failed")
+            click.echo(f"--    {law.name}: not run: {skip_reason}")
             continue
         broken_laws += bool(findings)
         click.echo(f"{'FAIL' if findings else 'ok':6}{law.name}: {law.title}")

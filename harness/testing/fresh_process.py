@@ -9,9 +9,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from harness import codec
@@ -20,6 +22,23 @@ from harness.models.factory import open_model
 from harness.protocols import Reply, Request
 from harness.task import Task
 from harness.tasks import load_task, make_task
+from harness.testing import shifted_clock
+from harness.testing.observation import Observation, observe_template
+
+Circumstance: TypeAlias = Literal["hash seed", "working directory", "environment", "date"]
+"""Property in which a new process can differ from the current one; a task must not depend on any of them."""
+CIRCUMSTANCES: Mapping[Circumstance, str] = {
+    "hash seed": "where hashes and the order of sets differ",
+    "working directory": "in another working directory",
+    "environment": "with another user, home directory and time zone",
+    "date": "on another day",
+}
+"""Phrase that describes a new process that differs in one circumstance, by circumstance."""
+_ONLY_HASHES: tuple[Circumstance, ...] = ("hash seed",)
+_SAME_HASH_SEED = "3"
+"""Value of `PYTHONHASHSEED` in all new processes in which the hash seed does not differ."""
+OTHER_ENVIRONMENT = {"USER": "someone", "LOGNAME": "someone", "TZ": "Etc/GMT-11"}
+"""Environment variables of a new process in another environment, besides its home directory."""
 
 
 class TaskPart(NamedTuple):
@@ -62,13 +81,22 @@ def digest_parts(task: Task) -> Digests:
     return {part: hashlib.sha256(repr(value).encode(errors="replace")).hexdigest() for part, value in parts.items()}
 
 
-def digest_in_fresh_process(name: str, seeds: Iterable[int]) -> dict[int, Digests]:
+def digest_in_fresh_process(
+    name: str, seeds: Iterable[int], differing: Collection[Circumstance] = CIRCUMSTANCES.keys()
+) -> dict[int, Digests]:
     """Make tasks from several seeds in one new process, and return the digests of their parts.
+
+    Args:
+        name: Name of the task template, as for `load_task`.
+        seeds: Seeds of the tasks.
+        differing: Circumstances in which the new process differs from this one, or, without the hash seed, from a new process in
+            which none differs. The date stays the same where `libfaketime` is not installed. Default: all.
 
     Raises:
         UsageError: the template makes no task in the new process.
     """
-    made = _run_in_fresh_process(_digest_tasks, [name, list(seeds)], failure_text="the template makes no task")
+    arguments = [_resolve_name(name), list(seeds)]
+    made = _run_in_fresh_process(_digest_tasks, arguments, differing=differing, failure_text="the template makes no task")
     return {seed: {TaskPart(kind, name): digest for kind, name, digest in parts} for seed, parts in made}
 
 
@@ -76,6 +104,26 @@ def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
     name, seeds = arguments
     template = load_task(name)
     return [(seed, [(*part, digest) for part, digest in digest_parts(template(seed)).items()]) for seed in seeds]
+
+
+def observe_in_fresh_process(name: str) -> Observation:
+    """Make tasks from several seeds in a new process, and return where the template reads the clock and what it can draw.
+
+    Raises:
+        UsageError: the template makes no task in the new process.
+    """
+    observed = _run_in_fresh_process(_observe_template, _resolve_name(name), failure_text="the template makes no task")
+    return Observation(*observed)
+
+
+def _observe_template(name: str) -> object:
+    return observe_template(lambda: load_task(name))
+
+
+def _resolve_name(name: str) -> str:
+    """Return the name of a task template with an absolute path, so that another working directory makes no difference."""
+    path, colon, function = name.rpartition(":")
+    return f"{Path(path).resolve()}:{function}" if colon else name
 
 
 def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
@@ -107,23 +155,38 @@ def _answer_request(arguments: list[Any]) -> object:
 
 
 def _run_in_fresh_process(
-    handle: Callable[[Any], object], arguments: object, *, hash_seed: int | None = None, failure_text: str
+    handle: Callable[[Any], object],
+    arguments: object,
+    *,
+    hash_seed: int | None = None,
+    differing: Collection[Circumstance] = _ONLY_HASHES,
+    failure_text: str,
 ) -> Any:
     """Call a function of this module in a new Python process and return its result; arguments and result are sent as JSON."""
     seed = hash_seed or (2 if os.environ.get("PYTHONHASHSEED") == "1" else 1)
-    run = subprocess.run(
-        [sys.executable, "-P", "-c", f"from {__name__} import {handle.__name__}, serve; serve({handle.__name__})"],
-        input=json.dumps(arguments),
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",  # foreign code may print
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    if run.returncode or not run.stdout:
-        _, _, error = run.stderr.strip().rpartition("\n")
+    paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)  # noqa: PTH100  (an empty path is the working directory)
+    with TemporaryDirectory() as folder:
+        environment = {**os.environ, "PYTHONPATH": paths}
+        environment["PYTHONHASHSEED"] = str(seed) if "hash seed" in differing else _SAME_HASH_SEED
+        environment |= {**OTHER_ENVIRONMENT, "HOME": folder} if "environment" in differing else {}
+        library = shifted_clock.find_library() if "date" in differing else None
+        environment |= shifted_clock.build_environment(library) if library else {}
+        with subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from {__name__} import {handle.__name__}, serve; serve({handle.__name__})"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",  # foreign code may print
+            env=environment,
+            cwd=folder if "working directory" in differing else None,
+        ) as process:
+            stdout, stderr = process.communicate(json.dumps(arguments))
+        shifted_clock.remove_leftovers(process.pid)
+    if process.returncode or not stdout:
+        _, _, error = stderr.strip().rpartition("\n")
         raise UsageError(f"in a new process {failure_text}: {error}")
-    return json.loads(run.stdout.splitlines()[-1])
+    return json.loads(stdout.splitlines()[-1])
 
 
 def serve(handle: Callable[[Any], object]) -> None:

@@ -136,8 +136,8 @@ def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
 def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
     file = tmp_path / "mine.py"
     assert within("task", "new", file).exit_code == 0
-    drawn = 'make_rng("greeting", task_seed, "times").randrange(3, 40)'
-    file.write_text(file.read_text().replace(drawn, 'hash(f"times {task_seed}") % 10**9'))
+    drawn = "    times, greeting ="
+    file.write_text(file.read_text().replace(drawn, f'    values["times"] = str(hash(f"times {{task_seed}}") % 10**9)\n{drawn}'))
     told = within("task", "check", file, *LOCAL)
     assert told.exit_code == 1
     assert "FAIL  template: " in told.stdout

@@ -372,7 +372,8 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 def test_the_skeleton_keeps_every_law(good):
     sessions = SessionCache(good, sandbox=LOCAL)
-    assert {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1], PRESETS)} == dict.fromkeys(BY_NAME, ())
+    results = {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1], PRESETS)}
+    assert results == {**dict.fromkeys(BY_NAME, ()), "other-day": None}
     assert len(sessions.run_compacted(1, "extractive").compactions) >= 1
 
 
@@ -432,8 +433,8 @@ def hashing(folder, spoiled, law="template"):
 
 
 def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
-    drawn = 'str(make_rng("greeting", task_seed, "times").randrange(3, 40))'
-    findings = hashing(tmp_path, {drawn: 'str(hash(f"times {task_seed}") % 10**9)'})
+    drawn = "    times, greeting ="
+    findings = hashing(tmp_path, {drawn: f'    values["times"] = str(hash(f"times {{task_seed}}") % 10**9)\n{drawn}'})
     assert about(findings) == {("", "times", ""), ("", "", "")}
     assert {one.message.split()[0] for one in findings if not one.fact} == {"`prompt`", "`grader`"}
     assert all("in another process" in one.message and one.seed == 0 for one in findings)
@@ -456,17 +457,17 @@ def test_a_session_is_answered_alike_in_other_processes(tmp_path):
 
 def test_a_model_that_works_in_one_process_only_is_told(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
-    (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("}, "law-10")
+    (finding,) = hashing(tmp_path, {"    choices = {": f"{here_only}    choices = {{"}, "law-10")
     assert finding.message.startswith("in a new process the model gives no answer: ")
 
 
 def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path):
-    assert hashing(tmp_path, {"    times = str(": '    print("drawing")\n    times = str('}) == []
+    assert hashing(tmp_path, {"    choices = {": '    print("drawing")\n    choices = {'}) == []
 
 
 def test_a_template_that_works_in_one_process_only_is_told(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
-    (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("})
+    (finding,) = hashing(tmp_path, {"    choices = {": f"{here_only}    choices = {{"})
     assert finding.message == "in a new process the template makes no task: ZeroDivisionError: division by zero"
 
 
@@ -475,7 +476,7 @@ def test_a_template_that_leaves_is_told_with_its_seed(good):
     assert (finding.seed, "SystemExit: no seed 0" in finding.message) == (0, True)
 
 
-def test_one_process_makes_all_seeds(tmp_path):
+def test_two_processes_make_all_seeds(tmp_path):
     name = f"{tmp_path / 'mine.py'}:greeting"
     assert hashing(tmp_path, {}) == []
     starts = tmp_path / "starts"
@@ -483,7 +484,7 @@ def test_one_process_makes_all_seeds(tmp_path):
         file.write(f"with open({str(starts)!r}, 'a') as starts:\n    starts.write('x')\n")
     sessions = SessionCache(load_task(name), name=name, sandbox=LOCAL)
     assert [list(BY_NAME["template"].find(sessions, seed, "extractive")) for seed in (1, 2, 3)] == [[], [], []]
-    assert starts.read_text() == "xx"  # here and there
+    assert starts.read_text() == "xxx"  # here, in other circumstances, and under observation
 
 
 def test_a_verdict_that_changes_is_told(good, tmp_path):

@@ -89,7 +89,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, the secret `key` of the tools, and two outdated prices."""
     rng_for = partial(make_rng, "bug-hunt", task_seed)
-    values = draw_choices("bug-hunt", task_seed, _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
+    values = draw_choices("bug-hunt", task_seed, FACTS, _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
     values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])
     values["ruled_out"] = values["suspect"]
     rates = rng_for("rates").sample(RATES, 3)

@@ -48,7 +48,7 @@ _MONTHS = ("March", "April", "May", "June", "July", "August")
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember; keys such as `zone_1` hold values that the user changes later."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
-    values = draw_choices("changing-requirements", task_seed, _CHOICES, ("TP", "RW", "VK", "ND"))
+    values = draw_choices("changing-requirements", task_seed, FACTS, _CHOICES, ("TP", "RW", "VK", "ND"))
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)
     values["interval_1"], values["interval_2"], values["interval"] = intervals
     times = [f"{hour:02}:{minute:02}" for hour in (4, 5) for minute in range(5, 60, 5)]

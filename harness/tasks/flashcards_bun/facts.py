@@ -80,7 +80,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output."""
-    values = draw_choices("flashcards-bun", task_seed, _CHOICES, ("SR", "LB", "CX", "HV"))
+    values = draw_choices("flashcards-bun", task_seed, FACTS, _CHOICES, ("SR", "LB", "CX", "HV"))
     return {
         **values,
         "release_id": derive_number(compute_digest(values["salt"], "release:0")[:8], "R"),  # as in tools/reserve.ts

@@ -9,7 +9,7 @@ A task in a file of your own imports its building blocks from this package.
 """
 
 from harness.tasks.kit.calls import list_directory, read, run, write
-from harness.tasks.kit.draws import make_rng
+from harness.tasks.kit.draws import draw_values, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 from harness.tasks.kit.graders import build_grader, make_check
 from harness.tasks.kit.steps import build_steps, do, do_once, look, make_repair
@@ -19,6 +19,7 @@ __all__ = [
     "build_steps",
     "do",
     "do_once",
+    "draw_values",
     "list_directory",
     "look",
     "make_check",

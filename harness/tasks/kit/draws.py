@@ -4,25 +4,57 @@ import hashlib
 import random
 from collections.abc import Mapping, Sequence
 
+from harness.errors import UsageError
+from harness.task import Fact
+
 
 def make_rng(task: str, task_seed: int, name: str) -> random.Random:
     """Return a random generator for one purpose of a task; generators with different names are independent of each other."""
     return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())
 
 
+def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mapping[str, Sequence[object]]) -> dict[str, str]:
+    """Draw values at random, each independent of the others; the prior (default guess) of a fact is never drawn as its value.
+
+    Args:
+        task: Name of the task.
+        task_seed: Seed of the task.
+        facts: Facts (values to remember) of the task, which give the priors.
+        choices: Possible values by name, e.g. the name of a fact.
+
+    Raises:
+        UsageError: the prior of a fact is the only possible value of the fact.
+    """
+    priors = {fact.name: fact.prior for fact in facts}
+    values = {}
+    for name, options in choices.items():
+        allowed = [str(option) for option in options if str(option) != priors.get(name)]
+        if not allowed:
+            raise UsageError(f"the fact {name!r} has no possible value except its prior {priors.get(name)!r}; add other options")
+        values[name] = make_rng(task, task_seed, name).choice(allowed)
+    return values
+
+
 def draw_choices(
-    task: str, task_seed: int, choices: Mapping[str, Sequence[object]], teams: Sequence[str], *, salt_name: str = "salt"
+    task: str,
+    task_seed: int,
+    facts: Sequence[Fact],
+    choices: Mapping[str, Sequence[object]],
+    teams: Sequence[str],
+    *,
+    salt_name: str = "salt",
 ) -> dict[str, str]:
     """Draw at random the values to remember, a ticket number, and the secret from which a task's tools compute their output.
 
     Args:
         task: Name of the task.
         task_seed: Seed of the task.
+        facts: Facts (values to remember) of the task, whose priors are never drawn.
         choices: Possible values of each fact (value to remember), by name of the fact.
         teams: Possible prefixes of the ticket number, e.g. `HQ` in `HQ-0412`.
         salt_name: Key under which the returned dictionary holds the secret.
     """
-    values = {name: str(make_rng(task, task_seed, name).choice(options)) for name, options in choices.items()}
+    values = draw_values(task, task_seed, facts, choices)
     team, number = make_rng(task, task_seed, "team").choice(teams), make_rng(task, task_seed, "ticket").randrange(1000, 10_000)
     return {**values, "ticket": f"{team}-{number}", salt_name: f"{make_rng(task, task_seed, salt_name).getrandbits(48):012x}"}
 

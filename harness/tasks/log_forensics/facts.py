@@ -130,7 +130,7 @@ TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, except `damage_offset`, which depends on the generated logs."""
     rng_for = partial(make_rng, "log-forensics", task_seed)
-    values = draw_choices("log-forensics", task_seed, _CHOICES, ("NX", "FR", "OP", "LG"))
+    values = draw_choices("log-forensics", task_seed, FACTS, _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():
         second = rng_for(name).randrange(first, last)
         values[name] = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"

@@ -53,7 +53,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, and the secret `key` from which tools derive some of them."""
     rng_for = partial(make_rng, "rename-sweep", task_seed)
-    values = draw_choices("rename-sweep", task_seed, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
+    values = draw_choices("rename-sweep", task_seed, FACTS, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
     book = rng_for("book").choice(("sweep", "tide", "broom", "spring"))
     values["ledger_book"] = f"{book}-{rng_for('number').randrange(10, 99)}"
     values["voucher"] = compute_digest(values["key"], "voucher:1")[:6]

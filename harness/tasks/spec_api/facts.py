@@ -112,7 +112,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output."""
-    values = draw_choices("spec-api", task_seed, _CHOICES, ("PD", "LG", "QX", "TR"))
+    values = draw_choices("spec-api", task_seed, FACTS, _CHOICES, ("PD", "LG", "QX", "TR"))
     return {
         **values,
         "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # as in tools/enroll.py

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from harness.testing.laws import baseline, bounds, definitions, recovery, reruns
-from harness.testing.laws.findings import Finding
+from harness.testing.laws.findings import Finding, LawSkippedError
 from harness.testing.laws.simulation import SessionCache
 
 
@@ -33,9 +33,14 @@ class Law(NamedTuple):
 
 
 LAWS: tuple[Law, ...] = (
-    Law("template", 0, "the template makes equal tasks for equal seeds, also in another process", definitions.check_template),
+    Law(
+        "template",
+        0,
+        "the template makes equal tasks for equal seeds, also elsewhere and on another day",
+        definitions.check_template,
+    ),
     Law("names", 1, "names and placeholders are declared, and patterns have one group", definitions.check_names),
-    Law("values", 2, "script and facts contain no value, and no prior equals a value", definitions.check_values),
+    Law("values", 2, "script and facts contain no value, and no prior can be a value", definitions.check_values),
     Law("patterns", 2, "patterns read each value where it is stated, and nothing else", definitions.check_patterns),
     Law("fits", 2, "the first request leaves room in the window", definitions.check_first_request),
     Law("files", 2, "the files of the workspace can be written", baseline.check_files),
@@ -47,6 +52,7 @@ LAWS: tuple[Law, ...] = (
     Law("hidden", 3, "no file states a fact that cannot be recovered", recovery.check_hidden),
     Law("idle", 3, "an agent that does nothing passes no check, even in an empty workspace", baseline.check_idle),
     Law("repeats", 3, "a repeated session is identical, files and verdicts included", reruns.check_repeat),
+    Law("other-day", 4, "a session on another day is identical, files and verdicts included", reruns.check_other_day),
     Law("law-1", 4, "no policy changes a session in a large window", bounds.check_law_1, by_preset=True),
     Law("law-2", 4, "without compaction a small window overflows at the expected request", bounds.check_law_2),
     Law("law-3", 4, "oracle summaries lose nothing", bounds.check_law_3, by_preset=True),
@@ -71,11 +77,13 @@ class LawResult(NamedTuple):
     Args:
         law: Validity check that was tried.
         findings: Violations that the check found. An empty tuple means that the task passes; None means that the check was not
-            tried because a check of an earlier stage failed.
+            tried.
+        skip_reason: Reason why the check was not tried; empty if it was. Default: `""`.
     """
 
     law: Law
     findings: tuple[Finding, ...] | None
+    skip_reason: str = ""
 
 
 def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[str] = ("extractive",)) -> Iterator[LawResult]:
@@ -97,10 +105,14 @@ def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[s
     chosen = tuple(presets)
     for law in LAWS:
         if broken is not None and law.stage > broken:
-            yield LawResult(law, None)
+            yield LawResult(law, None, "a check above that it depends on failed")
             continue
         under = chosen if law.by_preset else ("extractive",)
-        found = tuple(dict.fromkeys(one for seed in seeds for preset in under for one in law.find(sessions, seed, preset)))
+        try:
+            found = tuple(dict.fromkeys(one for seed in seeds for preset in under for one in law.find(sessions, seed, preset)))
+        except LawSkippedError as reason:
+            yield LawResult(law, None, str(reason))
+            continue
         if found and broken is None:
             broken = law.stage
         yield LawResult(law, found)

@@ -3,7 +3,7 @@
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from string import Template
 from typing import cast
 
@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.protocols import Sandbox
 from harness.session.preflight import count_first_request_tokens
 from harness.task import CallTemplate, Fact, Repair, Step, Task
-from harness.testing.fresh_process import Digests, digest_parts
+from harness.testing.fresh_process import CIRCUMSTANCES, Circumstance, Digests, digest_in_fresh_process, digest_parts
 from harness.testing.laws.findings import Finding, collect_needs, find_first_needing_step, read_values
 from harness.testing.laws.simulation import WINDOW_TOKENS, SessionCache
 from harness.tools import make_standard_tools
@@ -21,7 +21,11 @@ SEEDS = range(50)
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the template makes a task for every seed, and makes the same task twice, also in a new process."""
+    """Check that the template makes a task for every seed, and makes the same task twice, also in a new process on another day.
+
+    The new process also has other hashes, another working directory, another user and another time zone. The template must not
+    read the clock, even if the clock makes no difference.
+    """
     seeds = sorted({seed, *SEEDS})
     made = (_make_task(sessions.make_task, one) for one in seeds)
     wrong = next((one for one in made if isinstance(one, Finding)), None)
@@ -29,7 +33,9 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     if isinstance(again, Finding):
         yield again
         return
-    found = list(_compare_digests(sessions.make_task(seed), digest_parts(again), seed, "when the template is called again"))
+    found = list(
+        _compare_digests(digest_parts(sessions.make_task(seed)), digest_parts(again), seed, "when the template is called again")
+    )
     yield from found or _compare_in_fresh_process(sessions, seeds)
 
 
@@ -44,22 +50,42 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
     )
 
 
-def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> Iterable[Finding]:
-    """Return findings for the first seed from which a new Python process makes another task than this process."""
+def _compare_in_fresh_process(sessions: SessionCache, seeds: Sequence[int]) -> Iterable[Finding]:
+    """Return findings for the first seed from which a new Python process makes another task, and for calls of the clock."""
     if not sessions.name:
-        return ()
+        return
     try:
-        afresh = sessions.digest_in_fresh_process(seeds)
+        different = _find_different_seed(sessions, seeds, sessions.digest_in_fresh_process(seeds))
+        if different is not None:
+            yield from _attribute_difference(sessions, different)
+        for call in sessions.observe_in_fresh_process().clock_calls:
+            yield Finding(f"the template reads the clock by {call}; derive everything from the seed alone")
     except UsageError as error:
-        return (Finding(str(error)),)
-    when = "in another process, where hashes and the order of sets differ"
-    told = (tuple(_compare_digests(sessions.make_task(one), afresh[one], one, when)) for one in seeds)
-    return next(filter(None, told), ())
+        yield Finding(str(error))
 
 
-def _compare_digests(task: Task, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
+def _find_different_seed(sessions: SessionCache, seeds: Sequence[int], digests: Mapping[int, Digests]) -> int | None:
+    return next((seed for seed in seeds if digest_parts(sessions.make_task(seed)) != digests[seed]), None)
+
+
+def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding]:
+    """Yield findings about a task that is different in another process, with the circumstance that makes the difference."""
+
+    def digest_with(*differing: Circumstance) -> Digests:
+        return digest_in_fresh_process(sessions.name, [seed], differing)[seed]
+
+    first = digest_with()
+    if findings := list(_compare_digests(first, digest_with(), seed, "in another process")):
+        yield from findings
+        return
+    for circumstance, phrase in CIRCUMSTANCES.items():
+        findings += _compare_digests(first, digest_with(circumstance), seed, f"in another process, {phrase}")
+    own, other = digest_parts(sessions.make_task(seed)), sessions.digest_in_fresh_process([seed])[seed]
+    yield from findings or _compare_digests(own, other, seed, "in another process")
+
+
+def _compare_digests(first: Digests, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
     """Yield a finding for each fact, step or field of a task that differs between two Python processes."""
-    first = digest_parts(task)
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
             continue
@@ -76,7 +102,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that all seeds give the same script and facts but other values, and that no default guess (prior) equals a value."""
+    """Check that all seeds give the same script and facts but other values, and that no default guess (prior) can be a value."""
     first, other = sessions.make_task(seed), sessions.make_task(seed + 1)
     yield from _compare_scripts(first, other, seed)
     tasks = {one: sessions.make_task(one) for one in SEEDS}
@@ -92,6 +118,20 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
             yield Finding(words, fact=fact.name, seed=equal[0])
         elif len(set(values.values())) == 1:
             yield _report_constant(first, fact.name, str(values[0]))
+        else:
+            yield from _report_drawable_prior(sessions, fact)
+
+
+def _report_drawable_prior(sessions: SessionCache, fact: Fact) -> Iterator[Finding]:
+    """Yield a finding if the prior of a fact is among the options from which a line of the template draws the fact's value."""
+    for name, place, seed in sessions.observe_in_fresh_process().drawable_priors if sessions.name else ():
+        if name == fact.name:
+            cause = (
+                f"{place} can draw its prior {fact.prior!r} as its value" if place else f"its prior {fact.prior!r} is its value"
+            )
+            yield Finding(
+                f"{cause}, so a guess can be right; draw by `draw_value`, which excludes the prior", fact=name, seed=seed
+            )
 
 
 def _report_constant(task: Task, name: str, value: str) -> Finding:

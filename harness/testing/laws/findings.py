@@ -41,6 +41,10 @@ class Finding:
         return f"{', '.join(where)}: {self.message}" if where else self.message
 
 
+class LawSkippedError(Exception):
+    """A law cannot be tried here; the message states the reason."""
+
+
 def read_values(text: str, fact: Fact) -> list[str]:
     """Return the values of a fact that the fact's patterns (regular expressions) find in a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]

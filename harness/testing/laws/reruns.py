@@ -13,16 +13,20 @@ from harness.models.scripted.visible_state import extract_searchable_text
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.backends import is_isolated
 from harness.task import Grader, Task
+from harness.testing import shifted_clock
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
-from harness.testing.laws.findings import Finding, make_check_finding, read_values, trace
+from harness.testing.laws.findings import Finding, LawSkippedError, make_check_finding, read_values, trace
 from harness.testing.laws.simulation import (
     ATTENTIVE_MODEL,
+    HUGE_WINDOW_TOKENS,
+    NO_COMPACTION,
     Run,
     SessionCache,
     compute_max_steps,
     open_task_sandbox,
     simulate,
 )
+from harness.testing.shifted_clock import ShiftedClockSandbox
 from harness.transcript import parse_arguments
 
 NO_GRADER = Grader(files=(), command="false")
@@ -36,6 +40,33 @@ def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     """Check that a session without compaction, run twice, has the same tool calls, answers, files and verdicts."""
     again = sessions.watch(seed).run
     yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
+
+
+def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check that a session without compaction is the same on another day, with other process ids and other times of files.
+
+    Raises:
+        LawSkippedError: the clock of commands cannot be changed here.
+    """
+    library = shifted_clock.find_library()
+    if library is None:
+        raise LawSkippedError(shifted_clock.INSTALL_ADVICE)
+    if not is_isolated(sessions.sandbox.backend):
+        raise LawSkippedError(f"commands of the sandbox {sessions.sandbox.backend!r} would leave shared memory on this machine")
+    task = sessions.make_task(seed)
+    with closing(ShiftedClockSandbox(open_task_sandbox(task, sessions.sandbox), library)) as sandbox:
+        run = simulate(
+            task,
+            NO_COMPACTION,
+            window_tokens=HUGE_WINDOW_TOKENS,
+            max_steps=compute_max_steps(task),
+            sandbox=sandbox,
+        )
+        error = abs(sandbox.measure_shift() - shifted_clock.SHIFT_SECONDS)
+    if error > shifted_clock.MAX_ERROR_SECONDS:
+        raise LawSkippedError("libfaketime does not work in this sandbox; it needs glibc on the architecture of this machine")
+    when = "when the session is run again on another day, with other process ids and other times of files"
+    yield from find_differences(task, sessions.run(seed), run, seed, when)
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:

@@ -28,8 +28,9 @@ from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import Task, TaskTemplate
-from harness.testing.fresh_process import Digests, digest_in_fresh_process
+from harness.testing.fresh_process import Digests, digest_in_fresh_process, observe_in_fresh_process
 from harness.testing.laws.findings import Move, trace
+from harness.testing.observation import Observation
 from harness.transcript import find_key_argument
 
 E = TypeVar("E")
@@ -326,6 +327,7 @@ class SessionCache:
         self.make_task = cache(template)
         """Function that returns the task of a seed; each task is made once and then reused."""
         self._afresh: dict[int, Digests] = {}
+        self._observation: Observation | None = None
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
         self._watched: dict[int, WatchedRun] = {}
@@ -340,6 +342,16 @@ class SessionCache:
         if missing:
             self._afresh |= digest_in_fresh_process(self.name, missing)
         return self._afresh
+
+    def observe_in_fresh_process(self) -> Observation:
+        """Return where the template reads the clock and what it can draw, as observed in a new Python process.
+
+        Raises:
+            UsageError: the template makes no task in the new process.
+        """
+        if self._observation is None:
+            self._observation = observe_in_fresh_process(self.name)
+        return self._observation
 
     def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
         """Return the session of a seed's task under a policy; each session is run once and then reused.

@@ -1,0 +1,116 @@
+"""Run programs on another day, with the library `libfaketime`, which replaces the clock of a program that loads it first.
+
+A task that depends on the date gives equal results when it is repeated at once, but other results on the next day.
+"""
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.protocols import ExecResult, FileChange, FileEntry, Sandbox, SandboxInfo, Snapshot
+
+SHIFT_SECONDS = 1018 * 86_400 + 5 * 3600 + 17 * 60 + 23
+"""Distance to the other day in seconds. Its year, month, day of the month, day of the week, hour and minute all differ."""
+MAX_ERROR_SECONDS = 3600
+"""Largest difference in seconds between a shifted clock and the expected time."""
+SANDBOX_LIBRARY_PATH = "/tmp/harness-clock.so"  # noqa: S108  (private to the sandbox)
+INSTALL_ADVICE = "install libfaketime, e.g. by the extra `task-check` of harness"
+
+
+def find_library() -> Path | None:
+    """Return the path of the library that replaces the clock of programs; None if `libfaketime` is not installed."""
+    spec = importlib.util.find_spec("libfaketime")
+    folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
+    return None if folder is None else next(iter(sorted(folder.rglob("libfaketime.so.1"))), None)
+
+
+def build_environment(library: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the environment variables with which a program loads the library and lives on the other day."""
+    return {"LD_PRELOAD": os.fspath(library), "FAKETIME": f"+{SHIFT_SECONDS}", "DONT_FAKE_MONOTONIC": "1"}
+
+
+def remove_leftovers(pid: int) -> None:
+    """Remove the shared memory that the library leaves behind if the process ended without cleaning up."""
+    for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+        Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108
+
+
+class ShiftedClockSandbox:
+    """Sandbox whose commands live on another day, with other process ids; files get the times of the other day too.
+
+    Args:
+        sandbox: Sandbox that runs the commands. It must have a temporary directory of its own at `/tmp`.
+        library: Path of the library that replaces the clock, on this machine.
+    """
+
+    def __init__(self, sandbox: Sandbox, library: Path) -> None:
+        self._sandbox, self._library = sandbox, library
+        variables = " ".join(f"{name}={value}" for name, value in build_environment(SANDBOX_LIBRARY_PATH).items())
+        self._prefix = f"export {variables}\n"
+
+    @property
+    def info(self) -> SandboxInfo:
+        """Backend, image and limits of the sandbox that runs the commands."""
+        return self._sandbox.info
+
+    def start(self) -> None:
+        """Start the sandbox and install the library."""
+        self._sandbox.start()
+        self._install()
+
+    def measure_shift(self) -> float:
+        """Return the distance in seconds between the clock of a command and the clock of the sandbox."""
+        shifted, real = (runner.run("date +%s").stdout for runner in (self, self._sandbox))
+        return float(shifted or 0) - float(real or 0)
+
+    def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
+        """Run a shell command on the other day."""
+        self._sandbox.run(_SHIFT_FILES)
+        return self._sandbox.run(self._prefix + command, timeout_seconds=timeout_seconds)
+
+    def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """Return the content of a file."""
+        return self._sandbox.read(path, max_bytes=max_bytes)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or overwrite a file."""
+        self._sandbox.write(path, content)
+
+    def list(self, path: str) -> tuple[FileEntry, ...]:
+        """Return the entries of a directory."""
+        return self._sandbox.list(path)
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of the workspace."""
+        return self._sandbox.snapshot()
+
+    def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
+        """Return the differences between two states of the workspace."""
+        return self._sandbox.diff(older, newer)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Restore a state of the workspace, and install the library again."""
+        self._sandbox.restore(snapshot)
+        self._install()
+
+    def lay(self, files: Mapping[str, bytes]) -> None:
+        """Prepare the workspace for a grader, and install the library again."""
+        self._sandbox.lay(files)
+        self._install()
+
+    def close(self) -> None:
+        """Delete the sandbox."""
+        self._sandbox.close()
+
+    def _install(self) -> None:
+        name = ".harness-clock.so"
+        self._sandbox.write(name, self._library.read_bytes())
+        self._sandbox.run(f"mv {name} {SANDBOX_LIBRARY_PATH}")
+
+
+_SHIFT_FILES = (
+    f"find . ! -newermt @$(($(date +%s) + {SHIFT_SECONDS // 2})) "
+    f"""-exec sh -c 'for path; do touch -h -r "$path" -d "+{SHIFT_SECONDS} seconds" "$path"; done' sh {{}} +"""
+)
+"""Shell command that moves the modification times of all files to the other day, unless they are there already."""
