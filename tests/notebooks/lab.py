@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from playwright.sync_api import Page, sync_playwright
 
-PATIENCE_SECONDS = 180
+PATIENCE_SECONDS = 400
 MARK = "HARNESS_TEST_MARK"
 BROWSER_FLAGS = (
     "--no-sandbox",  # Chromium's sandbox does not run as root; the page is trusted
@@ -60,14 +60,14 @@ FRONTS: Mapping[App, _Front] = {
 Found = TypeVar("Found")
 
 
-def waited_for(what: str, find: Callable[[], Found | None], seconds: float = PATIENCE_SECONDS) -> Found:
+def waited_for(what: str, find: Callable[[], Found | None]) -> Found:
     """Call `find` repeatedly until it returns a value."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         if (found := find()) is not None:
             return found
         time.sleep(0.1)
-    raise TimeoutError(f"{what}: not there after {seconds} s")
+    raise TimeoutError(f"{what}: not there after {PATIENCE_SECONDS} s")
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def marked_environment(**more: str) -> Iterator[dict[str, str]]:
         yield {**os.environ, **more, MARK: mark.partition("=")[2]}
     finally:
         try:
-            waited_for("the end of all processes", lambda: None if _carrying(mark) else True, seconds=30)
+            waited_for("the end of all processes", lambda: None if _carrying(mark) else True)
         except TimeoutError as late:
             left = _carrying(mark)
             for pid in left:

@@ -74,7 +74,7 @@ def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_a
     notebook.start_cell(GRID)
     notebook.finish_cell(GRID)
     page.wait_for_function("finished => document.querySelector('.g-root progress').value >= finished", arg=finished)
-    goes_on_to_the_end(page, notebook, counting=COUNT)
+    goes_on_to_the_end(page, notebook, root / "restarted.gate", counting=COUNT)
 
 
 def a_session_goes_on(page: Page, notebook: LabNotebook, told: re.Match[str], seen: list[str], logged: int) -> None:

@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,16 +15,17 @@ from harness.widgets.grid import GridWidget
 from harness.widgets.message_channel import SHARED_SENDER
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
+from tests.widgets.gated_task import GATE
 from tests.widgets.linked import Linked
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
-SEEDS = 24
-"""Number of seeds, large enough that many trials are left when a button is pressed after the first, also on a busy machine."""
-GRID = replace(SMALL, name=f"grid {HOSTILE}", axes={"seed": list(range(SEEDS)), "policy.keep_last": [2, 4]})
+SEEDS = 4
+GATED = replace(SMALL.base, task=f"{Path(__file__).with_name('gated_task.py')}:gated")
+GRID = replace(SMALL, name=f"grid {HOSTILE}", base=GATED, axes={"seed": list(range(SEEDS)), "policy.keep_last": [2, 4]})
 TRIALS = len(GRID.grid)
 
 
-def until(linked, true, seconds=120):
+def until(linked, true, seconds=300):
     """Deliver messages until a condition holds in the page."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -55,7 +57,8 @@ def counts(page):
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.bubblewrap
-def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget, tmp_path):
+def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget, tmp_path, monkeypatch):
+    monkeypatch.setenv(GATE, str(tmp_path / "gate"))
     linked = Linked(page, widget, SHARED_SENDER)
     assert set(counts(page).values()) == {"–"}
     button(linked, "Start").focus()
@@ -66,6 +69,7 @@ def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget,
     finished = page.evaluate("document.querySelector('progress').value")
     assert 1 <= finished < TRIALS
     assert len(load(tmp_path / "output").trials) == finished
+    (tmp_path / "gate").touch()
     button(linked, "Resume").click()
     until(linked, "() => document.querySelector('.g-state').textContent === 'done'")
     trials = widget.results.trials
@@ -77,11 +81,14 @@ def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget,
 
 
 IN_JUPYTER = """\
+import os
 from pathlib import Path
 
 from harness import GridWidget
+from tests.widgets.gated_task import GATE
 from tests.widgets.test_grid import GRID
 
+os.environ[GATE] = str(Path("NAME.gate").resolve())
 widget = GridWidget(GRID, Path("NAME"), workers=1)
 widget
 """
@@ -105,8 +112,9 @@ def runs_until_it_is_stopped(page, notebook):
     return finished
 
 
-def goes_on_to_the_end(page, notebook, counting=1):
+def goes_on_to_the_end(page, notebook, gate, counting=1):
     """Press Resume; in the end the page shows the same numbers as the tables, which the cell `counting` prints."""
+    gate.touch()
     page.locator(".g-root").get_by_role("button", name="Resume", exact=True).click()
     page.wait_for_function("() => document.querySelector('.g-state').textContent === 'done'")
     notebook.start_cell(counting)
@@ -122,10 +130,10 @@ def goes_on_to_the_end(page, notebook, counting=1):
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.bubblewrap
-def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_kernel(open_notebook, page, tmp_path):
+def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_kernel(open_notebook, page, lab, tmp_path):
     notebook = open_notebook(IN_JUPYTER.replace("NAME", "grid-in-lab"), COUNTED, theme="dark")
     runs_until_it_is_stopped(page, notebook)
-    goes_on_to_the_end(page, notebook)
+    goes_on_to_the_end(page, notebook, lab[0] / "grid-in-lab.gate")
     page.screenshot(path=tmp_path / "lab.png")
     outputs = "jupyterapp.shell.currentWidget.content.widgets[0].model.outputs.toJSON()"  # the saved form is among them
     page.wait_for_function(f"() => JSON.stringify({outputs}).includes(': done; {TRIALS} of {TRIALS} trials finished')")
@@ -138,7 +146,7 @@ def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_ker
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.bubblewrap
-def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook, page, tmp_path):
+def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook, page, classic, tmp_path):
     notebook = open_notebook(IN_JUPYTER.replace("NAME", "grid-in-notebook"), COUNTED, app="notebook")
     finished = runs_until_it_is_stopped(page, notebook)
     before = counts(page)
@@ -146,7 +154,7 @@ def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook,
     page.reload()
     page.wait_for_function("finished => document.querySelector('.g-root progress')?.value === finished", arg=finished)
     assert counts(page) == before
-    goes_on_to_the_end(page, notebook)
+    goes_on_to_the_end(page, notebook, classic[0] / "grid-in-notebook.gate")
     page.screenshot(path=tmp_path / "notebook.png")
 
 
@@ -170,7 +178,7 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
     widget = GridWidget(GRID, tmp_path / "output")
     if state == "done":
         widget.start()
-    assert widget.wait(60) == state, widget.failure
+    assert widget.wait(300) == state, widget.failure
     page.clock.install()
     linked = Linked(page, widget, SHARED_SENDER)
     linked.page.evaluate("model.send = () => {}")
@@ -223,7 +231,7 @@ def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_
     assert "1 of 1 trial finished" in widget.render_text()
     before = widget.results.trials
     widget.start()
-    assert widget.wait(120) == "done"
+    assert widget.wait(300) == "done"
     assert widget.results.trials.started_at.tolist() == before.started_at.tolist()
     widget.close()
 
@@ -232,7 +240,7 @@ def test_a_folder_in_which_another_run_is_at_work_is_said_to_be(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     with open_output(tmp_path / "output"):
         widget.start()
-        assert widget.wait(60) == "failed"
+        assert widget.wait(300) == "failed"
     assert "another run is using" in widget.failure
 
 
