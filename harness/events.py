@@ -104,6 +104,8 @@ class SessionStarted:
     """Name of the sandbox backend that runs the agent's tools; it never changes within a session."""
     setup_json: str = ""
     """Complete configuration of the session as JSON, from which it can be resumed; empty in a trial, which is never resumed."""
+    attended: bool = False
+    """Whether a person attends the session, who is asked about repeated calls; false in a trial."""
     kind: Literal["session-started"] = "session-started"
 
 
@@ -287,6 +289,7 @@ class SessionResumed:
     sandbox: str
     setup_json: str = ""
     """Complete configuration of the resumed session as JSON; empty if it has not changed since the last event that gave it."""
+    attended: bool = False
     kind: Literal["session-resumed"] = "session-resumed"
 
 

@@ -74,6 +74,8 @@ class View:
     """First message of the user in the log, even if that message is no longer in view."""
     summaries: tuple[ItemId, ...] = ()
     """Ids of the messages in view that are summaries written by compactions."""
+    attended: bool = False
+    """Whether a person attends the session; false in a trial."""
     set_aside: tuple[Item, ...] = ()
     """Messages that are no longer in view and that a later summary will cover, in the order of the conversation."""
     original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
@@ -118,7 +120,9 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             raise UsageError(
                 f"event {entry.seq} is a rollback: fold the log as a whole with fold_all, or what `drop_rolled_back` leaves of it"
             )
-        case SessionStarted() | SessionEnded() | TurnEnded() | SessionForked() | SessionResumed():
+        case SessionStarted() | SessionResumed():
+            return replace(view, attended=event.attended)
+        case SessionEnded() | TurnEnded() | SessionForked():
             return view
         case MessageQueued() | MessageUnqueued() | SubAgentEnded() | WorkspaceSaved():
             return view

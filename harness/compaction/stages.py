@@ -226,6 +226,8 @@ class Mask:
     exceeds the number, and all older ones, may be masked."""
     keep_turns: int = 0
     """Number of newest turns whose tool results are never masked; a turn begins with a user message."""
+    keep_steps: int = 0
+    """Number of newest steps whose tool results are never masked; a step begins with an answer of the model."""
     least_saved_tokens: int = 0
     """Number of tokens that the old tool results must exceed in total, or else none is masked; 0 sets no minimum."""
     enough_tokens: int = 0
@@ -235,6 +237,9 @@ class Mask:
     and the key argument (`execute_command git *`), any other pattern against the tool name alone."""
     exempt_failures: bool = False
     """Whether tool results that report an error, or an exit code other than 0, are never replaced by a short text."""
+    exempt_requested: bool = False
+    """Whether results that the user asked for are never masked: the user message before the call names the call's key argument,
+    such as a path or a command, or the last part of a path."""
     least_characters: int = 0
     """Minimum length in characters of a tool result that may be replaced by a short text; shorter results stay as they are."""
     completed_only: bool = False
@@ -331,6 +336,13 @@ class Mask:
         return old.chosen[:count], sum(item.tokens for item in old.chosen[:count])
 
 
+def is_named(call: ToolCall, text: str) -> bool:
+    """Return whether a text names the key argument of a tool call, such as a path or a command, or the last part of a path."""
+    key = transcript.find_key_argument(call)
+    names = {key, key.rstrip("/").rpartition("/")[2]} - {"", "."}
+    return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w/-])", text) for name in names)
+
+
 @lru_cache(maxsize=1_000)
 def compile_patterns(patterns: tuple[str, ...]) -> tuple[tuple[str, Callable[[str], object]], ...]:
     """Return each shell pattern, such as `git *`, with a function that matches a text against it."""
@@ -340,14 +352,35 @@ def compile_patterns(patterns: tuple[str, ...]) -> tuple[tuple[str, Callable[[st
 class _OldResults:
     """Running list of the old tool results in view that may be replaced by a stub, oldest first, with their sum of tokens."""
 
-    __slots__ = ("_calls", "_held_tokens", "_mask", "_protected", "_summaries", "_tells", "_turns", "chosen", "tokens")
+    __slots__ = (
+        "_asked",
+        "_calls",
+        "_count",
+        "_held_tokens",
+        "_mask",
+        "_protected",
+        "_requested_ids",
+        "_steps",
+        "_stops",
+        "_summaries",
+        "_tells",
+        "_turns",
+        "_young",
+        "chosen",
+        "tokens",
+    )
 
     def __init__(self, mask: Mask, summaries: frozenset[ItemId]) -> None:
         self._mask = mask
-        self._summaries = summaries if mask.stop_at_summary else frozenset()
+        self._summaries = summaries
+        self._stops = summaries if mask.stop_at_summary else frozenset()
         self._tells = any(" " in pattern for pattern in mask.exempt_tools)
         self._calls: dict[str, str] = {}
         """Tool name and key argument (such as the path) of every tool call, by call id; empty if no exempt pattern needs it."""
+        self._asked = ""
+        """Text of the newest user message."""
+        self._requested_ids: set[str] = set()
+        """Ids of the calls that the user asked for; empty if their results are not exempt."""
         self._reset()
 
     def _reset(self) -> None:
@@ -358,26 +391,53 @@ class _OldResults:
         """Newest tool results, which are protected from masking for now, each with whether it is never masked."""
         self._held_tokens = 0
         """Estimated number of tokens in the newest tool results, which are protected from masking for now."""
-        self._turns: deque[list[tuple[Item, bool]]] = deque([[]])
-        """Tool results of the newest turns, one list for each turn; all of them are protected from masking."""
+        self._count = 0
+        """Number of tool results so far."""
+        self._young: deque[tuple[Item, bool]] = deque()
+        """Tool results that are protected because their turn or their step is among the newest."""
+        self._turns = deque([0], maxlen=self._mask.keep_turns)
+        """Number of tool results before each of the newest turns, if a number of turns is protected."""
+        self._steps = deque([0], maxlen=self._mask.keep_steps)
+        """Number of tool results before each of the newest steps, if a number of steps is protected."""
 
     def add(self, item: Item) -> None:
         """Add the next message of the view, and collect the tool results that it makes old enough to be masked."""
         message, mask = item.message, self._mask
-        if item.item_id in self._summaries:
+        if item.item_id in self._stops:
             self._reset()
         if self._tells:
             self._calls.update((call.call_id, f"{call.name} {transcript.find_key_argument(call)}") for call in message.calls)
+        if mask.exempt_requested and message.role != "tool":
+            self._note_requests(item)
         if message.role == "tool":
-            result = item, mask.is_exempt(item, self._calls)
-            if mask.keep_turns:
-                self._turns[-1].append(result)
+            result = item, mask.is_exempt(item, self._calls) or self._is_requested(message)
+            if mask.keep_turns or mask.keep_steps:
+                self._count += 1
+                self._young.append(result)
             else:
                 self._add_results((result,))
         elif message.role == "user" and mask.keep_turns:
-            self._turns.append([])
-            if len(self._turns) > mask.keep_turns:
-                self._add_results(self._turns.popleft())
+            self._turns.append(self._count)
+            self._release_old()
+        elif message.role == "assistant" and mask.keep_steps:
+            self._steps.append(self._count)
+            self._release_old()
+
+    def _note_requests(self, item: Item) -> None:
+        """Remember what the user wrote, or which calls of an answer have a key argument that the user named."""
+        if item.message.role == "user" and item.item_id not in self._summaries:
+            self._asked = item.message.text
+        self._requested_ids.update(call.call_id for call in item.message.calls if is_named(call, self._asked))
+
+    def _is_requested(self, message: Message) -> bool:
+        return bool(self._requested_ids) and any(result.call_id in self._requested_ids for result in message.results)
+
+    def _release_old(self) -> None:
+        """Pass on the results whose turn and step are no longer among the newest ones."""
+        starts = [*([self._turns[0]] if self._turns else []), *([self._steps[0]] if self._steps else [])]
+        first_protected = min(starts)
+        released = [self._young.popleft() for _ in range(len(self._young) - (self._count - first_protected))]
+        self._add_results(released)
 
     def _add_results(self, results: Iterable[tuple[Item, bool]]) -> None:
         """Add new tool results, and move the results that are thereby no longer among the newest to those that may be masked."""

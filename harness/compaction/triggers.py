@@ -366,6 +366,19 @@ class AllOf:
         return DUE_IN_ANY_VIEW
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attended:
+    """Trigger that is due while somebody attends the session."""
+
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """Return the reason that somebody attends the session, or None if nobody does."""
+        return "somebody attends the session" if view.attended else None
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """Return `DUE_IN_ANY_VIEW`, because this trigger does not depend on the size of the view."""
+        return DUE_IN_ANY_VIEW
+
+
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
     """Return the number of tokens in view, measured in the given way; without a usage report of the provider, estimate it."""
     if measure == "unedited":

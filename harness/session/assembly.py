@@ -95,6 +95,7 @@ class AssembledSession:
             threshold_tokens=budget.threshold_tokens,
             budget_rule=self.fitted_policy.describe_rule(budget.rule),
             sandbox=sandbox.info.backend if sandbox else "none",
+            attended=self.spec.repeated == "ask" and self.resources.decide_repeated_call is not None,
         )
 
 

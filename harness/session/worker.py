@@ -180,6 +180,7 @@ class SessionWorker:
                 budget_rule=start_event.budget_rule,
                 sandbox=start_event.sandbox,
                 setup_json="" if start_event.setup_json == find_setup(entries) else start_event.setup_json,
+                attended=start_event.attended,
             )
         )
         return loop_session

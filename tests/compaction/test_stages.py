@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages, LastShare, LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, apply_plan
+from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, apply_plan, is_named
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import Always, NoThreshold
 from harness.errors import ProviderFailed
@@ -253,6 +253,8 @@ def masks(draw: st.DrawFn) -> Mask:
         keep_results=draw(st.integers(0, 3)),
         keep_tokens=draw(st.sampled_from([0, 40, 300])),
         keep_turns=draw(st.integers(0, 3)),
+        keep_steps=draw(st.integers(0, 3)),
+        exempt_requested=draw(st.booleans()),
         least_saved_tokens=draw(st.sampled_from([0, 0, 100])),
         exempt_tools=draw(st.sampled_from([(), ("read_*",), ("write_file f1*",)])),
         completed_only=draw(st.booleans()),
@@ -264,20 +266,30 @@ def masks(draw: st.DrawFn) -> Mask:
 def unprotected(mask: Mask, view: View) -> list[Item]:
     """Return the results that a mask may mask, computed newest first from the description of its fields."""
     chosen: list[Item] = []
-    results = tokens = turns = 0
+    results = tokens = turns = steps = 0
     for at, item in reversed(list(enumerate(view.items))):
         if mask.stop_at_summary and item.item_id in view.summaries:
             break
         turns += item.message.role == "user"
-        if item.message.role != "tool" or turns < mask.keep_turns:
+        steps += item.message.role == "assistant"
+        if item.message.role != "tool" or turns < mask.keep_turns or steps < mask.keep_steps:
             continue
-        exempt = mask.is_exempt(item, told_calls(view.items[:at]))
+        exempt = mask.is_exempt(item, told_calls(view.items[:at])) or (mask.exempt_requested and was_asked_for(view, at))
         if exempt and not mask.exempt_count:
             continue
         results, tokens = results + 1, tokens + item.tokens
         if results > mask.keep_results and (tokens > mask.keep_tokens or not mask.keep_tokens) and not exempt:
             chosen.append(item)
     return chosen[::-1] if sum(item.tokens for item in chosen) > mask.least_saved_tokens or not mask.least_saved_tokens else []
+
+
+def was_asked_for(view: View, at: int) -> bool:
+    """Return whether the newest request before the call of a result names the key argument of the call."""
+    asking = next((index for index in range(at, 0, -1) if view.items[index].message.calls), 0)
+    asked = [one.message.text for one in view.items[:asking] if one.message.role == "user" and one.item_id not in view.summaries]
+    ids = {result.call_id for result in view.items[at].message.results}
+    calls = [call for call in view.items[asking].message.calls if call.call_id in ids]
+    return bool(asked) and any(is_named(call, asked[-1]) for call in calls)
 
 
 def told_calls(items: Sequence[Item]) -> dict[str, str]:

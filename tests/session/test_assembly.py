@@ -10,6 +10,7 @@ from harness.agent.loop import Limits
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.errors import ProviderFailed, SandboxDied, SandboxKilled, UsageError
 from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.messages import ToolCall, assistant
@@ -172,6 +173,16 @@ def test_repeated_calls_end_the_session_where_the_specification_or_somebody_says
     decide = None if answer is None else lambda _call, _times: answer
     session = assembled(spec, model=FakeModel([AGAIN] * 4), decide_repeated_call=decide)
     assert session.agent.run(session.start_event, "be good").reason == reason
+
+
+@pytest.mark.parametrize(
+    ("repeated", "somebody", "attended"), [("ask", True, True), ("ask", False, False), ("continue", True, False)]
+)
+def test_a_session_is_attended_if_somebody_is_asked(repeated, somebody, attended):
+    """S3.15: lazy compaction puts nothing off while somebody attends the session."""
+    spec = SessionSpec(request="x", policy=ThreeTiers(lazy=True), repeated=repeated)
+    session = assembled(spec, model=FakeModel([]), decide_repeated_call=(lambda _call, _times: "continue") if somebody else None)
+    assert session.start_event.attended == attended
 
 
 def test_a_sub_agent_shares_the_models_and_logs_apart():

@@ -1,12 +1,13 @@
 """Policy of this project's own design, which truncates tool outputs, clears old ones, and summarizes when the window is full."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from harness.codec import ADDED_LATER
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.summary_formats import format_material
-from harness.compaction.triggers import Always, Full, NoThreshold, UsableInput
+from harness.compaction.triggers import AllOf, Always, Attended, Full, NoThreshold, UsableInput
 from harness.messages import CompactionMarker, Message, system, user
 from harness.plan import SummaryRequest
 from harness.tokens import RoundedQuarter
@@ -109,13 +110,18 @@ class ThreeTiers(SummarizingPreset):
         preserve: Shell patterns of tool calls whose results are never cleared; a pattern with a space is matched against tool
             name and key argument. Default: `('skill_execution', 'subtask_invocation')`.
         preserve_failures: Whether tool results that report a failure are never cleared. Default: `False`.
+        preserve_requested: Whether tool results that the user asked for are never cleared. A result counts as asked for if
+            the user message before the call names its key argument: a command, a path or the last part of a path.
+            Default: `False`.
+        preserve_steps: Number of newest steps (model calls) whose tool outputs are never cleared. Default: `0`.
         auto: Whether everything is summarized when the view no longer fits the model's usable input (tier 3). Default: `True`.
         max_output_tokens: Number of tokens of the window reserved for the model's answer; a smaller output limit of the model
             takes precedence. Default: `32_000`.
         input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the window less the
             answer. Default: `None`.
         auto_continue: Whether a user message behind the summary asks the agent to continue. Default: `True`.
-        lazy: Whether the summary is put off until the next turn begins or the provider refuses a prompt. Default: `False`.
+        lazy: Whether the summary is put off until the next turn begins or the provider refuses a prompt, while nobody attends the
+            session. A session is attended if a person is asked about repeated calls; a trial never is. Default: `False`.
         differential: Whether the summarizer receives the former summary separately, to update it, instead of among the messages.
             Default: `False`.
         agent: Kind of work the agent does, such as `debugging`; it adds patterns to `preserve` and topics that the summary must
@@ -136,6 +142,8 @@ class ThreeTiers(SummarizingPreset):
     protect_turns: NonNegative = 2
     preserve: tuple[str, ...] = ("skill_execution", "subtask_invocation")
     preserve_failures: bool = False
+    preserve_requested: bool = field(default=False, metadata=ADDED_LATER)
+    preserve_steps: NonNegative = field(default=0, metadata=ADDED_LATER)
     auto: bool = True
     max_output_tokens: Positive = 32_000
     input_limit_tokens: Positive | None = None
@@ -163,8 +171,10 @@ class ThreeTiers(SummarizingPreset):
             return Pipeline(NoThreshold(rule="no summaries"), pruning, counter=RoundedQuarter())
         division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
         full, summarize = Full(measure="reported", above=True), self._build_summarize()
-        due = Rule(full, summarize, moment="turn" if self.lazy else "step")
-        return Pipeline(division, (*pruning, due, Rule(Always(), summarize, moment="overflow")), counter=RoundedQuarter())
+        due: tuple[Rule, ...] = (Rule(full, summarize),)
+        if self.lazy:
+            due = (Rule(full, summarize, moment="turn"), Rule(AllOf((Attended(), full)), summarize))
+        return Pipeline(division, (*pruning, *due, Rule(Always(), summarize, moment="overflow")), counter=RoundedQuarter())
 
     def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]
@@ -173,7 +183,9 @@ class ThreeTiers(SummarizingPreset):
             keep_turns=self.protect_turns if self.prune_at == "turn" else 0,
             least_saved_tokens=self.prune_minimum_tokens,
             exempt_tools=(*self.preserve, *strategy.preserve),
+            keep_steps=self.preserve_steps,
             exempt_failures=self.preserve_failures or strategy.failures,
+            exempt_requested=self.preserve_requested,
             completed_only=True,
             stop_at_summary=True,
         )

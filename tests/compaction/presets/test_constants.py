@@ -133,7 +133,6 @@ CONSTANTS: dict[str, Numbers] = {
     "roo-sliding": {"ForgetHalf.excluded_messages": (1,), "ForgetHalf.keep_first": (1,)},
     "seed-gemini": UNRESERVED,
     "seed-opencode": UNRESERVED,
-    "three-tiers": {"CompactionMarker.round": (0,), "LastMessages.count": (0,)},
 }
 
 
@@ -341,6 +340,7 @@ SHARED: dict[str, float] = {
     # a mask protects and asks nothing unless a preset says so; a middle begins behind the request
     "stages.Mask.enough_tokens": 0,
     "stages.Mask.keep_results": 0,
+    "stages.Mask.keep_steps": 0,
     "stages.Mask.keep_tokens": 0,
     "stages.Mask.keep_turns": 0,
     "stages.Mask.least_characters": 0,

@@ -121,6 +121,8 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "protect_turns": 2,
         "preserve": ("skill_execution", "subtask_invocation"),
         "preserve_failures": False,
+        "preserve_requested": False,
+        "preserve_steps": 0,
         "auto": True,
         "max_output_tokens": 32_000,
         "input_limit_tokens": None,

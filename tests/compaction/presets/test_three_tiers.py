@@ -1,5 +1,6 @@
 """Tests of the fourth design document (S3): pruning, summaries, both together, and their options (S3.15)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from harness.errors import ProviderFailed, UsageError
 from harness.events import Compaction, Entry
 from harness.messages import CompactionMarker, Message, ToolResult, assistant, tool, user
 from harness.models.registry import look_up_window
-from harness.testing.strategies import logs
+from harness.testing.strategies import logs, make_session_started
 from harness.tokens import RoundedQuarter, Window
 from harness.view import View, find_violation, fold_all
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
@@ -235,12 +236,19 @@ def test_a_former_summary_is_a_message_among_the_others_or_to_be_updated(differe
 
 
 def test_lazily_the_summary_waits_for_the_user_or_for_the_refusal_of_the_provider() -> None:
+    """S3.15: at once while somebody attends the session, and put off where nobody does, as in a trial."""
     policy = ThreeTiers(lazy=True)
     view = view_of(*reads(1, 3, 500), policy=policy)
     budget, usage = policy.budget(window(200_000)), report(190_000)
     assert policy.plan(view, budget, usage, "step") is None
     assert policy.plan(view, budget, usage, "turn") is not None
     assert policy.plan(view, budget, usage, "overflow") is not None
+    attended = fold_all((Entry(1, replace(make_session_started("s"), attended=True)),)).attended
+    assert attended
+    event = policy.plan(replace(view, attended=attended), budget, usage, "step")
+    assert event is not None, "nobody puts off what a person waits for"
+    assert event.reason.startswith("somebody attends the session and ")
+    assert policy.plan(replace(view, attended=True), budget, report(9_000), "step") is None
     eager = ThreeTiers()
     assert eager.plan(view, budget, usage, "step") is not None
     assert eager.plan(view, budget, usage, "turn") is None
@@ -251,6 +259,50 @@ def test_lazily_the_summary_waits_for_the_user_or_for_the_refusal_of_the_provide
 def test_a_failed_summary_leaves_everything_as_it_was(trouble: ProviderFailed | str) -> None:
     _, _, event = overflown(ThreeTiers(), trouble)
     assert (event.status, event.patch.forget) == ("failed", ())
+
+
+PRUNING: dict[str, Any] = {"prune_at": "step", "protect_tokens": 0, "prune_minimum_tokens": 0}
+"""Settings that clear every tool output, unless it is preserved."""
+
+
+def list_cleared(policy: ThreeTiers, *messages: Message) -> list[str]:
+    """Return the ids of the calls whose results are cleared before a step."""
+    view = view_of(*messages, policy=policy)
+    plan = policy.plan(view, policy.budget(window(200_000)), report(1_000), "step")
+    return [result.call_id for change in plan.replace for result in change.message.results] if plan else []
+
+
+def test_what_the_user_asked_for_is_not_cleared() -> None:
+    """S3.15: the message before the call names the file or the command, whole or by the last part of the path."""
+    talk = [
+        user("Show me src/config.toml, please, and run `make check`."),
+        *step(1, "r" * 400, name="read_file", key="src/config.toml"),
+        *step(2, "r" * 400, key="make check"),
+        *step(3, "r" * 400, name="read_file", key="app/config.toml.bak"),
+        *step(4, "r" * 400, key="make"),
+        user("Now the other config.toml."),
+        *step(5, "r" * 400, name="read_file", key="app/config.toml"),
+        *step(6, "r" * 400, key="make check"),
+    ]
+    assert list_cleared(ThreeTiers(**PRUNING), *talk) == [f"c{number}" for number in range(1, 7)]
+    assert list_cleared(ThreeTiers(preserve_requested=True, **PRUNING), *talk) == ["c3", "c6"]
+
+
+@pytest.mark.parametrize(("steps", "cleared"), [(0, ["c1", "c2", "c3"]), (1, ["c1", "c2"]), (2, ["c1"]), (3, []), (9, [])])
+def test_what_is_younger_than_a_number_of_steps_is_not_cleared(steps: int, cleared: list[str]) -> None:
+    """S3.15: the age threshold counts steps, so it works in a session of one prompt."""
+    talk = [user("build it"), *(message for number in (1, 2, 3) for message in step(number, "r" * 400))]
+    assert list_cleared(ThreeTiers(preserve_steps=steps, **PRUNING), *talk) == cleared
+
+
+def test_turns_and_steps_protect_together() -> None:
+    """S3.15: a result is cleared once both its turn and its step are old enough."""
+    policy = ThreeTiers(protect_turns=1, preserve_steps=2, protect_tokens=0, prune_minimum_tokens=0)
+    talk = [user("one"), *step(1, "r" * 400), user("two"), *step(2, "r" * 400), user("three"), *step(3, "r" * 400), user("four")]
+    view = view_of(*talk, policy=policy)
+    plan = policy.plan(view, policy.budget(window(200_000)), None, "turn")
+    assert plan is not None
+    assert [result.call_id for change in plan.replace for result in change.message.results] == ["c1"]
 
 
 # --- together and alone --------------------------------------------------------------------------------------------------
