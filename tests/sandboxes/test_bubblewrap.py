@@ -23,9 +23,9 @@ pytestmark = pytest.mark.bubblewrap
 AS_ORDINARY_USER = """
 import os, sys
 from harness.sandboxes import open_sandbox
-from harness.sandboxes.toolserver import load_source
+from harness.sandboxes.toolserver import compile_source, load_source
 from harness.testing.sandbox_attacks import FILL_WITH_FILES
-load_source("server")  # this user may be unable to read the project
+load_source("server"), compile_source("server")  # this user may be unable to read the project
 sandbox = open_sandbox("bubblewrap", session_id="user")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 with sandbox:
@@ -128,6 +128,16 @@ def test_where_files_cannot_be_limited_the_record_and_the_probe_say_so(program):
     assert "files" not in sandbox.info.enforced
     assert "not limited: number of files" in result.reason
     assert "util-linux" in result.advice
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can remain root")
+@pytest.mark.parametrize("remains_root", [False, True])
+def test_no_setting_of_the_kernel_can_be_written(monkeypatch, remains_root):
+    if remains_root:
+        monkeypatch.setattr(bubblewrap, "_is_reachable_for_all", lambda path: False)
+    with contextlib.closing(open_sandbox("bubblewrap", session_id="x")) as sandbox:
+        sandbox.start()
+        assert sandbox.run("find /proc/sys /proc/sysrq-trigger -type f -writable 2> /dev/null").stdout == b""
 
 
 def test_closing_leaves_no_process():

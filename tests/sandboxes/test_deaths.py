@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import signal
 import threading
 import uuid
 
@@ -57,7 +56,8 @@ def kill_from_outside(sandbox):
     """Kill the first process of a sandbox as another user of the machine could."""
     launcher = sandbox._launcher
     if isinstance(launcher, BubblewrapLauncher) or hasattr(launcher, "_server"):
-        os.kill(launcher._server._process.pid, signal.SIGKILL)
+        launcher._server._process.kill()
+        launcher._server._process.wait()  # after that, the processes of the sandbox have been killed too
     else:
         launcher._api.kill(launcher._container)
 

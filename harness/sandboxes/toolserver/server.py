@@ -515,7 +515,7 @@ class Server:
             any(_read_directory_state(path) != state for path, state in self.initial_outside_state.items())
             or self.initial_rights != _read_process_rights(0)
             or any(_count_lines(path) > 1 for path in SYSTEM_V_TABLES)
-            or _count_reserved_ports() > 0
+            or (os.getpid() == 1 and _count_reserved_ports() > 0)  # otherwise the network is that of the machine
         )
 
     def _start_command(self, header: Header) -> Command:
