@@ -11,24 +11,31 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
+from importlib.util import MAGIC_NUMBER
 from typing import Any, Protocol
 
 from harness.errors import SandboxDied
 from harness.protocols import SANDBOX_BOUNDS
-from harness.sandboxes.toolserver import load_source
+from harness.sandboxes.toolserver import compile_source, load_source
 
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
 """Maximum size of the body of a message in bytes, enough for the largest file or for both outputs of a command."""
 BOOTSTRAP = (
-    "import os\n"
+    "import os,marshal,_frozen_importlib_external as f\n"
     "def take(n):\n"
     " s=b''\n"
     " while len(s)<n:s+=os.read(0,n-len(s)) or os._exit(3)\n"
     " return s\n"
-    "exec(compile(take(int.from_bytes(take(4),'big')),'tool server','exec'),{'__name__':'__main__'})"
+    "t,m,c=[take(int.from_bytes(take(4),'big'))for _ in'tmc']\n"
+    "exec(marshal.loads(c)if m==f.MAGIC_NUMBER else compile(t,'tool server','exec'),{'__name__':'__main__'})"
 )
-"""Small program for `python3 -c` that reads the source of the tool server from stdin, so that argument lists stay short."""
+"""Small program for `python3 -c` that reads the tool server from stdin, so that argument lists stay short.
+
+It reads three parts: the source of the tool server, the number of a version of Python's bytecode, and the code that this version
+compiled from the source. Compiling takes longer than the rest of the start, so the code is used if the number is that of the
+sandbox's Python.
+"""
 
 
 class ByteStream(Protocol):
@@ -93,9 +100,10 @@ class FrameConnection:
         self._buffer = bytearray()
 
     def send_source(self, timeout_seconds: float) -> None:
-        """Send the source of the tool server to the small program that waits for it in the sandbox."""
-        text = load_source("server")
-        self._send(struct.pack(">I", len(text)) + text, time.monotonic() + timeout_seconds)
+        """Send the tool server, as source and as code, to the small program that waits for it in the sandbox."""
+        parts = (load_source("server"), MAGIC_NUMBER, compile_source("server"))
+        message = b"".join(struct.pack(">I", len(part)) + part for part in parts)
+        self._send(message, time.monotonic() + timeout_seconds)
 
     def request(self, frame: Frame, timeout_seconds: float) -> Frame:
         """Send a request to the tool server and return the reply.

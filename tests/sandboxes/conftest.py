@@ -67,7 +67,8 @@ class Liar:
 
     def _serve(self) -> None:
         with self.theirs, self.theirs.makefile("rb") as incoming:
-            incoming.read(struct.unpack(">I", incoming.read(4))[0])
+            for _ in range(3):
+                incoming.read(struct.unpack(">I", incoming.read(4))[0])
             for answer in [self.hello, *self.answers]:
                 lengths = incoming.read(8)
                 if len(lengths) < 8:

@@ -45,9 +45,9 @@ if libc.syscall({keyctl}, 1, None) < 0 or libc.syscall({add_key}, b"user", b"har
 AS_ORDINARY_USER = """
 import os, sys
 from harness.sandboxes import open_sandbox
-from harness.sandboxes.toolserver import load_source
+from harness.sandboxes.toolserver import compile_source, load_source
 from harness.testing.sandbox_attacks import LIMIT_SERVER
-load_source("server")  # this user may be unable to read the project
+load_source("server"), compile_source("server")  # this user may be unable to read the project
 sandbox = open_sandbox("bubblewrap", session_id="user")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 with sandbox:

@@ -1,5 +1,6 @@
 """Programs that run inside a sandbox and are sent there as source: single files that need only Python 3.8 and its library."""
 
+import marshal
 from functools import cache
 from importlib import resources
 
@@ -8,3 +9,9 @@ from importlib import resources
 def load_source(name: str) -> bytes:
     """Return the source of a program that runs inside a sandbox, such as `server`, by its module name."""
     return (resources.files(__name__) / f"{name}.py").read_bytes()
+
+
+@cache
+def compile_source(name: str) -> bytes:
+    """Return a program that runs inside a sandbox as code of this version of Python."""
+    return marshal.dumps(compile(load_source(name), name, "exec", dont_inherit=True, optimize=0))

@@ -1,17 +1,19 @@
 """Requirements on the source of the tool server, which runs in arbitrary images; the contract tests cover its behavior."""
 
 import ast
+import marshal
 import os
 import re
 import struct
 import subprocess
 import sys
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 import pytest
 
 from harness.sandboxes.framing import BOOTSTRAP
-from harness.sandboxes.toolserver import server
+from harness.sandboxes.toolserver import compile_source, server
 
 SOURCE = Path(server.__file__).read_text(encoding="utf-8")
 
@@ -41,13 +43,25 @@ def test_a_harness_that_dies_while_it_starts_a_server_leaves_none(sent):
     assert result.returncode == 3
 
 
-def test_a_harness_that_dies_before_the_first_request_leaves_none():
-    source = SOURCE.encode()
-    sent = struct.pack(">I", len(source)) + source
-    result = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", BOOTSTRAP], input=sent, capture_output=True, timeout=20, check=False
-    )
+def frame_parts(*parts):
+    return b"".join(struct.pack(">I", len(part)) + part for part in parts)
+
+
+def start_server(sent):
+    command = [sys.executable, "-I", "-S", "-c", BOOTSTRAP]
+    return subprocess.run(command, input=sent, capture_output=True, timeout=20, check=False)
+
+
+@pytest.mark.parametrize("number", [MAGIC_NUMBER, b"none"])
+def test_a_harness_that_dies_before_the_first_request_leaves_none(number):
+    result = start_server(frame_parts(SOURCE.encode(), number, compile_source("server")))
     assert (result.returncode, result.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize(("number", "expected"), [(MAGIC_NUMBER, b"code"), (b"none", b"source")])
+def test_code_is_used_only_by_the_version_of_python_that_compiled_it(number, expected):
+    code = marshal.dumps(compile("print('code', end='')", "", "exec"))
+    assert start_server(frame_parts(b"print('source', end='')", number, code)).stdout == expected
 
 
 class TestWorkspacePaths:
