@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.agent.cancellation import Cancellation, run_interruptibly, run_to_completion
+from harness.agent.cancellation import Cancellation, WorkAbandoned, run_interruptibly, run_to_completion
 from harness.agent.conversation import Conversation, Inbox, PreparedRequest, RequestBuilder, StreamBuffer
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDetector, Toolbox, make_interrupted_result
-from harness.errors import ContextOverflow, ModelError, SandboxError, SandboxKilled, format_count
+from harness.errors import ContextOverflow, IllegalPlan, ModelError, SandboxError, SandboxKilled, StoreError, format_count
 from harness.events import (
     Event,
     EventListener,
@@ -67,6 +67,26 @@ class Stop:
     def status(self) -> Literal["completed", "failed"]:
         """Whether the agent ended the turn by itself (`completed`) or something stopped it (`failed`)."""
         return "completed" if self.reason in {"replied", "declared"} else "failed"
+
+    @staticmethod
+    def from_error(error: BaseException) -> "Stop":
+        """Return the stop of a session that an error ends."""
+        match error:
+            case ContextOverflow():
+                reason: StopReason = "overflow"
+            case ModelError():
+                reason = "model_error"
+            case SandboxError():
+                reason = "sandbox_killed" if isinstance(error, SandboxKilled) else "sandbox_error"
+            case StoreError():
+                reason = "store_error"
+            case IllegalPlan():
+                reason = "illegal_plan"
+            case KeyboardInterrupt() | WorkAbandoned():
+                return Stop("cancelled", "stopped by the user")
+            case _:
+                reason = "crashed"
+        return Stop(reason, str(error) or type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +227,7 @@ class Session:
         try:
             answer = self.request_reply(prepared, step)
         except ModelError as error:
-            return Stop("overflow" if isinstance(error, ContextOverflow) else "model_error", str(error))
+            return Stop.from_error(error)
         if answer is None:
             return self.check_cancellation(step)
         prepared, reply = answer
@@ -269,7 +289,7 @@ class Session:
             if agent.save_workspace and calls:
                 workspace_events += agent.save_workspace(step)
         except SandboxError as error:
-            stop = Stop("sandbox_killed" if isinstance(error, SandboxKilled) else "sandbox_error", str(error))
+            stop = Stop.from_error(error)
             results = [make_interrupted_result(call) for call in calls]
         self.usage = reply.usage
         finished = StepFinished(

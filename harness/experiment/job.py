@@ -14,6 +14,7 @@ from harness.agent.loop import Limits
 from harness.codec import VERSION_TAG
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
+from harness.events import StopReason
 from harness.experiment.trial import Trial, to_plain
 from harness.models.factory import DEFAULT_WIRING, Wiring
 from harness.models.local.catalogue import is_local
@@ -168,7 +169,7 @@ class Ending:
     """Status of a finished trial, such as `crashed`, with the reason and, after an error, the message and traceback."""
 
     status: Literal["completed", "failed", "crashed"]
-    reason: str
+    reason: StopReason
     error: str = ""
     traceback: str = ""
 

@@ -11,7 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from harness.agent.cancellation import Cancellation
-from harness.errors import IllegalPlan, SandboxError, SandboxKilled, StoreError
+from harness.agent.loop import Stop
+from harness.errors import IllegalPlan, SandboxError, StoreError
 from harness.events import SANDBOX_LOST_REASONS, SessionEnded
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
 from harness.metrics.measurement import measure_session
@@ -40,6 +41,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
     run = TrialRun(started_at=clock(), session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         _TrialSession(job=job, trial_run=run, cancellation=cancellation, clock=clock).run(journal)
+        journal.fail_session(run.session_id, reason=run.ending.reason, detail=run.ending.error, clock=clock)
         if run.totals.step_actions:
             journal.record_actions(run.session_id, run.totals.step_actions)
         finished_trial = run.build_finished_trial(job, clock())
@@ -69,11 +71,8 @@ class _TrialSession:
                 self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock))
             metrics, probes = measure_session(journal.read_entries(run.session_id), task, counter)
             journal.record_metrics(run.session_id, metrics, probes)
-        except SandboxError as error:
-            reason = "sandbox_killed" if isinstance(error, SandboxKilled) else "sandbox_error"
-            run.ending = Ending(status="failed", reason=reason, error=str(error))
-        except StoreError as error:
-            run.ending = Ending(status="failed", reason="store_error", error=str(error))
+        except (SandboxError, StoreError) as error:
+            run.ending = Ending(status="failed", reason=Stop.from_error(error).reason, error=str(error))
         except Exception as error:  # noqa: BLE001  (the only place: an error in a trial must not end the grid)
             error_text = f"{type(error).__name__}: {error}"
             run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
@@ -85,10 +84,7 @@ class _TrialSession:
             sandbox.start()
             run.sandbox = sandbox.info
             write_workspace(task, sandbox)
-            try:
-                run.ending = self._run_session(task, sandbox, log, outputs)
-            finally:
-                self._end_log(log)
+            run.ending = self._run_session(task, sandbox, log, outputs)
             if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
                 run.graded_checks = grade_workspace(task, sandbox)
 
@@ -127,14 +123,7 @@ class _TrialSession:
         try:
             outcome = session.agent.run(session.start_event, spec.system_prompt)
         except IllegalPlan as broken:  # a failure of the arm: the workspace is graded as it is
+            log.append((SessionEnded(status="failed", reason="illegal_plan", detail=str(broken)),))
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
-
-    def _end_log(self, log: Log) -> None:
-        """Log the end of a session that an exception ended, so that the session does not seem to be running."""
-        if self.trial_run.totals.event_count and self.trial_run.totals.end_event is None:
-            end_event = SessionEnded(status="failed", reason="crashed", detail="the session ended early")
-            if self.trial_run.ending.reason == "illegal_plan":
-                end_event = replace(end_event, reason="illegal_plan", detail=self.trial_run.ending.error)
-            log.append((end_event,))

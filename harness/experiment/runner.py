@@ -11,13 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pebble import ProcessExpired
 
 from harness.errors import HarnessError, StoreError
-from harness.events import SessionEnded
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
@@ -173,10 +172,7 @@ class Runner:
         for trial_run.session_id in journal.list_session_ids():
             for entry in journal.read_entries(trial_run.session_id):
                 trial_run.totals(entry)
-            if trial_run.totals.event_count and trial_run.totals.end_event is None:
-                began_ms = int(trial_run.started_at * 1000)
-                with closing(journal.open_session_log(trial_run.session_id, created_at_ms=began_ms, clock=self.clock)) as log:
-                    log.append((SessionEnded(status="failed", reason="crashed", detail=trial_run.ending.error),))
+            journal.fail_session(trial_run.session_id, reason="crashed", detail=trial_run.ending.error, clock=self.clock)
 
 
 def _has_died_unstarted(future: "Future[FinishedTrial]") -> bool:

@@ -7,7 +7,7 @@ and resources only.
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from harness import codec
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.conversation import Inbox
-from harness.agent.loop import Agent, Limits, Outcome
+from harness.agent.loop import Agent, Limits, Outcome, Stop
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDecision, LoopDetector, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
-from harness.errors import SandboxDied, SandboxKilled
+from harness.errors import SandboxDied, SandboxKilled, StoreError
 from harness.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
 from harness.messages import ToolCall, ToolResult
 from harness.models.factory import Wiring, open_model, open_summarizer, with_wait_listener
@@ -110,6 +110,8 @@ class LogAndOutputs(NamedTuple):
 def open_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[LogAndOutputs]:
     """Open the log of a session in a journal file, or in memory if `journal` is None.
 
+    An error in the `with` block ends the session, so that a session that could not start does not seem to be running.
+
     Raises:
         StoreError: the file cannot be written.
     """
@@ -120,7 +122,13 @@ def open_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Lo
     with Journal.open(journal) as opened:
         opened.remove_outputs(now_ms - RETENTION_MS)
         log = opened.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
-        yield LogAndOutputs(log, opened.open_outputs(session_id, clock))
+        try:
+            yield LogAndOutputs(log, opened.open_outputs(session_id, clock))
+        except BaseException as error:
+            stop = Stop.from_error(error)
+            with suppress(StoreError):  # the disk may still be full, and the first error says so
+                opened.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)
+            raise
 
 
 def write_workspace(task: Task | None, sandbox: Sandbox) -> None:

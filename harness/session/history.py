@@ -20,6 +20,7 @@ from harness.events import (
     MessageUnqueued,
     SessionEnded,
     SessionForked,
+    SessionResumed,
     SessionStarted,
     StepFinished,
     TurnEnded,
@@ -78,11 +79,20 @@ def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
     """Return whether the newest turn can be resumed because it was stopped, it failed, or its process was killed."""
     is_unfinished = False
     for _, event in drop_rolled_back(entries):
-        if isinstance(event, TurnEnded | SessionEnded):
+        if isinstance(event, TurnEnded):
             is_unfinished = event.status == "failed"
+        elif isinstance(event, SessionEnded):  # a session can fail after its newest turn has ended
+            is_unfinished = is_unfinished and event.status == "failed"
         elif isinstance(event, MessageAdded | StepFinished):
             is_unfinished = True
     return is_unfinished
+
+
+def is_active(entries: Iterable[Entry]) -> bool:
+    """Return whether the end of a session, or of its newest continuation, is missing in its log."""
+    kinds = SessionStarted | SessionResumed | SessionEnded
+    lifecycle_events = [event for _, event in entries if isinstance(event, kinds)]
+    return not lifecycle_events or not isinstance(lifecycle_events[-1], SessionEnded)
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import UsageError
+from harness.agent.loop import Stop
+from harness.errors import StoreError, UsageError
 from harness.events import Entry, SessionResumed, SessionStarted
 from harness.policies import policy_from_plain
-from harness.protocols import Clock, Log, OutputStore
+from harness.protocols import Clock, Log, OutputStore, ignore
 from harness.session.diffs import FilePatch, build_patches
 from harness.session.history import (
     build_interrupted_entries,
@@ -25,6 +26,7 @@ from harness.session.spec import SessionSpec, decode_setup, find_setup
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS, MemoryLog, MemoryOutputs
 from harness.store.records import Draft
+from harness.store.sessions.locks import lock_session
 from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
 
@@ -37,6 +39,8 @@ class SessionStorage(NamedTuple):
     workspaces: Workspaces
     save_draft: Callable[[Draft], None]
     """Function that saves an answer that the model has not finished yet."""
+    fail_session: Callable[[Stop], None]
+    """Function that marks the session as failed, for a session whose log has not begun."""
 
 
 @contextmanager
@@ -59,7 +63,7 @@ def open_storage(
     if journal is None:
         memory_log = MemoryLog()
         memory_log.append([event for _, event in entries])
-        yield SessionStorage(memory_log, _save_offloaded(MemoryOutputs(), entries), memory_workspaces, lambda _: None)
+        yield SessionStorage(memory_log, _save_offloaded(MemoryOutputs(), entries), memory_workspaces, ignore, ignore)
         return
     now_ms = int(clock() * 1000)
     with (
@@ -74,7 +78,26 @@ def open_storage(
         if log.length < len(entries):
             log.append([event for _, event in entries[log.length :]])
         outputs = _save_offloaded(outputs_journal.open_outputs(session_id, clock), entries)
-        yield SessionStorage(log, outputs, workspaces, log.save_draft)
+
+        def fail_session(stop: Stop) -> None:
+            journal_writer.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)
+
+        yield SessionStorage(log, outputs, workspaces, log.save_draft, fail_session)
+
+
+def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock) -> bool:
+    """Mark a session as failed whose journal could not be written when the session failed. Return False to try again later.
+
+    Nothing is done if the session was continued meanwhile.
+    """
+    try:
+        with lock_session(journal, session_id), Journal.open(journal) as opened:
+            opened.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)
+    except StoreError:
+        return False
+    except UsageError:
+        pass  # the session is running again
+    return True
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:

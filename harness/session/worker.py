@@ -1,14 +1,14 @@
 """Work of a live session's thread: starts the session, runs its turns, saves its workspace, rolls back, and finishes."""
 
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 
 from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
-from harness.errors import HarnessError, SandboxDied, UsageError
+from harness.errors import HarnessError, SandboxDied, StoreError, UsageError
 from harness.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
@@ -27,7 +27,7 @@ from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, finish_session, open_session
 from harness.session.spec import SessionSpec, find_setup
-from harness.session.storage import SessionStorage, open_storage
+from harness.session.storage import SessionStorage, fail_session_later, open_storage
 from harness.store.workspaces import MemoryWorkspaces
 
 CONTINUE_MESSAGE = "Go on."
@@ -35,6 +35,10 @@ CONTINUE_MESSAGE = "Go on."
 
 Several providers reject a request that ends with a message of the agent.
 """
+
+
+RECORD_INTERVAL_SECONDS = 1.0
+"""Time in seconds between two attempts to log the end of a session whose journal cannot be written."""
 
 
 class SessionWorker:
@@ -56,6 +60,8 @@ class SessionWorker:
         self._control, self._spec, self._memory_workspaces, self._clock = control, spec, memory_workspaces, clock
         self._tree_id: str | None = None
         self.result: SessionResult | None = None
+        self._unrecorded_stop: Stop | None = None
+        """Stop of the session that could not be logged, because the journal cannot be written."""
 
     def run(self) -> None:
         """Run the live session from its start to its end. An error sets the state to `failed` instead of being raised."""
@@ -67,11 +73,12 @@ class SessionWorker:
                 storage = stack.enter_context(
                     open_storage(self._spec.journal, control.session_id, entries, self._memory_workspaces, self._clock)
                 )
-                control.log.open(storage.log, storage.save_draft)
-                start_event = control.log.start_event
-                request = start_event.task if start_event else (self._spec.request or control.wait_for_first_message())
-                if request is not None:
-                    self._run_session(storage, stack, replace(self._spec, request=request))
+                with self._end_session(storage):
+                    control.log.open(storage.log, storage.save_draft)
+                    start_event = control.log.start_event
+                    request = start_event.task if start_event else (self._spec.request or control.wait_for_first_message())
+                    if request is not None:
+                        self._run_session(storage, stack, replace(self._spec, request=request))
         except HarnessError as error:
             failure = str(error)
         except Exception as error:  # noqa: BLE001  (edge of the thread: a failed session reports its error)
@@ -80,6 +87,35 @@ class SessionWorker:
             control.failure = failure
             control.update_state("failed" if failure else "closed")
         control.flush()
+        self._record_stop()
+
+    @contextmanager
+    def _end_session(self, storage: SessionStorage) -> Iterator[None]:
+        """Log the end of the session if the `with` block ends without it, so that the session does not seem to be running."""
+        stop = Stop("cancelled", "closed before the session had started")
+        try:
+            yield
+        except Exception as error:
+            stop = Stop.from_error(error)
+            raise
+        finally:
+            log = self._control.log
+            try:
+                if not log.has_begun:
+                    storage.fail_session(stop)
+                elif history.is_active(log.entries()):
+                    log.append((SessionEnded(status="failed", reason=stop.reason, detail=stop.detail),))
+            except StoreError:
+                self._unrecorded_stop = stop
+
+    def _record_stop(self) -> None:
+        """Record the end of the session as soon as its journal can be written again; give up when the session is closed."""
+        control, journal = self._control, self._spec.journal
+        while (stop := self._unrecorded_stop) is not None and journal is not None:
+            with control.condition:
+                is_closing = control.condition.wait_for(lambda: control.is_closing, RECORD_INTERVAL_SECONDS)
+            if fail_session_later(journal, control.session_id, stop, self._clock) or is_closing:
+                return
 
     def roll_back(self, step: int) -> None:
         """Restore the conversation and the workspace of the session to their state at the end of an earlier step."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.codec import CALLS_ADAPTER
 from harness.errors import StoreError
-from harness.events import Entry
+from harness.events import Entry, SessionEnded, StopReason
 from harness.protocols import Clock
 from harness.store.database import Database, build_insert, extract_values
 from harness.store.log import SavedOutputs, SessionLog, read_entries
@@ -26,6 +26,7 @@ from harness.store.records import (
     StepMetrics,
     TrialRecord,
 )
+from harness.text import replace_surrogates
 from harness.tokens import Counter, QuarterOfCharacters
 
 _TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRecord))
@@ -102,6 +103,30 @@ class Journal(AbstractContextManager["Journal"]):
         with self.database.transaction():
             self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
         return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
+
+    def fail_session(self, session_id: str, *, reason: StopReason, detail: str, clock: Clock) -> None:
+        """Mark a session as failed if it is still active. A session that has begun gets a last event, with the reason.
+
+        Args:
+            session_id: id of the session; nothing happens if the journal has no such session.
+            reason: reason of the failure.
+            detail: explanation for people, for example the message of an error.
+            clock: source of the time at which the session ended.
+
+        Raises:
+            StoreError: the journal cannot be written; the session is still active.
+        """
+        rows = self.database.fetch("SELECT key FROM session WHERE id = ? AND status = 'active'", session_id)
+        if not rows:
+            return
+        now_ms = int(clock() * 1000)
+        log = self.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
+        if log.length:
+            log.append((SessionEnded(status="failed", reason=reason, detail=detail),))
+            return
+        statement = "UPDATE session SET status = 'failed', reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?"
+        with self.database.transaction():
+            self.database.execute(statement, (reason, replace_surrogates(detail), now_ms, rows[0][0]))
 
     def list_session_ids(self) -> tuple[str, ...]:
         """Return the ids of all sessions in the journal, oldest first."""

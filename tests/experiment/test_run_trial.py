@@ -180,10 +180,14 @@ def test_the_step_limit_is_a_failure_with_its_reason(job):
 def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # without an engine, the SDK leaves its socket open
-        trial, checks = run_trial(job(replace(BASE, sandbox=SandboxChoice(image="no/such-image:0")), backend="docker"))
+        of = job(replace(BASE, sandbox=SandboxChoice(image="no/such-image:0")), backend="docker")
+        trial, checks = run_trial(of)
         gc.collect()
     assert (trial.status, trial.reason, trial.steps) == ("failed", "sandbox_error", 0)
     assert "docker" in trial.error
+    with Journal.open(of.journal) as journal:
+        [row] = journal.query("SELECT status, reason, detail FROM sessions")
+    assert tuple(row) == ("failed", "sandbox_error", trial.error), "the session does not seem to be running"
     assert [check.passed for check in checks] == [False, False]
 
 

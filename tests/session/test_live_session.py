@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from harness.agent.loop import Limits
 from harness.cli.event_printer import EventPrinter
 from harness.compaction.presets.none import NoCompaction
-from harness.errors import StoreError, UsageError
+from harness.errors import SandboxError, StoreError, UsageError
 from harness.events import (
     CallRepeated,
     Compaction,
@@ -38,6 +38,7 @@ from harness.inspection.timeline import inspect_session
 from harness.messages import ToolCall, assistant
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
+from harness.session.execution import execute_session
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.view import fold_all
@@ -405,6 +406,65 @@ def silent_engine(tmp_path, monkeypatch):
         monkeypatch.setenv("DOCKER_HOST", f"unix://{address}")
         yield SandboxChoice(backend="docker")
         engine.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def dead_engine(tmp_path, monkeypatch):
+    """Provide a sandbox in an engine that accepts connections and closes them without an answer."""
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(str(tmp_path / "d.sock"))
+        engine.listen()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'd.sock'}")
+
+        def hang_up():
+            with suppress(OSError):
+                while True:
+                    engine.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        yield SandboxChoice(backend="docker")
+        engine.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def read_status(file):
+    with Journal.open(file, read_only=True) as journal:
+        [row] = journal.query("SELECT status, reason, detail, ended_at FROM sessions")
+        return tuple(row)
+
+
+def test_a_session_whose_sandbox_cannot_start_is_marked_as_failed_with_its_reason(living, dead_engine, tmp_path):
+    live = living(sandbox=dead_engine, unsafe_local=False)
+    assert live.wait(SECONDS) == "failed"
+    status, reason, detail, ended_at = read_status(tmp_path / "j.sqlite")
+    assert (status, reason, detail) == ("failed", "sandbox_error", live.failure)
+    assert ended_at is not None
+    other = session(sandbox=dead_engine, unsafe_local=False, journal=tmp_path / "k.sqlite")
+    with pytest.raises(SandboxError) as caught:
+        execute_session(other, "s")
+    assert read_status(tmp_path / "k.sqlite")[:3] == ("failed", "sandbox_error", str(caught.value))
+
+
+def test_a_reopened_session_whose_sandbox_cannot_start_keeps_the_end_of_its_last_turn(living, tmp_path):
+    live = living()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.close()
+    ended = read_status(tmp_path / "j.sqlite")
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)).start()
+    assert again.wait(SECONDS) == "failed"
+    assert "unsafe_local=True" in again.failure
+    assert read_status(tmp_path / "j.sqlite") == ended
+    assert ended[:2] == ("completed", "replied")
+
+
+def test_a_session_that_is_closed_while_it_starts_does_not_seem_to_be_running(living, silent_engine, tmp_path):
+    live = living(sandbox=silent_engine, unsafe_local=False)
+    live.close()
+    end = time.monotonic() + SECONDS
+    while read_status(tmp_path / "j.sqlite")[0] == "active" and time.monotonic() < end:
+        time.sleep(0.01)
+    assert read_status(tmp_path / "j.sqlite")[:2] == ("failed", "cancelled")
 
 
 def test_a_session_is_stopped_wished_to_go_on_and_closed_while_its_sandbox_never_comes_up(living, silent_engine):
@@ -826,9 +886,10 @@ def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_o
 
 
 FULL = """
-import pathlib, resource, signal, sys
+import pathlib, resource, signal, sys, time
 from harness.errors import HarnessError
 from harness.session.live_session import LiveSession
+from harness.store.journal import Journal
 from tests.session.test_execution import session
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -838,13 +899,21 @@ live = LiveSession(session(journal=path), session_id="full")
 def listen(one):
     if len(live.entries) >= 12:
         most = path.with_name(path.name + "-wal").stat().st_size
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 live._control._on_event = listen
 live.start()
 live.wait(300)
 print(live.state)
 print(live.failure)
+time.sleep(3)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+status = "active"
+while status == "active":
+    time.sleep(0.1)
+    with Journal.open(path, read_only=True) as journal:
+        [(status, reason)] = journal.query("SELECT status, reason FROM sessions")
+print(status, reason)
 try:
     live.send("more")
 except HarnessError as error:
@@ -854,9 +923,11 @@ except HarnessError as error:
 
 def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_logged(living, tmp_path, checkout):
     path = tmp_path / "j.sqlite"
-    done = subprocess.run([sys.executable, "-c", FULL, str(path)], cwd=checkout, capture_output=True, text=True, check=False)
-    state, failure, refused = done.stdout.splitlines()
+    command = [sys.executable, "-c", FULL, str(path)]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=4 * SECONDS)
+    state, failure, marked, refused = done.stdout.splitlines()
     assert (state, refused) == ("failed", "refused"), done.stderr
+    assert marked == "failed store_error"
     assert "free some space" in failure
     live = living.too(LiveSession.reopen(path, "full", spec=session(journal=None)))
     assert len(live.entries) >= 12

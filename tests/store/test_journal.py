@@ -1,11 +1,11 @@
 import sqlite3
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import FileMissing, StoreError
-from harness.events import MessageQueued
+from harness.events import MessageQueued, SessionEnded, SessionStarted
 from harness.messages import ToolCall
 from harness.store.journal import Journal
 from harness.store.records import Draft, FactRecord, ProbeRecord, SessionMetrics, StepMetrics, TrialRecord
@@ -179,3 +179,31 @@ def test_outputs_are_removed_when_they_were_kept_long_enough(journal: Journal) -
     with pytest.raises(FileMissing):
         new.load(first)
     assert journal.remove_outputs(2_000) == 0
+
+
+def test_only_an_active_session_is_marked_as_failed_and_one_that_has_begun_gets_a_last_event(tmp_path: Path) -> None:
+    started = SessionStarted(
+        session_id="s",
+        task="t",
+        model="m",
+        policy_json="{}",
+        window_tokens=1,
+        threshold_tokens=None,
+        budget_rule="",
+        sandbox="none",
+    )
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        for name in ("empty", "begun", "done"):
+            log = journal.open_session_log(name, created_at_ms=1, clock=lambda: 0.001)
+            log.append([] if name == "empty" else [replace(started, session_id=name)])
+        log.append([SessionEnded(status="completed", reason="replied")])
+        for name in ("empty", "begun", "done", "unknown"):
+            for _ in range(2):
+                journal.fail_session(name, reason="sandbox_error", detail="no \udc80 engine", clock=lambda: 0.002)
+        rows = {row["id"]: tuple(row)[1:] for row in journal.query("SELECT id, status, reason, detail, ended_at FROM sessions")}
+        ends = [entry.event for entry in journal.read_entries("begun")][1:]
+        assert list(journal.read_entries("empty")) == []
+        assert len(list(journal.read_entries("done"))) == 2
+    failed = ("failed", "sandbox_error", "no ? engine", 2)
+    assert rows == {"empty": failed, "begun": failed, "done": ("completed", "replied", "", 1)}
+    assert ends == [SessionEnded(status="failed", reason="sandbox_error", detail="no ? engine")]
