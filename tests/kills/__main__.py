@@ -1,0 +1,192 @@
+"""Kill workers, parents and sandbox servers of a real grid, resume the grid, and compare its tables: `make kills KILLS=200`.
+
+Each round runs a grid in bubblewrap sandboxes in a folder of its own and sends SIGKILL to random processes: the parent process of
+the run (which is then started again in the same folder), a worker process, or the server of a sandbox. When a round has had its
+share of kills, the grid is resumed without further kills. The round is good if all processes of killed runs have ended and the
+table of trials equals that of an undisturbed run. The program prints a line for each round, and exits with status 1 if a round is
+not good. Not part of the tests, because hundreds of kills take a quarter of an hour.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import Trial
+from harness.policies import KeepLast
+from harness.sandboxes.backends import SandboxChoice
+from harness.store.results import Results, load
+
+Victim = Literal["parent", "worker", "sandbox"]
+VICTIMS: tuple[Victim, ...] = ("worker", "sandbox", "parent", "worker", "sandbox")
+"""Kinds of processes to kill, in turn."""
+KILLS_OF_A_ROUND = 15
+MAX_RESUMES = 5
+"""Maximum number of runs without kills after which a round must have all its results."""
+PATIENCE_SECONDS = 600.0
+OWN_COLUMNS = ["started_at", "wall_seconds", "provenance_json", "action_hits", "action_misses", "pruning_seconds"]
+"""Columns of the trials whose values differ between any two runs."""
+
+GRID = Experiment(
+    name="kills",
+    base=Trial(
+        task="flashcards",
+        policy=KeepLast(summarizer="scripted/extractive"),
+        window_tokens=32_768,
+        max_steps=300,
+        sandbox=SandboxChoice(backend="bubblewrap"),
+    ),
+    axes={"seed": [0, 1, 2], "policy.threshold": [0.5, 0.8], "policy.keep_last": [4, 10]},
+)
+
+
+def run_grid(folder: Path) -> subprocess.Popen[bytes]:
+    """Start or resume the grid in a process of its own."""
+    command = [sys.executable, "-m", "tests.kills", "--run", str(folder)]
+    with (folder.parent / f"{folder.name}.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+
+def list_descendants(pid: int) -> Iterator[int]:
+    """Yield the ids of all processes below a process, parents first."""
+    children = ""
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            children += thread.read_text()
+    for child in map(int, children.split()):
+        yield child
+        yield from list_descendants(child)
+
+
+def list_victims(pid: int, kind: Victim) -> list[int]:
+    """Return the ids of those processes of a run that are of a kind."""
+    if kind == "parent":
+        return [pid]
+    found = []
+    for one in list_descendants(pid):
+        with suppress(OSError):
+            command = Path(f"/proc/{one}/cmdline").read_bytes()
+            is_worker = b"spawn_main" in command
+            is_server = not is_worker and b"resource_tracker" not in command and b"git" not in command[:8]
+            if is_worker if kind == "worker" else is_server:
+                found.append(one)
+    return found
+
+
+def kill_random_process(run: subprocess.Popen[bytes], kind: Victim) -> bool:
+    """Kill a random process of a run that is of a kind. Return whether there was one."""
+    victims = list_victims(run.pid, kind)
+    if not victims:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(random.choice(victims), signal.SIGKILL)
+        return True
+    return False
+
+
+def wait_for_end(processes: list[int]) -> list[int]:
+    """Wait until some processes have ended, and return those that have not."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while (living := [one for one in processes if _is_alive(one)]) and time.monotonic() < end:
+        time.sleep(0.1)
+    return living
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def read_table(results: Results) -> pd.DataFrame:
+    """Return the records of the trials without the values that differ between runs."""
+    return results.trials.drop(columns=OWN_COLUMNS).sort_values("trial_id", ignore_index=True)
+
+
+def run_round(folder: Path, kinds: Iterator[Victim], kills: int) -> tuple[Counter[str], list[int]]:
+    """Run the grid in a folder while killing processes. Return the number of kills of each kind, and processes left behind."""
+    counts, left_behind, kind = Counter[str](), list[int](), next(kinds)
+    while counts.total() < kills:
+        run, was_killed = run_grid(folder), False
+        while run.poll() is None and counts.total() < kills:
+            time.sleep(random.uniform(0.05, 1.5))
+            family = [run.pid, *list_descendants(run.pid)]
+            if len(family) > 1 and run.poll() is None and kill_random_process(run, kind):
+                counts[kind] += 1
+                was_killed = kind == "parent"
+                kind = next(kinds)
+            if was_killed:
+                run.wait()
+                left_behind += wait_for_end(family)
+        if run.poll() == 0 and len(read_table(load(folder))) == len(GRID.grid):
+            break  # the grid is whole: the next round needs a new folder
+        if run.poll() is None:
+            run.wait()
+    return counts, left_behind
+
+
+def finish_round(folder: Path) -> int:
+    """Resume the grid without kills until no trial is missing or failed for an external reason; return the number of runs."""
+    for number in range(1, MAX_RESUMES + 1):
+        if run_grid(folder).wait() == 0 and not load(folder).trials["reason"].isin(["crashed", "sandbox_error"]).any():
+            return number
+    return MAX_RESUMES
+
+
+def main() -> int:
+    """Run the campaign, or, with `--run`, the grid in one folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200, help="minimum number of kills")
+    parser.add_argument("--run", type=Path, help="only run the grid in this folder")
+    given = parser.parse_args()
+    if given.run:
+        GRID.run(given.run, workers=3, progress="off", retry_failed=True)
+        return 0
+    folder = Path(tempfile.mkdtemp(prefix="kills-"))
+    run_grid(folder / "whole").wait()
+    whole = read_table(load(folder / "whole"))
+    counts, bad_rounds, number = Counter[str](), 0, 0
+    kinds = (VICTIMS[index % len(VICTIMS)] for index in range(sys.maxsize))
+    while counts.total() < given.kills:
+        number += 1
+        round_folder = folder / f"round-{number}"
+        killed, left_behind = run_round(round_folder, kinds, min(KILLS_OF_A_ROUND, given.kills - counts.total()))
+        runs = finish_round(round_folder)
+        counts += killed
+        difference = _compare(read_table(load(round_folder)), whole)
+        bad_rounds += bool(difference or left_behind)
+        verdict = f"DIFFERENT: {difference}" if difference else "equal tables"
+        leftovers = f", processes left behind: {left_behind}" if left_behind else ""
+        summary = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        print(f"round {number}: {killed.total()} kills, {runs} more runs, {verdict}{leftovers}; so far {summary}", flush=True)
+        if not difference and not left_behind:
+            shutil.rmtree(round_folder)
+    print(f"{counts.total()} kills in {number} rounds, {bad_rounds} bad rounds; logs and bad rounds are in {folder}")
+    return int(bad_rounds > 0)
+
+
+def _compare(one: pd.DataFrame, other: pd.DataFrame) -> str:
+    """Return how two tables differ, on one line; empty if they are equal."""
+    try:
+        pd.testing.assert_frame_equal(one, other)
+    except AssertionError as error:
+        return " ".join(str(error).split())[:400]
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
