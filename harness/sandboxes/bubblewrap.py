@@ -63,7 +63,8 @@ class BubblewrapLauncher(ProcessLauncher):
         fds, join_fd = [fd for _, fd in contents], None
         try:
             mount_command = build_mount_command(self._mounts, user)
-            arguments = self._generate_arguments(python, contents, are_mounted=bool(mount_command))
+            is_root = user is None and os.geteuid() == 0
+            arguments = self._generate_arguments(python, contents, are_mounted=bool(mount_command), is_root=is_root)
             command = [*mount_command, program, *arguments, "--", *build_python_command(python)]
             if self._group is not None:
                 join_fd = self._group.open_join_fd()
@@ -115,8 +116,17 @@ class BubblewrapLauncher(ProcessLauncher):
             versions=(("bubblewrap", read_version(program)), ("python", read_version(python))),
         )
 
-    def _generate_arguments(self, python: str, contents: Sequence[tuple[str, int]], *, are_mounted: bool) -> Iterator[str]:
-        """Yield the options of bubblewrap. If `are_mounted`, the memory file systems exist; otherwise bubblewrap mounts them."""
+    def _generate_arguments(
+        self, python: str, contents: Sequence[tuple[str, int]], *, are_mounted: bool, is_root: bool
+    ) -> Iterator[str]:
+        """Yield the options of bubblewrap.
+
+        Args:
+            python: Path of the Python that runs the tool server.
+            contents: Path of each file that the sandbox gets, with a descriptor of its content.
+            are_mounted: Whether the memory file systems exist; otherwise bubblewrap mounts them.
+            is_root: Whether the commands run as root of this machine, who owns the kernel files of the tool server.
+        """
         yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--as-pid-1")
         yield from ("--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--clearenv")
         if threading.current_thread() is threading.main_thread():
@@ -140,6 +150,8 @@ class BubblewrapLauncher(ProcessLauncher):
         yield from ("--dev", "/dev", "--mqueue", "/dev/mqueue")  # where the tool server sees message queues that commands leave
         for path in filter(os.path.exists, _HIDDEN_FILES):
             yield from ("--ro-bind", os.devnull, path)
+        if is_root:
+            yield from ("--remount-ro", "/proc")
         for index, mount in enumerate(self._mounts):
             if are_mounted:
                 yield from ("--bind", get_source(index), mount.path)

@@ -5,7 +5,21 @@ import os
 import sys
 from pathlib import Path
 
-from tests.bench import demo, lab, marching, overhead, panel, planning, reading, round_trips, starting, suite, warm, widgets
+from tests.bench import (
+    attacks,
+    demo,
+    lab,
+    marching,
+    overhead,
+    panel,
+    planning,
+    reading,
+    round_trips,
+    starting,
+    suite,
+    warm,
+    widgets,
+)
 from tests.bench.figure import write
 
 OUTPUT = Path(__file__).parents[2] / "bench.json"
@@ -23,6 +37,7 @@ def main() -> int:
         warm.warm(),
         marching.marching(),
         planning.planning(),
+        attacks.attacks(image),
         widgets.widgets(),
         panel.streaming(),
         panel.paging(),

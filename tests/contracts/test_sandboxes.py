@@ -12,7 +12,7 @@ from harness.sandboxes import bubblewrap, leftovers, local, open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.cgroups import ControlGroup
 from harness.sandboxes.tmpfs import build_mount_command
-from harness.testing.sandbox_attacks import KernelAttacks, ProcessAttacks, SandboxAttacks
+from harness.testing.sandbox_attacks import KernelAttacks, ProcessAttacks, SandboxAttacks, ScriptedAttacks
 from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxContract
 
 
@@ -43,7 +43,7 @@ class TestBubblewrap(SandboxContract, SandboxAttacks):
 
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is exempt from the limits of a user")
-class TestBubblewrapOfRoot(ProcessAttacks, KernelAttacks):
+class TestBubblewrapOfRoot(ProcessAttacks, KernelAttacks, ScriptedAttacks):
     """Contract suite for bubblewrap as root: other users cannot reach its programs, so commands run as root."""
 
     sandbox_options: ClassVar = {"backend": "bubblewrap"}
