@@ -1,0 +1,310 @@
+"""Tasks that measure nothing because of one defect each, to show that the laws (validity checks of tasks) find the defects.
+
+A cheat is a task by which an agent can do its work without remembering, or whose results depend on something other than the seed.
+Each cheat is the task that `harness task new` writes, with a few edits. The laws report it under the name of one law.
+
+    >>> from pathlib import Path
+    >>> from harness.testing.cheats import CHEATS
+    >>> CHEATS["prompt fact in a file"].law
+    'hidden'
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SKELETON_PATH = Path(__file__).parents[1] / "cli" / "task_skeleton.py.tmpl"
+"""Path of the text of the task that `harness task new` writes."""
+FUNCTION = "greeting"
+"""Name of the task and of the function in the file of a cheat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cheat:
+    """Task with one defect, and the finding by which a law reports the defect.
+
+    Attributes:
+        law: Name of the law that finds the defect. Required.
+        edits: Texts of the skeleton of a task, each with the text that replaces it. Required.
+        words: Regular expression for the message of the finding. Required.
+        step: Name of the step that the finding names. Default: `''`.
+        fact: Name of the fact that the finding names. Default: `''`.
+        check: Name of the check that the finding names. Default: `''`.
+        needs_isolation: Whether only an isolated sandbox shows the defect, e.g. bubblewrap. Default: `False`.
+    """
+
+    law: str
+    edits: Mapping[str, str]
+    words: str
+    step: str = ""
+    fact: str = ""
+    check: str = ""
+    needs_isolation: bool = False
+
+    def write_task(self, path: Path) -> str:
+        """Write the task to a Python file, and return the task's name as for `load_task`.
+
+        Raises:
+            ValueError: a text to be replaced is not in the skeleton.
+        """
+        text = SKELETON_PATH.read_text(encoding="utf-8").replace("NAME_OF_TASK", FUNCTION)
+        for old, new in self.edits.items():
+            if old not in text:
+                raise ValueError(f"the skeleton of a task does not contain {old!r}")
+            text = text.replace(old, new)
+        path.write_text(text, encoding="utf-8")
+        return f"{path}:{FUNCTION}"
+
+
+_IMPORTS = '"""\n\nfrom harness.task import'
+_VALUES = "    times, greeting ="
+_WRITE_STEP = '    do(\n        "write",'
+_GREETINGS = "for i in $$(seq ${times}); do"
+_FILES = "        workspace=(\n"
+
+
+def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
+    """Return edits by which a template computes the fact `times` by an expression that uses a module."""
+    return {
+        _IMPORTS: f'"""\n\nimport {module}\n\nfrom harness.tasks.kit import make_rng\nfrom harness.task import',
+        _VALUES: f'    values["times"] = str({expression})\n{_VALUES}',
+    }
+
+
+def _draw_from(text: str, module: str = "os") -> dict[str, str]:
+    """Return edits by which the fact `times` depends on the value of an expression and on the seed."""
+    return _draw_times(f'make_rng(str({text}), task_seed, "times").randrange(3, 40)', module)
+
+
+def _add_step(command: str) -> dict[str, str]:
+    """Return the edit that adds a step `extra` with a shell command before the step that writes the greetings."""
+    return {_WRITE_STEP: f'    look("extra", "One more look.", run({command!r})),\n{_WRITE_STEP}'}
+
+
+def _add_file(path: str, text: str) -> dict[str, str]:
+    """Return the edit that adds a file to the workspace; path and text are Python expressions."""
+    return {_FILES: f"{_FILES}            ({path}, {text}),\n"}
+
+
+def _count_by(expression: str) -> dict[str, str]:
+    """Return the edit by which the number of greetings comes from a shell expression instead of the fact `times`."""
+    return {_GREETINGS: f"for i in $$(seq {expression}); do"}
+
+
+_OUTPUT_FACT = {
+    "make_file_fact": "make_output_fact",
+    '"greeting", "value", "style.md", "Hello"': '"greeting", "value", "", "Hello"',
+}
+_DOUBLE = "{2 * int(times)}"
+CHEATS: Mapping[str, Cheat] = {
+    # the template depends on something other than the seed
+    "unseeded value": Cheat(
+        law="template", edits=_draw_times("random.randrange(3, 40)", "random"), fact="times", words="called again"
+    ),
+    "value from a hash": Cheat(
+        law="template", edits=_draw_times('hash(f"times {task_seed}") % 37 + 3'), fact="times", words="where hashes"
+    ),
+    "value from the order of a set": Cheat(
+        law="template",
+        edits=_draw_times('list({f"{n}" for n in range(3, 40)})[task_seed % 37]'),
+        fact="times",
+        words="the order of sets differ",
+    ),
+    "value from the process": Cheat(
+        law="template", edits=_draw_from("os.getpid()"), fact="times", words="differs in another process; "
+    ),
+    "value from the working directory": Cheat(
+        law="template", edits=_draw_from("os.getcwd()"), fact="times", words="in another working directory"
+    ),
+    "value from a relative path": Cheat(
+        law="template", edits=_draw_from('os.path.abspath("x")'), fact="times", words="in another working directory"
+    ),
+    "value from the home directory": Cheat(
+        law="template", edits=_draw_from('os.path.expanduser("~")'), fact="times", words="with another user"
+    ),
+    "value from the time zone": Cheat(
+        law="template", edits=_draw_from("time.localtime(0).tm_hour", "time"), fact="times", words="time zone"
+    ),
+    "value from the date": Cheat(
+        law="template",
+        edits=_draw_from("datetime.date.today()", "datetime"),
+        words=r"reads the clock by today \(line \d+ of",
+    ),
+    "value from the date of another program": Cheat(
+        law="template", edits=_draw_from('subprocess.getoutput("date +%F")', "subprocess"), fact="times", words="on another day"
+    ),
+    "value that depends on the clock later": Cheat(
+        law="template",
+        edits=_draw_from("time.time() > 1e12", "time"),
+        words=r"reads the clock by time \(line \d+ of",
+    ),
+    # the script knows a value, or a guess is right
+    "value in a literal": Cheat(
+        law="values",
+        edits={"range(3, 40)": "(23,)", "Greet ${times} times, each": "Greet ${times} times, 23 in all, each"},
+        step="write",
+        fact="times",
+        words="'23' for every seed",
+    ),
+    "script that follows the seed": Cheat(
+        law="values",
+        edits={'final_text="All guests are greeted."': 'final_text=f"All guests are greeted {times} times."'},
+        words="final text differs between the seeds",
+    ),
+    "prior that equals a value": Cheat(
+        law="values",
+        edits={
+            _VALUES: '    values["greeting"] = ("Hello", "Moin")[task_seed % 2]\n' + _VALUES,
+        },
+        fact="greeting",
+        words="prior 'Hello' equals its value",
+    ),
+    "prior that can be drawn": Cheat(
+        law="values",
+        edits=_draw_times('make_rng("greeting", task_seed, "times").randrange(1, 10**6)'),
+        fact="times",
+        words=r"line \d+ of .* can draw its prior '1'",
+    ),
+    "prior that equals a value under a rare seed": Cheat(
+        law="values",
+        edits=_draw_times("task_seed % 200 - 60"),
+        fact="times",
+        words="its prior '1' is its value",
+    ),
+    # patterns
+    "pattern that is too wide for the files": Cheat(
+        law="patterns",
+        edits={r"Greet (\d+) times": r"(\d+) times", **_add_file('"manners.md"', '"Knock 2 times.\\n"')},
+        step="write",
+        fact="times",
+        words="read '2' from manners.md",
+    ),
+    "pattern that is too wide for the output": Cheat(
+        law="readings",
+        edits={r"Greet (\d+) times": r"(\d+) times", **_add_step("echo Knock 2 times")},
+        step="extra",
+        fact="times",
+        words="read '2' from the session",
+    ),
+    # facts that can be looked up, but should not; or should, but cannot
+    "recoverable fact without its source": Cheat(
+        law="recovery",
+        edits=_add_step("rm style.md"),
+        step="write",
+        fact="greeting",
+        words="cannot be recovered any more before this step: its source 'style.md' does not exist",
+    ),
+    "recoverable fact with an emptied source": Cheat(
+        law="recovery",
+        edits=_add_step(": > style.md"),
+        step="write",
+        fact="greeting",
+        words="cannot be recovered any more before this step: its patterns do not read",
+    ),
+    "unrecoverable fact in a file": Cheat(
+        law="hidden", edits=_OUTPUT_FACT, step="write", fact="greeting", words="no recovering call, .* stands in 'style.md'"
+    ),
+    "prompt fact in a file": Cheat(
+        law="hidden",
+        edits=_add_file('"notes.md"', 'f"Greet {times} times, no more.\\n"'),
+        step="write",
+        fact="times",
+        words="stands in 'notes.md'",
+    ),
+    "prompt fact in a file in other words": Cheat(
+        law="hidden",
+        edits=_add_file('"party.json"', 'f\'{{"seats": {task_seed}, "number": {times}, "table": {task_seed + 7}}}\\n\''),
+        step="write",
+        fact="times",
+        words="stands in 'party.json'",
+    ),
+    "prompt fact in the name of a file": Cheat(
+        law="hidden",
+        edits=_add_file('f"party-of-{times}.txt"', '"Welcome.\\n"'),
+        step="write",
+        fact="times",
+        words=r"stands in 'party-of-\d+\.txt'",
+    ),
+    "prompt fact in a file that a command makes": Cheat(
+        law="hidden",
+        edits={**_add_file('"count.sh"', f'f"expr {_DOUBLE} / 2\\n"'), **_add_step("sh count.sh > seats.txt")},
+        step="write",
+        fact="times",
+        words="stands in 'seats.txt'",
+    ),
+    # the work gets a value behind the back of the prompt
+    "value in an exit code": Cheat(
+        law="law-5-told",
+        edits={
+            **_add_file('"count.sh"', f'f"exit $(({_DOUBLE} / 2))\\n"'),
+            **_count_by("$$(sh count.sh; echo $$?)"),
+        },
+        fact="times",
+        words="no check that requires it fails|changes nothing",
+    ),
+    "value in the size of a file": Cheat(
+        law="law-5-told",
+        edits={**_add_file('"seats.txt"', '"x" * int(times)'), **_count_by("$$(wc -c < seats.txt)")},
+        fact="times",
+        words="no check that requires it fails|changes nothing",
+    ),
+    "value in the name of a file": Cheat(
+        law="law-5-told",
+        edits={
+            **_add_file(f'f"pairs-{_DOUBLE}.txt"', '"Welcome.\\n"'),
+            **_count_by("$$(($$(ls pairs-* | tr -dc 0-9) / 2))"),
+        },
+        fact="times",
+        words="no check that requires it fails|changes nothing",
+    ),
+    "value in the number of files": Cheat(
+        law="law-5-told",
+        edits={
+            _FILES: '        workspace=(\n            *((f"seats/{n:02}.txt", "free") for n in range(int(times))),\n',
+            **_count_by("$$(ls seats | wc -l)"),
+        },
+        fact="times",
+        words="no check that requires it fails|changes nothing",
+    ),
+    # commands do not repeat
+    "nanoseconds in the output": Cheat(law="repeats", edits=_add_step("date +%N"), step="extra", words="the tool outputs differ"),
+    "random output": Cheat(
+        law="repeats", edits=_add_step("od -N 8 -An -t x1 /dev/urandom"), step="extra", words="the tool outputs differ"
+    ),
+    "random file": Cheat(
+        law="repeats", edits=_add_step("od -N 8 -An -t x1 /dev/urandom > noise"), step="extra", words="the file 'noise' differs"
+    ),
+    "order of a set in the output": Cheat(
+        law="repeats",
+        edits=_add_step("env -u PYTHONHASHSEED python3 -c \"print({f'{n}' for n in range(40)})\""),
+        step="extra",
+        words="the tool outputs differ",
+    ),
+    "date in the output": Cheat(
+        law="other-day", edits=_add_step("date +%F"), step="extra", words="outputs differ .* on another day", needs_isolation=True
+    ),
+    "date in a file": Cheat(
+        law="other-day",
+        edits=_add_step("date +%Y > today"),
+        step="extra",
+        words="the file 'today' differs .* on another day",
+        needs_isolation=True,
+    ),
+    "date of a file in the output": Cheat(
+        law="other-day",
+        edits=_add_step("date -r style.md +%F"),
+        step="extra",
+        words="outputs differ .* other times of files",
+        needs_isolation=True,
+    ),
+    "process id in the output": Cheat(
+        law="other-day", edits=_add_step("echo $$$$"), step="extra", words="outputs differ .* process ids", needs_isolation=True
+    ),
+    "process that stays": Cheat(
+        law="law-9",
+        edits=_add_step("sleep 600 > /dev/null 2>&1 &"),
+        words="commands were executed again although the action cache was warm",
+        needs_isolation=True,
+    ),
+}
+"""Cheats by the kind of their defect."""
