@@ -8,7 +8,7 @@ check` runs the laws on any task; the tests of this project run the laws on ever
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.testing.laws import baseline, bounds, definitions, recovery, reruns
+from harness.testing.laws import baseline, bounds, definitions, recovery, reruns, verdicts
 from harness.testing.laws.findings import Finding, LawSkippedError
 from harness.testing.laws.simulation import SessionCache
 
@@ -51,6 +51,8 @@ LAWS: tuple[Law, ...] = (
     Law("recovery", 3, "recovering calls show their facts when a step needs them", recovery.check_recovery),
     Law("hidden", 3, "no file states a fact that cannot be recovered", recovery.check_hidden),
     Law("idle", 3, "an agent that does nothing passes no check, even in an empty workspace", baseline.check_idle),
+    Law("other-work", 3, "work that is right for other values fails", verdicts.check_other_work),
+    Law("regrading", 3, "the same files get the same verdicts each time", verdicts.check_regrading),
     Law("repeats", 3, "a repeated session is identical, files and verdicts included", reruns.check_repeat),
     Law("other-day", 4, "a session on another day is identical, files and verdicts included", reruns.check_other_day),
     Law("law-1", 4, "no policy changes a session in a large window", bounds.check_law_1, by_preset=True),

@@ -135,14 +135,18 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
 def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
     """Yield the paths of the files that a session produced and that tell the value of a fact before the fact is first needed.
 
-    A file that no pattern reads must tell the value in the session of the next seed too.
+    A file that no pattern reads must tell the value in the session of another seed too.
     """
     value, texts = sessions.make_task(seed).values[fact.name], _list_texts_before_use(sessions, fact, seed)
     yield from (path for path, text in texts.items() if value in read_values(text, fact))
     if any(value in text for text in texts.values()):
-        next_value, next_texts = sessions.make_task(seed + 1).values[fact.name], _list_texts_before_use(sessions, fact, seed + 1)
-        common = texts.keys() & next_texts.keys()
-        yield from (path for path in common if _is_told([value, next_value], [texts[path], next_texts[path]]))
+        other_seed, _ = sessions.watch_other(seed)
+        other_value, other_texts = (
+            sessions.make_task(other_seed).values[fact.name],
+            _list_texts_before_use(sessions, fact, other_seed),
+        )
+        common = texts.keys() & other_texts.keys()
+        yield from (path for path in common if _is_told([value, other_value], [texts[path], other_texts[path]]))
 
 
 class _Place(NamedTuple):

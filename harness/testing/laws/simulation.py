@@ -383,6 +383,11 @@ class SessionCache:
             self._watched[seed] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
         return self._watched[seed]
 
+    def watch_other(self, seed: int) -> tuple[int, WatchedRun]:
+        """Return another seed and its session, recorded at each request; a session that was recorded before is preferred."""
+        other = next((one for one in self._watched if one != seed), seed + 1)
+        return other, self.watch(other)
+
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
         """Return the scripted agent's actions in a session without compaction, one for each model request."""
         if seed not in self._moves:

@@ -1,0 +1,63 @@
+"""Validity checks on the grader of a task: the work alone decides the verdicts, and decides them alike each time."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+from harness.protocols import Sandbox, Snapshot
+from harness.session.grading import grade_workspace
+from harness.task import Task
+from harness.testing.laws.bounds import find_stated_facts
+from harness.testing.laws.findings import Finding, make_check_finding
+from harness.testing.laws.simulation import SessionCache, open_task_sandbox
+
+REPEATED_GRADINGS = 20
+"""Number of times that the same files are graded. A check that passes half of the time is missed once in a million times."""
+
+
+def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check that work which is right for another seed fails every check that requires a stated fact with another value.
+
+    A check that passes ignores its facts, or reads its expectation from a file that the agent can write. Facts that only commands
+    print are not considered: some of them, such as a resume token, are right for the files of one seed and cannot be compared.
+    """
+    task, (other_seed, watched) = sessions.make_task(seed), sessions.watch_other(seed)
+    other_values = sessions.make_task(other_seed).values
+    changed = {fact.name for fact in find_stated_facts(task) if other_values[fact.name] != task.values[fact.name]}
+    with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
+        sandbox.start()
+        passed = _count_passes(task, sandbox, watched.trees[-1], 1)
+    for check in task.checks:
+        if passed[check.name] and changed & set(check.required_facts):
+            words = (
+                f"passes on the work for seed {other_seed}, which has other values: it ignores its facts, or reads its "
+                "expectation from a file that the agent can write"
+            )
+            yield make_check_finding(task, check, words, seed)
+
+
+def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check that the same files get the same verdicts each time, both the finished work and the initial workspace."""
+    task, watched = sessions.make_task(seed), sessions.watch(seed)
+    with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
+        sandbox.start()
+        passed = {
+            "the finished work": _count_passes(task, sandbox, watched.trees[-1], REPEATED_GRADINGS),
+            "the initial workspace": _count_passes(task, sandbox, watched.trees[0], REPEATED_GRADINGS),
+        }
+    for what, counts in passed.items():
+        for check in task.checks:
+            if 0 < counts[check.name] < REPEATED_GRADINGS:
+                words = (
+                    f"{what} passes {counts[check.name]} of {REPEATED_GRADINGS} gradings; the verdict must depend on files alone"
+                )
+                yield make_check_finding(task, check, words, seed)
+
+
+def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> Counter[str]:
+    """Grade a state of the workspace several times, and return the number of times that each check passed."""
+    passed: Counter[str] = Counter()
+    for _ in range(times):
+        sandbox.restore(tree)
+        passed.update(graded.check.name for graded in grade_workspace(task, sandbox) if graded.passed)
+    return passed
