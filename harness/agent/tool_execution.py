@@ -1,5 +1,6 @@
 """Execution of the tool calls of a reply, one by one or in parallel, and detection of calls repeated in a row."""
 
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, TypeAlias
@@ -49,10 +50,13 @@ class Toolbox:
         return result
 
 
+INTERRUPTED_OUTPUT = "[Tool execution was interrupted]"
+"""Output of an interrupted call, which the model reads; several providers refuse a call without a result."""
+
+
 def make_interrupted_result(call: ToolCall) -> ToolResult:
     """Return the result that is logged for a tool call that was interrupted or never started."""
-    output = "error: the call was interrupted before it gave a result"
-    return ToolResult(call_id=call.call_id, name=call.name, output=output, status="interrupted")
+    return ToolResult(call_id=call.call_id, name=call.name, output=INTERRUPTED_OUTPUT, status="interrupted")
 
 
 REPEAT_LIMIT = 3
@@ -81,8 +85,11 @@ class LoopDetector:
         self._allowed: set[tuple[str, str]] = set()
 
     def should_stop(self, call: ToolCall) -> bool:
-        """Return whether to end the turn instead of running a tool call; only a call repeated in a row can end the turn."""
-        kind = (call.name, call.arguments_json)
+        """Return whether to end the turn instead of running a tool call; only a call repeated in a row can end the turn.
+
+        Calls are equal if their tools and their parsed arguments are; the order of the arguments and white space do not count.
+        """
+        kind = (call.name, _normalize_arguments(call))
         self._times = self._times + 1 if kind == self._last else 1
         self._last = kind
         if self._times < REPEAT_LIMIT or kind in self._allowed:
@@ -92,6 +99,14 @@ class LoopDetector:
         if answer == "always":
             self._allowed.add(kind)
         return answer == "stop"
+
+
+def _normalize_arguments(call: ToolCall) -> str:
+    """Return the arguments of a call as JSON with sorted keys, or as the model wrote them if they are no JSON."""
+    try:
+        return json.dumps(json.loads(call.arguments_json), sort_keys=True)
+    except (ValueError, RecursionError):
+        return call.arguments_json
 
 
 def decide_always(decision: LoopDecision) -> Callable[[ToolCall, int], LoopDecision]:

@@ -1,9 +1,10 @@
 """Repeated calls (S3.10): which calls count as equal, and the effect of each decision on later calls."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, decide_always
+from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, decide_always, make_interrupted_result
 from harness.messages import ToolCall
 
 
@@ -47,3 +48,28 @@ def test_other_arguments_are_another_call():
     repeats = LoopDetector(decide_always("stop"))
     assert not any(repeats.should_stop(call("read_file", f'{{"path": "{number}"}}')) for number in range(9))
     assert [repeats.should_stop(call("read_file")) for _ in range(REPEAT_LIMIT)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ('{"path": "a", "limit": 1}', '{"limit":1,"path":"a"}', '{ "path":"\\u0061",\n"limit": 1 }'),
+        ('{"path": ["a"', '{"path": ["a"', '{"path": ["a"'),
+    ],
+)
+def test_calls_are_equal_if_their_parsed_arguments_are(spellings):
+    """S3.10: order, white space and escapes are spelling; arguments that are no JSON are compared as they were written."""
+    repeats = LoopDetector(decide_always("stop"))
+    assert [repeats.should_stop(call("read_file", one)) for one in spellings] == [False, False, True]
+
+
+def test_numbers_and_texts_are_different_arguments():
+    """S3.10."""
+    repeats = LoopDetector(decide_always("stop"))
+    assert not any(repeats.should_stop(call("read_file", one)) for one in ('{"n": 1}', '{"n": "1"}', '{"n": true}') * 3)
+
+
+def test_an_interrupted_call_is_answered_in_the_documents_words():
+    """S3.8."""
+    result = make_interrupted_result(call("read_file"))
+    assert (result.output, result.status) == ("[Tool execution was interrupted]", "interrupted")

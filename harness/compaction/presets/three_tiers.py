@@ -91,7 +91,8 @@ class ThreeTiers(SummarizingPreset):
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
     one prompt unless `prune_at` is `step`; the other tiers work in any session. Unlike in the policy's design, tokens that the
-    provider writes to its cache count as input. No older message stays in view after a summary. If the summary fails or is empty,
+    provider writes to its cache count as input, and reasoning is not sent back to the model, because a provider accepts it only
+    with a signature of its own, or not at all. No older message stays in view after a summary. If the summary fails or is empty,
     the view stays unchanged.
 
     Attributes:
