@@ -158,6 +158,10 @@ class Window:
     source: Literal["policy", "configuration", "registry", "unknown"]
     output_tokens: int | None = None
     """Maximum number of tokens in an answer of the model; None means unknown."""
+    input_tokens: int | None = None
+    """Maximum number of tokens in a prompt if the answer has room of its own; None means that both share the window."""
+    registry_tokens: int = 0
+    """Size of the window in the registry if the configuration gives another one; 0 means unknown."""
 
 
 UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")

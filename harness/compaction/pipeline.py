@@ -202,12 +202,10 @@ class Preset(StrictFields, ABC):
         """Return the budget for a context window, with the tokens kept free and the threshold at which the policy acts.
 
         Raises:
-            UsageError: `context_window` is larger than the model's window, or the reserves leave nothing of the window.
+            UsageError: the reserves leave nothing of the window.
         """
         own: int | None = getattr(self, "context_window", None)
         if own is not None:
-            if 0 < window.tokens < own:
-                raise UsageError(f"context_window={own} is larger than the model's window of {window.tokens}")
             window = Window(tokens=own, source="policy")
         return _build_pipeline(self).division.compute_budget(window)
 
@@ -246,7 +244,7 @@ class ThresholdPreset(Preset):
     """Number of tokens that triggers compaction instead of `threshold`, but at most the window less its reserves; None uses
     `threshold`."""
     context_window: Positive | None = None
-    """Context window in tokens that the policy assumes, at most the window of the model; None uses the window of the model."""
+    """Context window in tokens that the policy assumes; None uses the window of the model."""
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
         """Return a pipeline with one rule, which shortens the view in the given way when the threshold is reached."""

@@ -181,21 +181,23 @@ class UsableInput:
     max_output_tokens: int
     """Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence."""
     input_limit_tokens: int | None = None
-    """Maximum number of input tokens of the model; None means the context window less the tokens for the answer."""
+    """Maximum number of input tokens of the model; None means the limit in the registry or, without one, the window less the
+    tokens for the answer."""
     input_reserve_tokens: int = 0
-    """Number of tokens kept free below `input_limit_tokens`, at most as many as are reserved for the answer."""
+    """Number of tokens kept free below the input limit, at most as many as are reserved for the answer."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget whose threshold is the model's input limit or, without one, the window less the answer's tokens."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
-        if self.input_limit_tokens is None:
+        limit = window.input_tokens if self.input_limit_tokens is None else self.input_limit_tokens
+        if limit is None:
             usable, formula = subtract_reserves(window, output), f"{window.tokens} − {output} for the answer"
         else:
             reserve = min(self.input_reserve_tokens, output)
-            usable = min(self.input_limit_tokens - reserve, window.tokens)
-            formula = f"input limit of {self.input_limit_tokens} − {reserve}" if reserve else "input limit"
+            usable = min(limit - reserve, window.tokens)
+            formula = f"input limit of {limit} − {reserve}" if reserve else "input limit"
         rule = f"{formula} = {usable} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
 

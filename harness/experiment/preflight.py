@@ -69,8 +69,9 @@ def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 def _find_window(trial: Trial) -> Window:
     """Return the context window of a trial's agent model without opening the model."""
-    scripted_tokens = trial.window_tokens or SCRIPTED_WINDOW_TOKENS
-    return look_up_window(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
+    if is_scripted(trial.model):
+        return Window(tokens=trial.window_tokens or SCRIPTED_WINDOW_TOKENS, source="configuration")
+    return look_up_window(trial.model, trial.window_tokens)
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:

@@ -48,6 +48,28 @@ ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
 """Prefix of model names whose cache breakpoints (marks up to which a prompt is cached) are forwarded to Anthropic."""
 
 
+INPUT_LIMITS = frozenset({272_000, 922_000})
+"""Values of `max_input_tokens` in litellm's registry that limit the prompt alone, as of November 2026.
+
+The models (GPT-5 and its successors) have windows of 400,000 and 1,050,000 tokens, whose rest holds the answer. Any other value
+is the size of the window, which prompt and answer share.
+"""
+
+RETIRED_MODELS = {
+    "claude-3-5-sonnet": 8_192,
+    "claude-3-5-sonnet-20240620": 8_192,
+    "claude-3-5-sonnet-20241022": 8_192,
+    "claude-3-5-sonnet-latest": 8_192,
+    "claude-3.5-sonnet": 8_192,
+    "claude-3-haiku": 4_096,
+    "claude-3-haiku-20240307": 4_096,
+}
+"""Maximum number of output tokens of models of Anthropic that litellm's registry no longer lists, as of November 2026."""
+
+RETIRED_WINDOW_TOKENS = 200_000
+"""Context window of the models in `RETIRED_MODELS`."""
+
+
 @cache
 def load_litellm() -> Any:
     """Import the litellm package, set it to work offline and without output, and return it.
@@ -61,9 +83,30 @@ def load_litellm() -> Any:
     package.suppress_debug_info = True
     package.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    package.register_model({name: entry for name, entry in list_retired_models().items() if name not in package.model_cost})
     if table := os.environ.get(TABLE_VARIABLE):
         package.register_model(load_model_table(Path(table)))
     return package
+
+
+@cache
+def list_retired_models() -> dict[str, dict[str, Any]]:
+    """Return entries in the format of litellm's registry for models that it no longer lists, by name without a provider."""
+    outputs = {(name, "anthropic"): output_tokens for name, output_tokens in RETIRED_MODELS.items()}
+    for region in ("", "us.", "eu.", "apac."):
+        outputs[f"{region}anthropic.claude-3-haiku-20240307-v1:0", "bedrock"] = RETIRED_MODELS["claude-3-haiku"]
+    return {
+        name: {
+            "litellm_provider": provider,
+            "max_input_tokens": RETIRED_WINDOW_TOKENS,
+            "max_output_tokens": output_tokens,
+            "max_tokens": output_tokens,
+            "mode": "chat",
+            "supports_function_calling": True,
+            "supports_prompt_caching": True,
+        }
+        for (name, provider), output_tokens in outputs.items()
+    }
 
 
 def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
@@ -93,9 +136,9 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 
 
 def look_up_entry(name: str) -> Mapping[str, Any]:
-    """Return the entry of a model in litellm's registry; empty when the registry does not list the model."""
+    """Return the entry of a model in litellm's registry or among the retired models; empty when neither lists the model."""
     costs = load_litellm().model_cost
-    found = costs.get(name) or costs.get(name.partition("/")[2])
+    found = costs.get(name) or costs.get(name.partition("/")[2]) or list_retired_models().get(name.rpartition("/")[2])
     return found if isinstance(found, Mapping) else {}
 
 
@@ -114,19 +157,29 @@ def supports_cache_breakpoints(name: str) -> bool:
 
 
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:
-    """Return the context window of a model: the given size, else the size in litellm's registry, else 0 tokens for unknown.
+    """Return the context window of a model: the given size, else the size in the registry, else 0 tokens for unknown.
 
     Windows of local models come from this project's own catalogue.
     """
-    if override_tokens is not None:
-        return Window(tokens=override_tokens, source="configuration")
+    known = _look_up_listed_window(name)
+    if override_tokens is None:
+        return known
+    return Window(tokens=override_tokens, source="configuration", registry_tokens=known.tokens)
+
+
+def _look_up_listed_window(name: str) -> Window:
     if name in CATALOGUE:
         return Window(tokens=CATALOGUE[name].window_tokens, source="registry")
     known = look_up_entry(name)
     tokens = known.get("max_input_tokens") or known.get("max_tokens")
     if isinstance(tokens, int) and tokens > 0:
         output = known.get("max_output_tokens")
-        return Window(tokens=tokens, source="registry", output_tokens=output if isinstance(output, int) and output > 0 else None)
+        return Window(
+            tokens=tokens,
+            source="registry",
+            output_tokens=output if isinstance(output, int) and output > 0 else None,
+            input_tokens=tokens if tokens in INPUT_LIMITS else None,
+        )
     return Window(tokens=0, source="unknown")
 
 

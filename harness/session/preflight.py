@@ -70,6 +70,7 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
         yield from (f"policy {kind!r}: {text}" for text in spec.policy.warnings)
     policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
     budget = policy.budget(window)
+    yield from (f"policy {kind!r}: {text}" for text in _compare_windows(budget.window_tokens, window))
     if has_unknown_threshold(policy, window):
         yield f"policy {kind!r} never compacts: the context window of model {spec.model!r} is unknown; set window_tokens"
     request_tokens = sum(map(policy.counter.count, (system(spec.system_prompt, spec.instructions), user(spec.request))))
@@ -83,6 +84,15 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
         )
     if text := explain_never_due(policy, budget):
         yield f"policy {kind!r}: {text}"
+
+
+def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
+    """Yield a warning for each window of the configuration that is larger than the window that the model is known to have."""
+    advice = "the provider may refuse prompts before the policy acts"
+    if 0 < window.registry_tokens < window.tokens:
+        yield f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens} tokens; {advice}"
+    if 0 < window.tokens < assumed_tokens:
+        yield f"context_window={assumed_tokens} is larger than the model's window of {window.tokens} tokens; {advice}"
 
 
 def check_first_request(name: str, first_tokens: int, window_tokens: int) -> None:

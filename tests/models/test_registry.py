@@ -172,6 +172,43 @@ def test_the_window_is_what_the_caller_says_else_the_registrys_else_unknown():
     assert (look_up_window("hosted_vllm/some-model-of-mine").tokens, look_up_window("hosted_vllm/x").source) == (0, "unknown")
 
 
+@pytest.mark.parametrize("model", ["claude-3-5-sonnet", "claude-3.5-sonnet", "claude-3-haiku"])
+@pytest.mark.parametrize("route", ["", "anthropic/", "openrouter/anthropic/"])
+@pytest.mark.parametrize("version", ["", "-20240620", "-20241022", "-20240307", "-latest"])
+def test_the_models_that_the_documents_name_have_their_windows(route, model, version):
+    """S0.11: Claude 3.5 Sonnet and Claude 3 Haiku, which litellm's registry no longer lists."""
+    versions = {"claude-3-5-sonnet": ("", "-20240620", "-20241022", "-latest"), "claude-3-haiku": ("", "-20240307")}
+    name = f"{route}{model}{version}"
+    is_listed = version in versions.get(model, ("",))
+    assert look_up_window(name).tokens == (200_000 if is_listed else 0)
+    if is_listed:
+        check_model_name(name, keys=False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bedrock/anthropic.claude-3-5-sonnet-20241022-v2:0", "bedrock/us.anthropic.claude-3-haiku-20240307-v1:0"),
+        *("vertex_ai/claude-3-5-sonnet@20240620", "vertex_ai/claude-3-haiku@20240307"),
+    ],
+)
+def test_other_providers_names_of_these_models_have_their_windows(name):
+    """S0.11."""
+    assert look_up_window(name).tokens == 200_000
+    check_model_name(name, keys=False)
+
+
+def test_the_input_limit_is_apart_from_the_window_where_the_registry_gives_one():
+    """S3.3: the prompts of GPT-5 have 272,000 of 400,000 tokens, while those of other models share the window with the answer."""
+    assert look_up_window("gpt-5").input_tokens == look_up_window("openai/gpt-5-mini").input_tokens == 272_000
+    assert look_up_window("gpt-4o").input_tokens is look_up_window("anthropic/claude-sonnet-4-5").input_tokens is None
+
+
+def test_a_window_of_the_configuration_stands_beside_that_of_the_registry():
+    """S2.8."""
+    assert look_up_window("gpt-4o", 900_000) == Window(tokens=900_000, source="configuration", registry_tokens=128_000)
+
+
 def test_the_modules_load_without_litellm():
     code = "import harness.models.litellm_model, sys; sys.exit('litellm' in sys.modules or 'openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -16,10 +16,12 @@ from harness.experiment.preflight import check_trials, collect_warnings
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.factory import open_model
+from harness.models.registry import look_up_window
 from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Request
 from harness.sandboxes import open_sandbox
-from harness.session.preflight import check_first_request, count_first_request_tokens
+from harness.session.preflight import check_first_request, count_first_request_tokens, find_warnings
+from harness.session.spec import SessionSpec
 from harness.store.log import MemoryOutputs
 from harness.tasks import load_task
 from harness.tools import make_standard_tools
@@ -101,6 +103,22 @@ def test_a_window_that_the_reserves_nearly_fill_is_warned_of():
     (warning,) = collect_warnings([narrow])
     assert "raise window_tokens" in warning
     assert collect_warnings([replace(narrow, policy=NoCompaction())]) == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "window_tokens", "warning"),
+    [
+        (KeepLast(context_window=200_000), None, "context_window=200000 is larger than the model's window of 128000 tokens"),
+        (KeepLast(), 200_000, "window_tokens=200000 is larger than the model's window of 128000 tokens"),
+        (KeepLast(context_window=128_000), None, ""),
+        (KeepLast(), 128_000, ""),
+    ],
+)
+def test_an_explicit_window_above_that_of_the_registry_is_warned_of(policy, window_tokens, warning):
+    """S2.8: the configuration comes first, and the provider refuses what does not fit."""
+    spec = SessionSpec(request="x", policy=policy, model="openai/gpt-4o", window_tokens=window_tokens)
+    warnings = tuple(find_warnings(spec, look_up_window(spec.model, window_tokens)))
+    assert [text.partition("; ")[0] for text in warnings] == ([f"policy 'keep-last': {warning}"] if warning else [])
 
 
 def test_a_policy_that_is_scaled_to_a_small_window_is_looked_at_as_scaled():

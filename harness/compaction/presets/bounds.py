@@ -174,7 +174,7 @@ class DropAll(ThresholdPreset):
         safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
         trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
             reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
@@ -206,7 +206,7 @@ class RandomRetention(ThresholdPreset):
         safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
         trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
             reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
@@ -251,7 +251,7 @@ class OracleRetention(ThresholdPreset):
         safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
         trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
             reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.

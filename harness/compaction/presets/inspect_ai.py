@@ -70,7 +70,7 @@ class _Inspect(Preset):
     threshold: Share = 0.9
     """Share of the window that triggers compaction when it is exceeded, above 0 and at most 1."""
     context_window: Positive | None = None
-    """Context window in tokens that the policy assumes, at most the window of the model; None uses the window of the model."""
+    """Context window in tokens that the policy assumes; None uses the window of the model."""
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
@@ -92,7 +92,7 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -130,7 +130,7 @@ class InspectTrim(_Inspect):
         preserve: Share of the messages behind the user's request that each eviction retains, at least 0 and at most 1.
             Default: `0.8`.
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
@@ -167,7 +167,7 @@ class InspectEdit(_Inspect):
         exempt_tools: Names of tools whose results are never masked. Default: `()`.
         stub: Text that replaces a masked tool result. Default: `'(Tool result removed)'`.
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.

@@ -32,7 +32,7 @@ class KeepLast(SummarizingPreset, ThresholdPreset):
         safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
         trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
             reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.

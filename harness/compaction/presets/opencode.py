@@ -98,10 +98,10 @@ class OpenCode(SummarizingPreset):
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.
             Default: `32_000`.
-        input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None means that the model has
-            none. Default: `None`.
-        input_reserve_tokens: Number of tokens kept free below `input_limit_tokens`, at most as many as are reserved for the
-            answer. Default: `20_000`.
+        input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the limit in the
+            registry, if there is one. Default: `None`.
+        input_reserve_tokens: Number of tokens kept free below the input limit, at most as many as are reserved for the answer.
+            Default: `20_000`.
         tail_turns: Maximum number of turns retained at the end of the conversation. Default: `2`.
         tail_share: Share of the model's usable input that the retained turns may fill, within `tail_least_tokens` and
             `tail_most_tokens`. Default: `0.25`.

@@ -139,7 +139,7 @@ class ReserveRecent(SummarizingPreset):
             Default: `16_384`.
         keep_recent_tokens: Minimum number of estimated tokens at the end of the conversation that are retained verbatim.
             Default: `20_000`.
-        context_window: Context window in tokens that the policy assumes, at most the window of the model; None uses the window of
+        context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.

@@ -118,8 +118,8 @@ class ThreeTiers(SummarizingPreset):
         auto: Whether everything is summarized when the view no longer fits the model's usable input (tier 3). Default: `True`.
         max_output_tokens: Number of tokens of the window reserved for the model's answer; a smaller output limit of the model
             takes precedence. Default: `32_000`.
-        input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the window less the
-            answer. Default: `None`.
+        input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the limit in the
+            registry or, without one, the window less the answer. Default: `None`.
         auto_continue: Whether a user message behind the summary asks the agent to continue. Default: `True`.
         lazy: Whether the summary is put off until the next turn begins or the provider refuses a prompt, while nobody attends the
             session. A session is attended if a person is asked about repeated calls; a trial never is. Default: `False`.

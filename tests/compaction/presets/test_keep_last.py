@@ -245,6 +245,6 @@ def test_reserves_over_the_window_are_refused_with_the_numbers() -> None:
         KeepLast().budget(Window(tokens=8_192, source="configuration"))
 
 
-def test_a_window_larger_than_that_of_the_model_is_refused() -> None:
-    with pytest.raises(UsageError, match="larger than the model's window"):
-        KeepLast(context_window=200_000).budget(WINDOW)
+def test_an_explicit_window_larger_than_that_of_the_model_is_used() -> None:
+    """S0.11: the number in the configuration wins; a warning before the start says that it is the larger one."""
+    assert KeepLast(context_window=200_000).budget(WINDOW).window_tokens == 200_000

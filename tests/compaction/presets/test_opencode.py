@@ -5,6 +5,7 @@ import pytest
 from harness.compaction.presets.opencode import CONTINUE_REQUEST, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune
 from harness.errors import ProviderFailed, UsageError
 from harness.messages import Message, assistant, user
+from harness.models.registry import look_up_window
 from harness.tokens import Window
 from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
@@ -43,6 +44,11 @@ def test_what_is_usable_follows_from_the_limits_of_the_model(
 ) -> None:
     model = Window(tokens=200_000, source="registry", output_tokens=longest_answer)
     assert policy.budget(model).threshold_tokens == threshold
+
+
+def test_the_input_limit_of_the_registry_is_used_where_there_is_one() -> None:
+    """S3.3."""
+    assert OpenCode().budget(look_up_window("gpt-5")).threshold_tokens == 272_000 - 20_000
 
 
 def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_to_go_on_is_last() -> None:

@@ -156,6 +156,22 @@ def test_it_is_due_when_the_last_call_used_more_than_the_usable_input(usage: Any
 
 
 @pytest.mark.parametrize(
+    ("model", "usable", "rule"),
+    [
+        ("gpt-5", 272_000, "input limit = 272000 tokens; window from registry"),
+        ("openai/gpt-5-mini", 272_000, "input limit = 272000 tokens; window from registry"),
+        ("gpt-4o", 111_616, "128000 − 16384 for the answer = 111616 tokens; window from registry"),
+        ("anthropic/claude-3-5-sonnet-20241022", 191_808, "200000 − 8192 for the answer = 191808 tokens; window from registry"),
+    ],
+)
+def test_the_usable_input_is_the_registrys_input_limit_where_there_is_one(model: str, usable: int, rule: str) -> None:
+    """S3.3: the model's input limit, or the window less the answer."""
+    budget = ThreeTiers().budget(look_up_window(model))
+    assert (budget.threshold_tokens, budget.rule) == (usable, rule)
+    assert ThreeTiers(input_limit_tokens=50_000).budget(look_up_window(model)).threshold_tokens == 50_000
+
+
+@pytest.mark.parametrize(
     ("fields", "model_window", "usable"),
     [
         ({}, Window(tokens=200_000, source="registry", output_tokens=8_192), 191_808),
