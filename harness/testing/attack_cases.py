@@ -6,6 +6,7 @@ counts the contained ones for each way to set up a sandbox.
 """
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -177,14 +178,15 @@ def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
 
 
 def _check_intact(sandbox: Sandbox) -> Iterator[str]:
-    """Yield what no longer works in a sandbox: commands, or an empty workspace for a grader."""
-    if sandbox.run("echo fine", timeout_seconds=ATTACK_SECONDS).stdout != b"fine\n":
-        yield "the next command does not run"
-    sandbox.run("rm -rf d f* g* link", timeout_seconds=ATTACK_SECONDS)
-    with suppress(ToolError):  # as if a grader could not be written, which costs the checks of the task
+    """Yield what no longer works in a sandbox after all processes have ended, as before grading."""
+    with suppress(ToolError):  # a workspace in which nothing can be written costs the checks of the task, not the sandbox
         sandbox.lay({"intact": b"yes"})
         if sandbox.read("intact") != b"yes":
             yield "a file cannot be written"
+    result = sandbox.run("rm -rf d f* g* link; echo fine", timeout_seconds=ATTACK_SECONDS)
+    lacks_memory = result.oom_killed or result.exit_code == 128 + signal.SIGKILL  # kernel objects of the attack may still use it
+    if result.stdout != b"fine\n" and not lacks_memory:
+        yield "the next command does not run"
 
 
 def _find_marked_files(mark: str) -> Iterator[str]:
