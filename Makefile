@@ -2,11 +2,12 @@
 # environment in .venv/, which takes about a minute the first time.
 #
 # Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes,
-# PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'",
+# KILLS = number of kills of make kills, PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'",
 # UPGRADE = empty to keep the locked versions in `make lock` where the requirements allow them
 
 PYTHON ?= python3
 JOBS ?= 2
+KILLS ?= 200
 PYTEST_ARGS ?=
 UPGRADE ?= --upgrade
 BIN := .venv/bin
@@ -17,7 +18,7 @@ PROJECT := -q --no-deps --no-build-isolation -e .
 unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest check sizes names bench laws docs pictures notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test pytest check sizes names bench kills laws docs pictures notebooks local-models test-local-llm peers lock clean
 
 help:           ## list the targets of this Makefile
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -59,6 +60,9 @@ names: setup    ## print the share of functions whose name begins with a partici
 
 bench: setup    ## measure speed and size against the limits, into bench.json; takes half an hour, one benchmark needs docker
 	$(BIN)/python -m tests.bench
+
+kills: setup    ## kill KILLS processes of a real grid, resume it, and compare its tables; takes a quarter of an hour
+	$(BIN)/python -m tests.kills --kills $(KILLS)
 
 laws: setup     ## run every validity check of the simulation for all policies, tasks and seeds
 	HARNESS_LAWS=full $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope -m laws $(PYTEST_ARGS)

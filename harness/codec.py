@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 
 from harness.errors import UnknownName, UsageError
 from harness.events import EVENT_CLASSES, Event
-from harness.messages import Message, ToolCall
+from harness.messages import Message, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -183,6 +183,7 @@ def _describe_requirement(problem: ErrorDetails) -> str:
 
 MESSAGE_ADAPTER: TypeAdapter[Any] = build_adapter(Message)
 CALLS_ADAPTER: TypeAdapter[tuple[ToolCall, ...]] = build_adapter(tuple[ToolCall, ...])
+RESULTS_ADAPTER: TypeAdapter[tuple[ToolResult, ...]] = build_adapter(tuple[ToolResult, ...])
 
 
 def parse_event(kind: str, plain: object) -> Event:

@@ -3,9 +3,9 @@
     take queued messages -> fit the view into the budget -> call the model -> run its tools -> log the step -> stop?
 
 Each step is one call of the model. The loop runs the requested tools, one by one or in parallel, and logs the results in call
-order behind the message that requested them. The events of a step are logged in one transaction, a compaction in another. A
-session ends with a stop reason, not with an exception; only errors that the loop cannot handle (a bug, an illegal plan, a failing
-log) are raised.
+order behind the message that requested them. A step with tool calls is logged in two transactions: the model's message before its
+tools run, and the results with the end of the step. A compaction is logged in a transaction of its own. A session ends with a
+stop reason, not with an exception; only errors that the loop cannot handle (a bug, an illegal plan, a failing log) are raised.
 
 A session consists of turns: each begins with a user message and lasts until the agent rests, that is, until it replies without
 calling a tool. `Agent.run` runs a session of one turn, as trials do. For several turns, create a `Session` and call `run_turn`
@@ -130,6 +130,10 @@ class Agent:
             for the token usage of sub-agents. Default: `None`.
         save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
             returns the events to log. Default: `None`.
+        save_result: Function that takes the number of a step and the result of one of its tool calls, and saves the result until
+            the whole step is logged. Called in the thread that ran the tool, as soon as the result is there. Default: `None`.
+        logs_steps_at_once: Whether to log each step in one transaction after its tools have run. This saves time in sessions that
+            can be run again at no cost; after a crash, the step is lost. Default: `False`.
 
     Example::
 
@@ -152,6 +156,8 @@ class Agent:
     loop_detector: LoopDetector | None = None
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     save_workspace: Callable[[int], Sequence[Event]] | None = None
+    save_result: Callable[[int, ToolResult], None] | None = None
+    logs_steps_at_once: bool = False
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
         """Work on a task until the agent replies without calling a tool, a limit is reached or an error ends the session.
@@ -280,17 +286,28 @@ class Session:
     def finish_step(self, step: int, prepared: PreparedRequest, reply: Reply) -> Stop | None:
         """Run the tools requested in a reply, log the step, and return the stop reason, or None to continue."""
         agent, view, calls = self.agent, self.conversation.view, reply.message.calls
+        message_events: list[Event] = [_build_message_event(reply.message, step)]
+        if calls and not agent.logs_steps_at_once:
+            self.record(*message_events)
+            message_events.clear()
         started_at = agent.clock()
         stop, workspace_events = None, list[Event]()
+        saved_results = dict[str, ToolResult]()
+
+        def save_result(result: ToolResult) -> None:
+            saved_results[result.call_id] = result
+            if agent.save_result:
+                agent.save_result(step, result)
+
         try:
             repetition = self.detect_loop(calls)
             stop = self.check_cancellation() or repetition
-            results = [make_interrupted_result(call) for call in calls] if stop else self.run_tools(calls)
+            results = [make_interrupted_result(call) for call in calls] if stop else self.run_tools(calls, save_result)
             if agent.save_workspace and calls:
                 workspace_events += agent.save_workspace(step)
         except SandboxError as error:
             stop = Stop.from_error(error)
-            results = [make_interrupted_result(call) for call in calls]
+            results = [saved_results.get(call.call_id) or make_interrupted_result(call) for call in calls]
         self.usage = reply.usage
         finished = StepFinished(
             step=step,
@@ -306,7 +323,7 @@ class Session:
             model_seconds=reply.seconds,
             tool_seconds=agent.clock() - started_at if calls else 0.0,
         )
-        message_events = [_build_message_event(message, step) for message in (reply.message, *map(tool, results))]
+        message_events += [_build_message_event(tool(result), step) for result in results]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
         self.record(*message_events, *subagent_events, finished, *workspace_events)
         agent.listen(compute_context_usage(self.conversation.view, reply.usage))
@@ -320,16 +337,20 @@ class Session:
                 return Stop("doom_loop", f"the same call of {call.name} again and again")
         return None
 
-    def run_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    def run_tools(self, calls: Sequence[ToolCall], on_result: Callable[[ToolResult], None]) -> list[ToolResult]:
         """Run the tool calls of a reply, and return the results in the order of the calls.
 
-        After a cancellation a running tool is allowed to finish, and no further tool starts.
+        Each result is passed to `on_result` as soon as it is there, in the thread that ran the tool. After a cancellation, a
+        running tool is allowed to finish, and no further tool starts.
         """
         agent = self.agent
 
+        def should_stop() -> bool:
+            return self.check_cancellation() is not None
+
         def run() -> list[ToolResult]:
             parallel = agent.limits.parallel_tools
-            return self.toolbox.run(calls, parallel=parallel, should_stop=lambda: self.check_cancellation() is not None)
+            return self.toolbox.run(calls, parallel=parallel, should_stop=should_stop, on_result=on_result)
 
         return run_to_completion(run, agent.cancellation)
 

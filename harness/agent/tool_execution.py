@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from harness.events import EventListener, ToolEnded, ToolStarted
 from harness.messages import ToolCall, ToolResult
-from harness.protocols import Tool
+from harness.protocols import Tool, ignore
 
 
 class Toolbox:
@@ -19,20 +19,32 @@ class Toolbox:
         self._listen = listen
         self.specs = tuple(tool.spec for tool in tools)
 
-    def run(self, calls: Sequence[ToolCall], *, parallel: bool, should_stop: Callable[[], bool]) -> list[ToolResult]:
+    def run(
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        parallel: bool,
+        should_stop: Callable[[], bool],
+        on_result: Callable[[ToolResult], None] = ignore,
+    ) -> list[ToolResult]:
         """Run tool calls and return their results in call order.
 
         Args:
             calls: Tool calls that one reply of the model requests.
             parallel: Whether to run the tool calls at the same time.
             should_stop: Function that is called before each tool call; once it returns True, no further tool call starts.
+            on_result: Function that is called with the result of each tool call as soon as the call has ended, in its thread.
 
         Raises:
             SandboxError: The sandbox was lost.
         """
 
         def answer(call: ToolCall) -> ToolResult:
-            return make_interrupted_result(call) if should_stop() else self._run(call)
+            if should_stop():
+                return make_interrupted_result(call)
+            result = self._run(call)
+            on_result(result)
+            return result
 
         if parallel and len(calls) > 1:
             with ThreadPoolExecutor(max_workers=len(calls)) as pool:

@@ -94,6 +94,9 @@ def _describe_draft(draft: Draft) -> str:
     if draft.calls:
         running = "; ".join(format_line(f"{call.name} {find_key_argument(call)}", 100) for call in draft.calls)
         return f"step {draft.step}: the answer is complete, these calls have no result yet: {running}"
+    if draft.results:
+        names = ", ".join(result.name for result in draft.results)
+        return f"step {draft.step}: the results of these calls are saved, others may still run: {format_line(names, 100)}"
     what, text = ("answer", draft.text) if draft.text else ("reasoning", draft.reasoning)
     return f"step {draft.step}: {len(text):,} characters of the {what} so far: {format_line(text, 100)}"
 

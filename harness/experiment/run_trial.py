@@ -16,6 +16,7 @@ from harness.errors import IllegalPlan, SandboxError, StoreError
 from harness.events import SANDBOX_LOST_REASONS, SessionEnded
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
 from harness.metrics.measurement import measure_session
+from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Clock, Log, OutputStore, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.backends import BACKENDS
@@ -119,6 +120,7 @@ class _TrialSession:
             endpoints=wiring.endpoints,
         )
         session = assemble_session(spec, resources)
+        session.agent.logs_steps_at_once = is_scripted(self.job.trial.model)
         run.fitted_policy = session.fitted_policy
         try:
             outcome = session.agent.run(session.start_event, spec.system_prompt)

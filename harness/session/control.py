@@ -29,7 +29,6 @@ from harness.events import (
     Signal,
     StateChanged,
     TextDelta,
-    ToolStarted,
     Waiting,
 )
 from harness.messages import ToolCall, sanitize_message, user
@@ -55,22 +54,18 @@ class DraftSaver:
             clock: Source of the time in seconds; must never go back.
         """
         self._save_draft, self._clock = save_draft, clock
-        self._stream_buffer, self._calls = StreamBuffer(), list[ToolCall]()
+        self._stream_buffer = StreamBuffer()
         self._is_saved = True
         self._next_seconds = clock()
 
     def add_event(self, item: Entry | Signal) -> None:
-        """Update the unfinished answer with an event: a piece of text, the start of a tool call, or an event that ends it."""
+        """Update the unfinished answer with an event: a piece of text, or an event that ends it."""
         match item:
             case TextDelta():
                 self._stream_buffer.add(item)
                 self._is_saved = False
-            case ToolStarted():
-                self._calls.append(item.call)
-                self._is_saved = False
             case Entry(_, event) if not isinstance(event, MessageQueued | MessageUnqueued):
                 self._stream_buffer.clear()
-                self._calls.clear()
                 self._is_saved = True
 
     def save_if_due(self, step: int) -> None:
@@ -82,7 +77,7 @@ class DraftSaver:
         now = self._clock()
         if self._is_saved or now < self._next_seconds:
             return
-        self._save_draft(Draft(step, self._stream_buffer.text, self._stream_buffer.reasoning, tuple(self._calls)))
+        self._save_draft(Draft(step, self._stream_buffer.text, self._stream_buffer.reasoning))
         self._is_saved, self._next_seconds = True, now + SAVE_INTERVAL_SECONDS
 
 

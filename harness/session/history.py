@@ -201,20 +201,44 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
     return (replace(start_event, session_id=session_id), *(event for _, event in prefix[1:]), fork_event, *withdrawals)
 
 
-def build_interrupted_entries(entries: Sequence[Entry], draft: Draft) -> tuple[Entry, ...]:
-    """Return the log entries that complete the log of a session whose process was killed during a step.
+def build_interrupted_entries(entries: Sequence[Entry], draft: Draft | None) -> tuple[Entry, ...]:
+    """Return the log entries that complete the log of a session whose process was killed during a step; empty if none was.
 
-    The entries contain the saved part of the answer and the end of the turn.
+    The entries contain the saved part of an answer, or the results of the tool calls of a logged answer that were there, with the
+    workspace after the newest of them, and the end of the turn. Calls without a result are answered as interrupted.
     """
-    answer = assistant(draft.text, *draft.calls, reasoning=draft.reasoning)
-    messages = (answer, *(tool(make_interrupted_result(call)) for call in draft.calls))
+    answer, step = _find_unanswered(entries), 0
+    if answer is not None:
+        step, calls = answer.step, answer.message.calls
+        events: list[Event] = []
+    elif draft is not None:
+        step, calls = draft.step, draft.calls
+        message = assistant(draft.text, *calls, reasoning=draft.reasoning)
+        events = [MessageAdded(message=sanitize_message(message), step=step)]
+    else:
+        return ()
+    saved_results = {result.call_id: result for result in draft.results} if draft and draft.step == step else {}
+    results = [saved_results.get(call.call_id) or make_interrupted_result(call) for call in calls]
+    events += [MessageAdded(message=sanitize_message(tool(result)), step=step) for result in results]
+    if draft and draft.tree_id:
+        events.append(WorkspaceSaved(step=step, tree_id=draft.tree_id))
     detail = "the process of the session ended during this answer; the part received so far is kept"
-    if draft.calls:
-        names = ", ".join(dict.fromkeys(call.name for call in draft.calls))
-        detail = f"the process of the session ended during tool calls ({names}); their results and changes are lost"
-    turn_end = TurnEnded(turn=find_turn_number(entries), status="failed", reason="broken_off", detail=detail)
-    events: list[Event] = [MessageAdded(message=sanitize_message(message), step=draft.step) for message in messages]
-    return tuple(Entry(seq, event) for seq, event in enumerate([*events, turn_end], entries[-1].seq + 1 if entries else 1))
+    if calls:
+        lost = [call.name for call in calls if call.call_id not in saved_results]
+        names = ", ".join(dict.fromkeys(lost or [call.name for call in calls]))
+        kept = f"; {format_count(len(saved_results), 'result')} of {len(calls)} kept" if saved_results else ""
+        detail = f"the process of the session ended during tool calls ({names}); their results and changes are lost{kept}"
+        if not lost:
+            detail = f"the process of the session ended after tool calls ({names}); their results and changes are kept"
+    events.append(TurnEnded(turn=find_turn_number(entries), status="failed", reason="broken_off", detail=detail))
+    return tuple(Entry(seq, event) for seq, event in enumerate(events, entries[-1].seq + 1 if entries else 1))
+
+
+def _find_unanswered(entries: Iterable[Entry]) -> MessageAdded | None:
+    """Return the newest message if it is an answer whose tool calls have no results in the log."""
+    live_entries = drop_rolled_back(entries)
+    newest = next((event for _, event in reversed(live_entries) if isinstance(event, MessageAdded | StepFinished)), None)
+    return newest if isinstance(newest, MessageAdded) and newest.message.calls else None
 
 
 def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:

@@ -113,13 +113,13 @@ def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputSto
 def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
     """Return the log of a session from its journal file.
 
-    If the session's process was killed in the middle of an answer, the saved part of the answer is included.
+    If the session's process was killed during a step, the saved part of the answer or the saved results are included.
 
     Raises:
         StoreError: the journal does not exist or does not contain the session.
     """
     entries, _, draft = SessionLocation(journal, session_id, trial_id="").read()
-    return entries if draft is None else (*entries, *build_interrupted_entries(entries, draft))
+    return (*entries, *build_interrupted_entries(entries, draft))
 
 
 def restore_spec(entries: Sequence[Entry], journal: Path, spec: SessionSpec | None) -> SessionSpec:

@@ -20,7 +20,7 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.messages import user
+from harness.messages import ToolResult, user
 from harness.protocols import Clock
 from harness.session import history
 from harness.session.assembly import SessionResources, write_workspace
@@ -28,6 +28,7 @@ from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, finish_session, open_session
 from harness.session.spec import SessionSpec, find_setup
 from harness.session.storage import SessionStorage, fail_session_later, open_storage
+from harness.store.records import Draft
 from harness.store.workspaces import MemoryWorkspaces
 
 CONTINUE_MESSAGE = "Go on."
@@ -60,6 +61,7 @@ class SessionWorker:
         self._control, self._spec, self._memory_workspaces, self._clock = control, spec, memory_workspaces, clock
         self._tree_id: str | None = None
         self.result: SessionResult | None = None
+        self._draft, self._results_lock = Draft(0, ""), threading.Lock()
         self._unrecorded_stop: Stop | None = None
         """Stop of the session that could not be logged, because the journal cannot be written."""
 
@@ -166,7 +168,7 @@ class SessionWorker:
         opened = self._enter_context(open_session(spec, resources, blobs), stack)
         if opened is None:
             return
-        opened.agent.save_workspace = self._save_workspace
+        opened.agent.save_workspace, opened.agent.save_result = self._save_workspace, self._save_result
         self._spec, self._storage, self._opened = spec, storage, opened
         self._loop_session = control.inner = self._reopen_session() if control.log.has_begun else self._begin_session()
         control.log.log_early_messages()
@@ -235,6 +237,25 @@ class SessionWorker:
         self._storage.workspaces.save(snapshot)
         self._tree_id = snapshot.tree_id
         return (WorkspaceSaved(step=step, tree_id=snapshot.tree_id),)
+
+    def _save_result(self, step: int, result: ToolResult) -> None:
+        """Save the result of a tool call, then the workspace as it is now, so that a crash loses neither before the step ends.
+
+        The result is saved first, because a snapshot waits for other calls that are still running in the sandbox.
+        """
+        with self._results_lock:
+            former = self._draft if self._draft.step == step else Draft(step, "")
+            self._draft = former._replace(results=(*former.results, result))
+            self._control.log.save_draft(self._draft)
+        if not self._spec.snapshots:
+            return
+        snapshot = self._opened.sandbox.snapshot()
+        if snapshot.tree_id == self._tree_id:
+            return
+        with self._results_lock:
+            self._storage.workspaces.save(snapshot)
+            self._draft = self._draft._replace(tree_id=snapshot.tree_id)
+            self._control.log.save_draft(self._draft)
 
     def _run_turn(self) -> None:
         """Continue the unfinished turn if a caller requested that; otherwise begin a turn with the next queued message."""

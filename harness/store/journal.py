@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness.codec import CALLS_ADAPTER
+from harness.codec import CALLS_ADAPTER, RESULTS_ADAPTER
 from harness.errors import StoreError
 from harness.events import Entry, SessionEnded, StopReason
 from harness.protocols import Clock
@@ -146,11 +146,13 @@ class Journal(AbstractContextManager["Journal"]):
         Raises:
             StoreError: the journal has no such session.
         """
-        rows = self.query("SELECT step, text, reasoning, calls FROM draft WHERE session = ?", self.find_key(session_id))
+        rows = self.query(
+            "SELECT step, text, reasoning, calls, results, tree_id FROM draft WHERE session = ?", self.find_key(session_id)
+        )
         if not rows:
             return None
-        step, text, reasoning, calls = rows[0]
-        return Draft(step, text, reasoning, CALLS_ADAPTER.validate_json(calls))
+        step, text, reasoning, calls, results, tree_id = rows[0]
+        return Draft(step, text, reasoning, CALLS_ADAPTER.validate_json(calls), RESULTS_ADAPTER.validate_json(results), tree_id)
 
     def find_key(self, session_id: str) -> int:
         """Return the integer key that identifies a session in the tables of the journal.

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
-from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, build_adapter, parse_event
+from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, RESULTS_ADAPTER, build_adapter, parse_event
 from harness.errors import FileMissing, StoreError
 from harness.events import (
     Compaction,
@@ -119,9 +119,11 @@ class SessionLog:
             replace_surrogates(draft.text),
             replace_surrogates(draft.reasoning),
             calls,
+            replace_surrogates(json.dumps(RESULTS_ADAPTER.dump_python(draft.results))),
+            draft.tree_id,
         )
         with self._database.transaction():
-            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._has_draft = True
 
     def close(self) -> None:

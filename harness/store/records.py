@@ -7,7 +7,7 @@ session; a session whose process was killed has none.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.messages import ToolCall
+from harness.messages import ToolCall, ToolResult
 
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """How many of the compactions that were due in a trial took place: all (also if none was due), some or none."""
@@ -102,13 +102,17 @@ class TrialRecord:
 
 
 class Draft(NamedTuple):
-    """Unfinished answer of a model as last saved, which happens about once a second while the model writes."""
+    """Unfinished step as last saved: the answer while the model writes, about once a second, or the results while tools run."""
 
     step: int
     text: str
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
-    """Tool calls of the unfinished answer that were started; if there are any, the answer was complete, but not logged yet."""
+    """Tool calls of a complete answer that were started, in journals of version 0.2 or older; newer ones log such an answer."""
+    results: tuple[ToolResult, ...] = ()
+    """Results of the logged answer's tool calls that have ended, in the order in which they ended."""
+    tree_id: str | None = None
+    """Id of the workspace snapshot that was saved after the newest result; None if the workspace has not changed."""
 
 
 class StepActions(NamedTuple):

@@ -181,6 +181,10 @@ _STATEMENTS: dict[int, Migration] = {
         "ALTER TABLE draft ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",  # calls that were started, as a JSON list
     ),
+    13: (
+        "ALTER TABLE draft ADD COLUMN results TEXT NOT NULL DEFAULT '[]'",  # results that were there, as a JSON list
+        "ALTER TABLE draft ADD COLUMN tree_id TEXT",  # state of the workspace after the newest result
+    ),
 }
 """SQL statements of each migration, by the form (schema version) of the journal after it. Released statements never change. A
 column of results that is stored under the same name needs no statement here, because its declaration in

@@ -60,30 +60,41 @@ def run_grid(folder: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
 
-def list_descendants(pid: int) -> Iterator[int]:
-    """Yield the ids of all processes below a process, parents first."""
+def list_children(pid: int) -> list[int]:
+    """Return the ids of the child processes of a process."""
     children = ""
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
             children += thread.read_text()
-    for child in map(int, children.split()):
+    return list(map(int, children.split()))
+
+
+def list_descendants(pid: int) -> Iterator[int]:
+    """Yield the ids of all processes below a process, parents first."""
+    for child in list_children(pid):
         yield child
         yield from list_descendants(child)
 
 
 def list_victims(pid: int, kind: Victim) -> list[int]:
-    """Return the ids of those processes of a run that are of a kind."""
+    """Return the ids of those processes of a run that are of a kind.
+
+    A sandbox server is a bwrap process or its child, the first process of the sandbox. The commands below are no victims: the
+    death of a command is a result that the agent sees.
+    """
     if kind == "parent":
         return [pid]
-    found = []
-    for one in list_descendants(pid):
-        with suppress(OSError):
-            command = Path(f"/proc/{one}/cmdline").read_bytes()
-            is_worker = b"spawn_main" in command
-            is_server = not is_worker and b"resource_tracker" not in command and b"git" not in command[:8]
-            if is_worker if kind == "worker" else is_server:
-                found.append(one)
-    return found
+    workers = [one for one in list_children(pid) if b"spawn_main" in _read_command(one)]
+    if kind == "worker":
+        return workers
+    launchers = [one for worker in workers for one in list_children(worker) if b"bwrap" in _read_command(one)]
+    return [*launchers, *(one for launcher in launchers for one in list_children(launcher))]
+
+
+def _read_command(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def kill_random_process(run: subprocess.Popen[bytes], kind: Victim) -> bool:

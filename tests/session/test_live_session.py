@@ -631,6 +631,16 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
     assert logged[: len(before)] == before
 
 
+def logged(file, role):
+    """Return the logged messages of a role."""
+    try:
+        with Journal.open(file, read_only=True) as journal:
+            events = [entry.event for entry in journal.read_entries("victim")]
+    except StoreError:  # the session has not begun
+        return []
+    return [event for event in events if isinstance(event, MessageAdded) and event.message.role == role]
+
+
 def drafted(file, part="text"):
     try:
         with Journal.open(file, read_only=True) as journal:
@@ -651,7 +661,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
         try:
             end = time.monotonic() + SECONDS  # importing litellm takes most of it on a busy machine
-            while not drafted(file, "calls") and victim.poll() is None and time.monotonic() < end:
+            while not logged(file, "assistant") and victim.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
         finally:
             victim.kill()
@@ -669,6 +679,38 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     assert live.view.messages[-1].text == "Now I say it."
     assert [one["role"] for one in stub.asked[-1]["messages"]] == ["system", "user", "assistant", "tool"]
     assert live.summarize_changes().changes == ()
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+def test_results_that_were_there_when_the_process_died_are_kept_with_their_changes(living, tmp_path, checkout, provider):
+    """S1.1."""
+    commands = ("echo done; touch made", "sleep 600")
+    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": one})) for number, one in enumerate(commands))
+    stub = provider(Say(pieces=("I run them.",), calls=calls, finish="tool_calls"), Say(pieces=("Now I say it.",)))
+    file = tmp_path / "j.sqlite"
+    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+        try:
+            end = time.monotonic() + 4 * SECONDS  # importing litellm takes most of it on a busy machine
+            while not drafted(file, "tree_id") and victim.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+        finally:
+            victim.kill()
+    live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
+    results = [entry.event.message.results for entry in live.entries if isinstance(entry.event, MessageAdded)]
+    statuses = [(one.call_id, one.status) for group in results for one in group]
+    assert statuses == [("c0", "completed"), ("c1", "interrupted")]
+    ended = live.entries[-1].event
+    assert (ended.status, ended.reason) == ("failed", "broken_off")
+    assert "1 result of 2 kept" in ended.detail
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert [one.path for one in live.summarize_changes().changes] == ["made"]
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert live.view.messages[-1].text == "Now I say it."
+    sent = stub.asked[-1]["messages"]
+    assert [one["role"] for one in sent] == ["system", "user", "assistant", "tool", "tool"]
+    assert [one["tool_call_id"] for one in sent[-2:] if "done" in one["content"]] == ["c0"]
 
 
 REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}
