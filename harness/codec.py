@@ -32,6 +32,9 @@ ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
 """Metadata of a dataclass field that was added to a configuration after version 0.1. A field with this metadata is left out of
 the configuration's hash while it has its default value, so that older ids remain valid."""
 
+MAX_WHOLE_NUMBER = 2**63 - 1
+"""Largest whole number in a configuration, because larger numbers cannot be stored in tables."""
+
 VERSION_TAG = "harness-1"
 """Text that is hashed together with every configuration; a new text gives all configurations new ids."""
 
@@ -61,10 +64,23 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
         UsageError: the data is invalid; the message gives the path of each invalid field, its value and what is required.
     """
     kind: Any = value_type
+    _refuse_large_numbers(plain, where)
     try:
         return cast(T, build_adapter(kind).validate_python(plain))
     except ValidationError as error:
         raise UsageError(_explain(error, where)) from None
+
+
+def _refuse_large_numbers(plain: object, where: str) -> None:
+    """Raise UsageError if JSON-ready data contains a whole number that tables cannot store."""
+    if isinstance(plain, int) and not -MAX_WHOLE_NUMBER <= plain <= MAX_WHOLE_NUMBER:
+        raise UsageError(f"{where or 'number'}: must be a whole number of at most 64 bits (got {plain.bit_length()} bits)")
+    if isinstance(plain, Mapping):
+        for name, value in plain.items():
+            _refuse_large_numbers(value, f"{where}.{name}" if where else str(name))
+    elif isinstance(plain, list | tuple):
+        for value in plain:
+            _refuse_large_numbers(value, where)
 
 
 class StrictFields:
@@ -105,6 +121,10 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
     of: Any = kind
     for name, checked in _build_field_adapters(of).items():
         if name in given:
+            value = given[name]
+            if isinstance(value, int) and not -MAX_WHOLE_NUMBER <= value <= MAX_WHOLE_NUMBER:
+                lines.append(f"{name}: must be a whole number of at most 64 bits (got {value.bit_length()} bits)")
+                continue
             try:
                 checked.validate_python(given[name], strict=True)
             except ValidationError as error:

@@ -32,11 +32,21 @@ that holds the reason. Exceptions keep the values named in their messages as att
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MAX_SHOWN_CHARACTERS = 120
+"""Maximum number of characters of an invalid name in a message."""
+
 
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun in the singular or plural, for messages, e.g. `1 entry`, `2 entries` or `1,200 steps`."""
     many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else many}"
+
+
+def shorten_repr(text: str) -> str:
+    """Return the representation of a text for a message; of a long text, only the beginning and the length are shown."""
+    if len(text) <= MAX_SHOWN_CHARACTERS:
+        return repr(text)
+    return f"{text[:MAX_SHOWN_CHARACTERS]!r}… ({len(text):,} characters)"
 
 
 class HarnessError(Exception):
@@ -78,9 +88,9 @@ class UnknownName(UsageError):
 
     def __init__(self, what: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
-        near = get_close_matches(name, self.known, n=3, cutoff=0.5)
+        near = get_close_matches(name[:MAX_SHOWN_CHARACTERS], self.known, n=3, cutoff=0.5)
         offer = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(self.known) or 'none'}"
-        super().__init__(f"unknown {what} {name!r}; {offer}{f' {advice}' if advice else ''}")
+        super().__init__(f"unknown {what} {shorten_repr(name)}; {offer}{f' {advice}' if advice else ''}")
 
 
 class MissingKey(UsageError):

@@ -131,6 +131,9 @@ def _count_part_characters(part: Part) -> int:
     return len('{"text":}') + len(_encode_json(extract_part_text(part)))
 
 
+MAX_REPORTED_TOKENS = 10**12
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Numbers of tokens that one model call used, as reported by the provider."""
@@ -142,6 +145,11 @@ class Usage:
     """Number of output tokens that the model used for reasoning; they are included in `output_tokens`."""
     cache_read_tokens: Measured = Measured(0)
     cache_write_tokens: Measured = Measured(0)
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether no number exceeds `MAX_REPORTED_TOKENS`; a larger number is an error of the provider."""
+        return self.prompt_tokens <= MAX_REPORTED_TOKENS and max(self.output_tokens, self.reasoning_tokens) <= MAX_REPORTED_TOKENS
 
     @property
     def prompt_tokens(self) -> Measured:

@@ -3,16 +3,35 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
+from harness.codec import MAX_WHOLE_NUMBER
 from harness.errors import UsageError
 from harness.models.cassette import Cassette
 from harness.sandboxes.backends import BACKEND_CHOICES
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
-POSITIVE = click.IntRange(min=1)
+
+
+class PositiveNumber(click.IntRange):
+    """Option value that must be a whole number from 1 to `MAX_WHOLE_NUMBER`."""
+
+    def __init__(self) -> None:
+        """Create the type; the help text shows only the minimum."""
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the value as a number, or fail with a message about the option."""
+        number: int = super().convert(value, param, ctx)
+        if number > MAX_WHOLE_NUMBER:
+            self.fail(f"a number of {number.bit_length()} bits is too large", param, ctx)
+        return number
+
+
+POSITIVE = PositiveNumber()
 
 BACKEND = click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", help="Sandbox in which commands run.")
 UNSAFE_LOCAL = click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
@@ -51,6 +70,6 @@ def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
             raise UsageError(f"--set {assignment!r} is no assignment; write FIELD=VALUE, e.g. --set keep_last=20")
         try:
             table[name.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             table[name.strip()] = value.strip()
     return table

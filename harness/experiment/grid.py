@@ -9,6 +9,7 @@ The name of an arm stands for one configuration on several tasks and seeds. A nu
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, overload
@@ -32,6 +33,9 @@ Configurations are compared on equal problems, and trials are ordered so that tr
 def is_block(path: str) -> bool:
     """Return whether a setting varies the problem (task, seed or world) rather than the configuration that is compared."""
     return path.partition(".")[0] in BLOCK_AXES
+
+
+MAX_TRIALS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,9 @@ class Grid(Sequence[Cell]):
         self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed
         self._axes = {path: _normalize_values(path, axes[path]) for path in sorted(axes)}
         _refuse_invalid_axes(self._axes, arms)
+        count = math.prod(map(len, self._axes.values()))
+        if count > MAX_TRIALS:
+            raise UsageError(f"axes: {count:,} combinations of values are more than the {MAX_TRIALS:,} that a grid may have")
         self._cells = _name_arms(tuple(_drop_duplicates(self._expand(arms))))
         _refuse_shared_names(self._cells)
 

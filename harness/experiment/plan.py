@@ -8,6 +8,7 @@ The file has four tables::
     [[arms]]       name, and under `trial` the differences from the base trial
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -21,10 +22,15 @@ from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced, refuse_unknown_paths
 from harness.experiment.quantiles import find_quantile_texts
 from harness.experiment.trial import Trial, from_plain
+from harness.input_files import read_input
 from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.action_cache.cache import MAX_BYTES
 
 PLAN_FILE_NAME = "plan.toml"
+MAX_PLAN_BYTES = 512 * 2**10
+MAX_DEPTH = 100
+"""Maximum number of nested levels of tables and lists in a plan, and of parts of a key."""
+_LONG_KEY = re.compile(r"""\s*\[{0,2}\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*\.""")
 TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms"})
 
 
@@ -113,13 +119,42 @@ def read_plan(path: Path) -> PlanFile:
 
 def _load_tables(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        text = read_input(file, MAX_PLAN_BYTES).decode()
+        if (place := _find_long_key(text)) is not None:
+            raise UsageError(f"{str(file)!r}, line {place}: a key has more than {MAX_DEPTH} parts")
+        tables = tomllib.loads(text)
+        _refuse_deep_values(tables)
+        return tables
     except FileNotFoundError:
         raise UsageError(f"there is no plan {str(file)!r}; pass a folder that contains a {PLAN_FILE_NAME}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {str(file)!r}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"cannot read {str(file)!r}: {getattr(error, 'strerror', None) or error}") from None
+    except RecursionError:
+        raise UsageError(f"{str(file)!r}: values are nested deeper than {MAX_DEPTH} levels") from None
+    except UsageError:
+        raise
+    except ValueError as error:
         raise UsageError(f"{str(file)!r} is not valid TOML: {error}") from None
+
+
+def _find_long_key(text: str) -> int | None:
+    """Return the number of the first line whose key has more than `MAX_DEPTH` parts, which take tomllib quadratic time."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        key = line.partition("=")[0]
+        if key.count(".") > MAX_DEPTH and _LONG_KEY.match(key):
+            return number
+    return None
+
+
+def _refuse_deep_values(tables: Mapping[str, Any]) -> None:
+    """Raise RecursionError if the tables and lists of a plan are nested deeper than `MAX_DEPTH` levels."""
+    level: list[Any] = [tables]
+    for _ in range(MAX_DEPTH):
+        contents = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [inner for inner in contents if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 
+MAX_NAME_CHARACTERS = 200
+"""Maximum length of the name of an imported session."""
+
 
 class ImportedSession(NamedTuple):
     """Result of importing a session from a file: its name, its number of events, the file's format, and notes."""
@@ -98,6 +101,8 @@ def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str]
     name = session_id or _find_session_name(log)
     if not name:
         raise UsageError(f"{str(file)!r} contains no name for its session; name it with --as")
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise UsageError(f"the session's name has {len(name):,} characters; name it with --as, in at most {MAX_NAME_CHARACTERS}")
     if "/" in name or not name.isprintable():
         origin, fault = "--as" if session_id else repr(str(file)), "a slash" if "/" in name else "control characters"
         raise UsageError(f"the session's name {name!r} from {origin} contains {fault}; choose another name with --as")

@@ -213,7 +213,7 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
     """Return the fields of a policy that is stored as JSON; empty if the text is invalid."""
     try:
         plain = json.loads(policy_json)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return plain if isinstance(plain, dict) else {}
 

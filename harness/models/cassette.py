@@ -21,9 +21,12 @@ from harness import codec
 from harness.codec import to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
+from harness.input_files import open_input
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
 
+MAX_LINE_BYTES = 64 * 2**20
+"""Maximum size of one recorded answer in bytes."""
 HEADER = b'{"cassette":1}\n'
 
 
@@ -163,18 +166,21 @@ class CassetteFile:
             try:
                 if not self._path.exists():
                     return
-                with self._path.open("rb") as file:
+                with open_input(self._path) as file:
                     size = file.seek(0, os.SEEK_END)
                     if size == self._read_bytes:
                         return
                     if size < self._read_bytes:  # the file was replaced
                         self._answers, self._read_bytes, self._line_count = {}, 0, 0
                     file.seek(self._read_bytes)
-                    new_bytes = file.read()
+                    while (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):  # the last line may be incomplete
+                        self._parse_line(line)
             except OSError as error:
                 raise StoreError(f"the cassette {str(self._path)!r} cannot be read: {error.strerror}") from None
-            for line in new_bytes[: new_bytes.rfind(b"\n") + 1].splitlines(keepends=True):  # the last line may be incomplete
-                self._parse_line(line)
+            if len(line) == MAX_LINE_BYTES:
+                raise MalformedRecording(
+                    str(self._path), f"line {self._line_count + 1}", f"a line of at most {MAX_LINE_BYTES:,} bytes"
+                )
 
     def _parse_line(self, line: bytes) -> None:
         where = f"line {self._line_count + 1}"
@@ -237,7 +243,7 @@ def _parse_answer(line: bytes) -> dict[str, Any] | None:
         if "overflow" in answer:
             is_valid = isinstance(answer["overflow"], list) and len(answer["overflow"]) == 2
         else:
-            is_valid = codec.from_plain(Reply, answer["reply"]) is not None
+            is_valid = codec.from_plain(Reply, answer["reply"]).usage.is_plausible
         return answer if is_valid and isinstance(answer["key"], str) else None
     except (ValueError, TypeError, KeyError, RecursionError, UsageError):
         return None

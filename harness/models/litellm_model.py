@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from harness.errors import ModelError, ProviderFailed
+from harness.errors import ModelError, ProviderFailed, RequestRefused
 from harness.events import TextDelta, Waiting
 from harness.messages import Message, extract_part_text
 from harness.models.failures import map_provider_error
@@ -36,7 +36,7 @@ from harness.models.registry import (
 )
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
-from harness.tokens import Window
+from harness.tokens import MAX_REPORTED_TOKENS, Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
 """Field of a message that marks the end of a cached part of the prompt, which is kept for five minutes after its last use."""
@@ -169,6 +169,8 @@ class LitellmModel:
                     listen(delta)
         if answer.is_empty and answer.finish_reason != "length":
             raise ProviderFailed(self.name, None, f"the answer is empty, finish reason {answer.finish_reason!r}")
+        if answer.usage is not None and not answer.usage.is_plausible:
+            raise RequestRefused(self.name, None, f"its usage report counts more than {MAX_REPORTED_TOKENS:.0e} tokens")
         return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:

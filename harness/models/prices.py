@@ -13,8 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from harness.input_files import read_input
 from harness.models.local.catalogue import is_local
-from harness.models.registry import TABLE_VARIABLE, look_up_entry
+from harness.models.registry import MAX_TABLE_BYTES, TABLE_VARIABLE, look_up_entry
 from harness.models.scripted.profiles import is_scripted
 from harness.tokens import Measured, Usage
 
@@ -59,7 +60,7 @@ def identify_price_table() -> str:
     A custom table is named by its digest.
     """
     own = os.environ.get(TABLE_VARIABLE)
-    declared = f", declared-{hashlib.sha256(Path(own).read_bytes()).hexdigest()[:12]}" if own else ""
+    declared = f", declared-{hashlib.sha256(read_input(Path(own), MAX_TABLE_BYTES)).hexdigest()[:12]}" if own else ""
     return f"nominal-1, litellm-{version('litellm')}{declared}"
 
 

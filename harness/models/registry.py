@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingKey, UnknownName, UsageError
+from harness.input_files import read_input
 from harness.models.local.catalogue import CATALOGUE
 from harness.tokens import Window
 
@@ -31,6 +32,8 @@ BASE_VARIABLES = {"hosted_vllm": "HOSTED_VLLM_API_BASE", "ollama": "OLLAMA_API_B
 INTERACTIVE_PROVIDERS = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
 """Providers that litellm signs in to over the network when a name is looked up, which may wait for a person with a browser."""
 
+MAX_TABLE_BYTES = 16 * 2**20
+"""Maximum size of the file that `TABLE_VARIABLE` names, in bytes."""
 TABLE_VARIABLE = "HARNESS_MODEL_TABLE"
 """Environment variable with the path of a file that declares models missing from the registry or listed there with wrong values.
 """
@@ -117,9 +120,11 @@ def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
     """
     format_hint = 'write {"openai/<model>": {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 200000}}'
     try:
-        table = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} cannot be read: {error}; {format_hint}") from None
+        table = json.loads(read_input(file, MAX_TABLE_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{TABLE_VARIABLE}: {str(file)!r} cannot be read: {getattr(error, 'strerror', None) or error}; {format_hint}"
+        ) from None
     entries = table.values() if isinstance(table, dict) else ()
     if not entries or not all(isinstance(one, dict) and isinstance(one.get("litellm_provider"), str) for one in entries):
         raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} is not a table of models with their litellm_provider; {format_hint}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import MalformedRecording, UsageError, format_count
+from harness.input_files import read_input
 from harness.replay.recording import Caveat
 from harness.text import replace_surrogates
 
@@ -26,11 +27,18 @@ COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b
 """Names of compression formats by the first bytes of a compressed file; used for error messages."""
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
+MAX_RECORDING_BYTES = 64 * 2**20
+MAX_ROWS = 100_000
+"""Maximum number of JSON values in a JSONL file, and of events or messages in one session."""
+MAX_VALUES = 3_000_000
+"""Maximum number of commas and opening brackets in JSON outside of strings, because each value takes up to a hundred bytes."""
+
 MAX_COUNT = 10**12
 """Largest number, for example of tokens or milliseconds, that a field of a recording may have."""
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class Row(NamedTuple):
@@ -168,11 +176,11 @@ def open_document(path: Path) -> Document:
     """Read a file with a recorded session and parse it.
 
     Raises:
-        UsageError: the file cannot be read.
+        UsageError: the file cannot be read, is not a regular file, or is too large.
         MalformedRecording: the file begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
     """
     try:
-        data = path.read_bytes()
+        data = read_input(path, MAX_RECORDING_BYTES)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read the recording {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
     return parse_document(data, str(path))
@@ -198,8 +206,14 @@ def parse_document(data: bytes, file: str) -> Document:
     )
     if text.lstrip()[:1] not in {"{", "["}:
         return Document(file=file, rows=(), text=text, caveats=tuple(caveats))
+    if _count_values(data) > MAX_VALUES and _count_values(_STRING.sub(b"", data)) > MAX_VALUES:
+        raise MalformedRecording(file, "", f"at most {MAX_VALUES:,} JSON values")
     rows = _parse_single_value(text, file) or tuple(_parse_lines(text, file, caveats))
     return Document(file=file, rows=rows, text=text, caveats=tuple(caveats))
+
+
+def _count_values(data: bytes) -> int:
+    return sum(data.count(sign) for sign in (b",", b"[", b"{"))
 
 
 def _check_text(data: bytes, file: str) -> None:
@@ -243,9 +257,16 @@ def _starts_with_row(text: str) -> bool:
 
 def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
     lines = text.split("\n")
+    if len(lines) > MAX_ROWS + 1:
+        raise build_length_error(file, len(lines), "line")
     last = max(number for number, line in enumerate(lines, start=1) if line.strip())
     for number, line in enumerate(lines, start=1):
-        values, fault = _parse_values(line)
+        try:
+            values, fault = _parse_values(line)
+        except RecursionError:
+            raise _build_depth_error(file, number) from None
+        if len(values) > MAX_ROWS:
+            raise build_length_error(file, len(values), "row")
         if len(values) > 1:
             caveats.append(Caveat(place=f"line {number}", text=f"{len(values)} rows on one line were read separately"))
         for value in values:
@@ -263,8 +284,6 @@ def _parse_values(line: str) -> tuple[list[Any], str]:
     while position < len(line):
         try:
             value, position = _DECODER.raw_decode(line, position)
-        except RecursionError:
-            return values, f"nested deeper than {MAX_DEPTH} levels"
         except ValueError as error:
             return values, f"not JSON ({getattr(error, 'msg', error)})"
         values.append(value)
@@ -280,18 +299,24 @@ def _skip_space(line: str, position: int) -> int:
 def _check_depth(value: Any, file: str, line: int) -> None:
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _list_children(outer) if isinstance(inner, dict | list)]
+        level = [inner for outer in level for inner in list_children(outer) if isinstance(inner, dict | list)]
         if not level:
             return
     raise _build_depth_error(file, line)
 
 
-def _list_children(value: Any) -> Iterable[Any]:
+def list_children(value: Any) -> Iterable[Any]:
+    """Return the values in a JSON object or list; empty for any other JSON value."""
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _build_depth_error(file: str, line: int) -> MalformedRecording:
     return MalformedRecording(file, f"line {line}", f"at most {MAX_DEPTH} levels of nesting")
+
+
+def build_length_error(file: str, count: int, noun: str) -> MalformedRecording:
+    """Return the error for a recording with more rows, messages or events than this package reads."""
+    return MalformedRecording(file, "", f"at most {format_count(MAX_ROWS, noun)}", format_count(count, noun))
 
 
 def encode_json(value: object) -> str:

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from harness.codec import build_adapter, parse_event, to_plain
+from harness.codec import MAX_WHOLE_NUMBER, build_adapter, parse_event, to_plain
 from harness.errors import MalformedRecording
 from harness.events import Compaction, Entry, Event, Insert, ItemId, MessageAdded, Patch, RolledBack, SessionStarted, StepFinished
 from harness.messages import Message, Text
-from harness.replay.document import Document, is_object_with
+from harness.replay.document import Document, is_object_with, list_children
 from harness.replay.draft import Draft
 from harness.replay.recording import NativeCompaction
 from harness.tokens import Counter, QuarterOfCharacters
@@ -34,6 +34,7 @@ from harness.view import View, drop_rolled_back, fold, fold_all
 
 NAME = "harness"
 VERSION = 1
+MAX_REFOLDED_ENTRIES = 300_000
 _COUNTER: Counter = QuarterOfCharacters()
 _ENVELOPE_FIELDS = ("type", "id", "timestamp")
 
@@ -134,6 +135,10 @@ class _Reader:
     entries: list[Entry] = field(default_factory=list)
     seqs: dict[str, int] = field(default_factory=dict)
     view: View = field(default_factory=View)
+    folded_entries: int = 0
+    """Number of entries that `view` includes; entries that follow are added when a compaction needs the view."""
+    refolded_entries: int = 0
+    """Number of entries that were read again because a rollback precedes a compaction."""
 
     def read(self, value: Any, place: str) -> None:
         """Convert one row of a session file to an event and append it to the log being read."""
@@ -141,6 +146,8 @@ class _Reader:
             raise MalformedRecording(self.file, place, "an object with a type")
         if (value["type"] == "session") != (not self.log):
             raise MalformedRecording(self.file, place, "a row of type 'session' first, and only there")
+        if _has_large_number(value):
+            raise MalformedRecording(self.file, place, "whole numbers of at most 64 bits")
         entry = Entry(len(self.log) + 1, self._read_event(value, place))
         name = str(value.get("id", entry.seq))
         if name in self.seqs:
@@ -148,7 +155,6 @@ class _Reader:
         self.seqs[name] = entry.seq
         self.log.append(TimedEntry(entry, self._parse_time_ms(value, place)))
         self.entries.append(entry)
-        self.view = _fold_newest(self.view, self.entries)
 
     def _read_event(self, row: Mapping[str, Any], place: str) -> Event:
         plain = {name: value for name, value in row.items() if name not in _ENVELOPE_FIELDS}
@@ -190,10 +196,23 @@ class _Reader:
         if "first_kept_entry_id" not in plain:
             raise MalformedRecording(self.file, place, "a first_kept_entry_id (null if no message was kept)")
         kept = None if name is None else ItemId(self.seqs.get(str(name), 0))
-        patch = _infer_patch(plain, self.view, kept)
+        patch = _infer_patch(plain, self._fold_view(place), kept)
         if patch is None:
             raise MalformedRecording(self.file, place, "a first_kept_entry_id of a message in view", repr(name)[:80])
         return patch
+
+    def _fold_view(self, place: str) -> View:
+        """Return the view after all entries so far."""
+        new_entries, self.folded_entries = self.entries[self.folded_entries :], len(self.entries)
+        if any(isinstance(entry.event, RolledBack) for entry in new_entries):
+            self.refolded_entries += len(self.entries)
+            if self.refolded_entries > MAX_REFOLDED_ENTRIES:
+                raise MalformedRecording(self.file, place, "fewer compactions that follow a rollback in so long a session")
+            self.view = fold_all(self.entries, _COUNTER)
+        else:
+            for entry in new_entries:
+                self.view = fold(self.view, entry, _COUNTER)
+        return self.view
 
     def _parse_time_ms(self, row: Mapping[str, Any], place: str) -> int:
         timestamp = row.get("timestamp")
@@ -207,6 +226,13 @@ class _Reader:
 def _format_time(at_ms: int) -> str:
     whole, rest = divmod(at_ms, 1000)
     return dt.datetime.fromtimestamp(whole, tz=dt.UTC).replace(microsecond=1000 * rest).isoformat(timespec="milliseconds")
+
+
+def _has_large_number(value: Any) -> bool:
+    """Return whether a JSON value contains a whole number that a journal cannot store."""
+    if isinstance(value, int):
+        return not -MAX_WHOLE_NUMBER <= value <= MAX_WHOLE_NUMBER
+    return any(map(_has_large_number, list_children(value)))
 
 
 def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:

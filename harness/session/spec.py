@@ -202,7 +202,7 @@ def decode_setup(text: str) -> dict[str, Any]:
     """
     try:
         plain = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the setup of the session is not JSON: {error}") from None
     if not isinstance(plain, dict):
         raise UsageError(f"the setup of the session is not a JSON object (got {text!r:.80})")

@@ -198,9 +198,13 @@ def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> Sessi
     if setup := find_setup(entries):
         return SessionSpec(request=start_event.task, **decode_setup(setup))
     newest_start = [event for _, event in entries if isinstance(event, SessionStarted | SessionResumed)][-1]
+    try:
+        policy = json.loads(newest_start.policy_json)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the policy of the session is not JSON: {error!s:.200}") from None
     return SessionSpec(
         request=start_event.task,
-        policy=policy_from_plain(json.loads(newest_start.policy_json)),
+        policy=policy_from_plain(policy),
         model=newest_start.model,
         window_tokens=newest_start.window_tokens or None,
     )

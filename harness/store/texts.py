@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from harness.errors import StoreError
 from harness.text import replace_surrogates
 
+MAX_TEXT_BYTES = 160 * 2**20
+"""Maximum size of a stored text in bytes; the largest outputs and files of a sandbox have 144 MiB as text."""
 INLINE_CHARACTERS = 256
 """Maximum length, in characters, of a string that is stored inside its event instead of separately."""
 PLAIN_CHARACTERS = 16_384
@@ -95,12 +98,23 @@ def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
     return stored
 
 
+def check_unpacked_size(data: bytes, max_bytes: int) -> None:
+    """Raise StoreError unless a zstd frame states the size of its content, and the size is at most `max_bytes`."""
+    try:
+        size_bytes = zstandard.frame_content_size(data)
+    except zstandard.ZstdError as error:
+        raise StoreError(f"stored content is damaged: {error}") from None
+    if not 0 <= size_bytes <= max_bytes:
+        size = "an unknown size" if size_bytes < 0 else f"{size_bytes:,} bytes"
+        raise StoreError(f"stored content has {size}; at most {max_bytes:,} bytes are unpacked")
+
+
 class Packer:
     """Compressor of texts with zstd, which reuses buffers between calls, so each thread needs a packer of its own."""
 
     def __init__(self) -> None:
-        self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
         self._decompress = zstandard.ZstdDecompressor().decompress
+        self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
         """Return the row of the table `text` for a text; it is packed if requested or if SQLite cannot store its characters."""
@@ -111,4 +125,7 @@ class Packer:
 
     def unpack(self, data: str | bytes) -> str:
         """Return the text for a value of the column `data` of the table `text`, which may be compressed."""
-        return data if isinstance(data, str) else self._decompress(data).decode("utf-8", "surrogatepass")
+        if isinstance(data, str):
+            return data
+        check_unpacked_size(data, MAX_TEXT_BYTES)
+        return self._decompress(data).decode("utf-8", "surrogatepass")

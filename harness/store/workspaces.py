@@ -17,9 +17,11 @@ from harness.errors import SandboxError, StoreError
 from harness.protocols import BlobStore, FileState, Snapshot
 from harness.store.database import Database
 from harness.store.journal import Journal
-from harness.store.texts import find_hashes
+from harness.store.texts import check_unpacked_size, find_hashes
 
 _LEVEL = 3
+MAX_TREE_BYTES = 160 * 2**20
+"""Maximum size of a stored list of the files of a workspace, in bytes."""
 
 
 class Workspaces(BlobStore, Protocol):
@@ -124,6 +126,7 @@ class JournalWorkspaces:
             raise StoreError(
                 f"journal {str(self._journal.path)!r} has no workspace {tree_id}; it was deleted or never merged into the file"
             )
+        check_unpacked_size(data, MAX_TREE_BYTES)
         files_by_path: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
         files = {
             path: FileState(mode=mode, sha256=sha256, size_bytes=size) for path, (mode, sha256, size) in files_by_path.items()

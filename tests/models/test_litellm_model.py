@@ -119,6 +119,16 @@ def test_an_endpoint_that_does_not_stream_is_understood_at_once(route):
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (11, 7)
 
 
+@pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens"])
+def test_a_usage_report_beyond_any_window_is_refused_without_another_try(route, field):
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, field: 10**30}
+    with serving(Say(pieces=("Hello",), usage=usage), OK) as stub:
+        model, waits = model_at(stub, route)
+        with pytest.raises(RequestRefused, match=r"counts more than 1e\+12 tokens"):
+            model.reply(HELLO)
+    assert waits == []
+
+
 def test_an_endpoint_that_neither_streams_nor_reports_usage_is_counted(route):
     with serving(Say(pieces=("Hello there",), finish="length", usage=None, streams=False)) as stub:
         reply = model_at(stub, route)[0].reply(HELLO)

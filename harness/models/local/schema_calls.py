@@ -113,7 +113,7 @@ def _extract_arguments(raw: str) -> str:
     """Return the arguments of a tool call. An incomplete call gives the text so far, which is not valid JSON."""
     try:
         return json.dumps(json.loads(raw)["arguments"])
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return raw.partition('"arguments":')[2].strip()
 
 

@@ -72,7 +72,9 @@ def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
     if data[:_DIGEST_BYTES] != _compute_digest(key, body):
         return None
     try:
-        whole = zstandard.ZstdDecompressor().decompress(body, max_output_size=MAX_UNPACKED_BYTES)
+        if not 0 <= zstandard.frame_content_size(body) <= MAX_UNPACKED_BYTES:
+            return None
+        whole = zstandard.ZstdDecompressor().decompress(body)
         start = 4 + int.from_bytes(whole[:4], "big")
         return _parse_entry(json.loads(whole[4:start]), whole, start)
     except (zstandard.ZstdError, ValueError, KeyError, TypeError):  # packed by another version of this package

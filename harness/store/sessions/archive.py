@@ -8,6 +8,7 @@ Archiving a session of a trial also moves the record of the trial, because table
 experiment then treats the trial as not run.
 """
 
+import filecmp
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -18,16 +19,23 @@ from urllib.parse import quote, unquote
 import zstandard
 
 from harness.errors import StoreError
+from harness.input_files import open_input
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.sessions import queries
+from harness.store.texts import check_unpacked_size
 
 FOLDER = "archive"
 """Name of the archive folder beside a journal file, which holds one subfolder per journal."""
 SUFFIX = ".sqlite.zst"
 _MAX_NAME_CHARACTERS = 240
+MAX_JOURNAL_BYTES = 2**30
+"""Maximum size of the journal of one archived session, before compression, in bytes."""
 _LEVEL = 9
+_HEADER_BYTES = 18
+_PIECE_BYTES = 2**20
+_MAX_WINDOW_BYTES = 2**27
 
 
 class ArchivedSession(NamedTuple):
@@ -88,7 +96,7 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
             whole = Path(work) / "one.sqlite"
             with Journal.open(whole) as single_journal:
                 merge(journal.path, single_journal, only=session_id)
-            _write(file, whole.read_bytes())
+            _write(file, whole)
     except OSError as error:
         raise StoreError(
             f"cannot write to {str(file.parent)!r}: {error.strerror}; free some space or make the folder writable"
@@ -101,22 +109,46 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
     return ArchivedSession(session_id, file, file.stat().st_size)
 
 
-def _write(file: Path, data: bytes) -> None:
-    """Write data to a compressed file, flush the file to the disk, and check that it reads back unchanged."""
+def _write(file: Path, whole: Path) -> None:
+    """Write a compressed copy of a journal, flush the copy to the disk, and check that it reads back unchanged."""
+    size_bytes = whole.stat().st_size
+    if size_bytes > MAX_JOURNAL_BYTES:
+        raise StoreError(f"the session takes {size_bytes:,} bytes; at most {MAX_JOURNAL_BYTES:,} bytes can be archived")
     with replace_file(file) as unfinished:
-        with unfinished.open("wb") as opened:
-            opened.write(zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data))
-            opened.flush()
-            os.fsync(opened.fileno())
-        if _read(unfinished) != data:
+        with whole.open("rb") as source, unfinished.open("wb") as target:
+            compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+            compressor.copy_stream(source, target, size=size_bytes)
+            target.flush()
+            os.fsync(target.fileno())
+        copy = whole.with_suffix(".copy")
+        _unpack(unfinished, copy)
+        if not filecmp.cmp(whole, copy, shallow=False):
             raise StoreError(f"{str(file)!r} does not read back as it was written; the session was not archived")
 
 
-def _read(file: Path) -> bytes:
+def _unpack(file: Path, target: Path) -> None:
+    """Write the journal in a compressed file to a new file.
+
+    Raises:
+        StoreError: the compressed file cannot be read, or its content is larger than it states or than `MAX_JOURNAL_BYTES`.
+    """
     try:
-        return zstandard.ZstdDecompressor().decompress(file.read_bytes())
-    except (OSError, zstandard.ZstdError) as error:
-        raise StoreError(f"cannot read the archived session {str(file)!r}: {error}; restore it from a copy") from None
+        with open_input(file) as opened, target.open("wb") as unpacked:
+            head = opened.read(_HEADER_BYTES)
+            check_unpacked_size(head, MAX_JOURNAL_BYTES)
+            remaining_bytes = zstandard.frame_content_size(head)
+            opened.seek(0)
+            with zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).stream_reader(opened) as reader:
+                while piece := reader.read(_PIECE_BYTES):
+                    remaining_bytes -= len(piece)
+                    if remaining_bytes < 0:
+                        break
+                    unpacked.write(piece)
+            if remaining_bytes != 0:
+                raise StoreError("its content has another size than it states")
+    except (OSError, zstandard.ZstdError, StoreError) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise StoreError(f"cannot read the archived session {str(file)!r}: {problem}; restore it from a copy") from None
 
 
 def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
@@ -136,7 +168,7 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
             )
         with tempfile.TemporaryDirectory(prefix="harness-restore-") as work:
             whole = Path(work) / "one.sqlite"
-            whole.write_bytes(_read(archived_by_id[session_id].file))
+            _unpack(archived_by_id[session_id].file, whole)
             merge(whole, journal)
         archived_by_id[session_id].file.unlink()
         restored_ids.append(session_id)
