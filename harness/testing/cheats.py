@@ -2,11 +2,6 @@
 
 A cheat is a task by which an agent can do its work without remembering, or whose results depend on something other than the seed.
 Each cheat is the task that `harness task new` writes, with a few edits. The laws report it under the name of one law.
-
-    >>> from pathlib import Path
-    >>> from harness.testing.cheats import CHEATS
-    >>> CHEATS["prompt fact in a file"].law
-    'hidden'
 """
 
 from collections.abc import Mapping
@@ -31,6 +26,11 @@ class Cheat:
         fact: Name of the fact that the finding names. Default: `''`.
         check: Name of the check that the finding names. Default: `''`.
         needs_isolation: Whether only an isolated sandbox shows the defect, e.g. bubblewrap. Default: `False`.
+
+    Example:
+        >>> from harness.testing import CHEATS
+        >>> CHEATS["prompt fact in a file"].law
+        'hidden'
     """
 
     law: str
