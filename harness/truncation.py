@@ -34,12 +34,28 @@ class Preview(NamedTuple):
     """Number of UTF-8 bytes cut from the tool output; 0 means that the output is whole."""
     cut_characters: int = 0
     """Number of characters cut from the tool output."""
+    essential: str = ""
+    """Part of the tool output at the other end that is kept in addition, such as the exit code of a command."""
 
 
-def preview_output(text: str, limits: Truncation) -> Preview:
+class Essentials(NamedTuple):
+    """Parts of a tool output that are kept wherever the output is cut, such as the exit code of a command."""
+
+    opening: str = ""
+    """Beginning of the output that is always kept."""
+    ending: str = ""
+    """End of the output that is always kept."""
+
+
+NOTHING_ESSENTIAL = Essentials()
+"""Essential parts of an output that may be cut anywhere."""
+
+
+def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHING_ESSENTIAL) -> Preview:
     """Return the part of a tool output that fits the limits on lines and bytes, in whole lines.
 
-    If a single line exceeds the limits, as much of the line is kept as fits.
+    If a single line exceeds the limits, as much of the line is kept as fits. What is essential at the other end of the output is
+    kept beyond the limits.
     """
     lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines
@@ -52,7 +68,14 @@ def preview_output(text: str, limits: Truncation) -> Preview:
         shown_lines = [_cut_line(lines[-1], most_bytes, "tail") if tail else _cut_line(lines[0], most_bytes, "head")]
         shown_bytes = len(shown_lines[0].encode(errors="surrogatepass"))
     shown = "\n".join(shown_lines[::-1] if tail else shown_lines)
-    return Preview(text) if shown == text else Preview(shown, total - shown_bytes, len(text) - len(shown))
+    if shown == text:
+        return Preview(text)
+    rest = text[: len(text) - len(shown)] if tail else text[len(shown) :]
+    essential = rest[: len(essentials.opening)] if tail else rest[len(rest) - min(len(rest), len(essentials.ending)) :]
+    cut = rest[len(essential) :] if tail else rest[: len(rest) - len(essential)]
+    if essential and not cut.strip("\n"):
+        return Preview(text)
+    return Preview(shown, total - shown_bytes - len(essential.encode(errors="surrogatepass")), len(cut), essential)
 
 
 def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
@@ -85,6 +108,8 @@ def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
     """
     gone = f"...{preview.cut_bytes} bytes truncated..."
     text = f"{preview.text}\n\n{gone}" if limits.keep != "tail" else f"{gone}\n\n{preview.text}"
+    if preview.essential:
+        text = f"{text}\n\n{preview.essential}" if limits.keep != "tail" else f"{preview.essential}\n\n{text}"
     return f"{text}\n\n{describe_location(name)}" if name else text
 
 

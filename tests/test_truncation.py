@@ -15,7 +15,7 @@ def rows(count: int, width: int = 10) -> str:
 
 @pytest.mark.parametrize("text", ["", "one line", rows(2_000), "x" * 51_200, "é" * 25_600])
 def test_up_to_2000_lines_and_50_kilobytes_an_output_is_whole(text: str) -> None:
-    assert preview_output(text, SEED) == (text, 0, 0)
+    assert preview_output(text, SEED) == (text, 0, 0, "")
 
 
 def test_of_2001_lines_the_first_or_the_last_2000_stay() -> None:

@@ -13,7 +13,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from harness.store.records import Activity
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools.function_tool import FunctionTool
 from harness.tools.session_tools import choose_truncation
+from harness.tools.standard import find_essentials
 from harness.truncation import Truncation
 from harness.view import View, fold
 
@@ -337,7 +338,8 @@ class _SampleTool:
     def run(self, call: ToolCall) -> ToolResult:
         """Return the output that the sample session contains for a tool call, truncated to the output limit."""
         step = make_sample_step(int(call.call_id.removeprefix("step-")))
-        return FunctionTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock).run(call)
+        tool = FunctionTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock)
+        return (replace(tool, find_essentials=find_essentials) if self.name == "execute_command" else tool).run(call)
 
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import OutputStore, ToolSpec
-from harness.truncation import Truncation, describe_location, format_preview, preview_output
+from harness.truncation import NOTHING_ESSENTIAL, Essentials, Truncation, describe_location, format_preview, preview_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class FunctionTool:
     """Store that keeps the complete text of an output which was shortened; None discards the part beyond the limits."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Lock shared by all tools of one sandbox, since a sandbox can run only one operation at a time."""
+    find_essentials: Callable[[str], Essentials] = field(default=lambda _output: NOTHING_ESSENTIAL)
+    """Function that returns the parts of an output that are kept wherever the output is cut to a number of lines or bytes."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Carry out a tool call and return its result, whose output is shortened to the limits of the tool.
@@ -49,7 +51,7 @@ class FunctionTool:
 
     def _shorten(self, output: str) -> tuple[str, int]:
         """Shorten an output to the limits of the tool, and return it with the number of characters removed."""
-        preview = preview_output(output, self.limits)
+        preview = preview_output(output, self.limits, self.find_essentials(output))
         if preview.cut_bytes:
             return format_preview(preview, self.limits, self._save_output(output)), preview.cut_characters
         most = self.limits.max_characters

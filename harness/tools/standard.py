@@ -1,14 +1,23 @@
 """The four standard tools, which run a command, read a file, write a file and list a folder inside the sandbox."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from harness.protocols import ExecResult, OutputStore, Sandbox
 from harness.tools.function_tool import FunctionTool, build_spec
-from harness.truncation import Truncation
+from harness.truncation import Essentials, Truncation
 
 DEFAULT_LIMITS = Truncation(max_characters=10_000)
 """Default limits on the length of a tool output: 10,000 characters."""
+
+STDERR_HEADING = "[stderr]"
+"""Line above what a command wrote to standard error."""
+MAX_STDERR_LINES = 20
+"""Maximum number of last lines of standard error that are kept if the output of a command is cut."""
+MAX_STDERR_CHARACTERS = 2_000
+"""Maximum number of characters in the last lines of standard error that are kept if the output of a command is cut."""
 
 
 def make_standard_tools(
@@ -38,7 +47,8 @@ def make_standard_tools(
     def make_tool(name: str, description: str, act: Callable[[Mapping[str, str]], str], **parameters: str) -> FunctionTool:
         properties = {key: {"type": "string", "description": text} for key, text in parameters.items()}
         spec = build_spec(name, description, properties, parameters)
-        return FunctionTool(spec, act, tuple(parameters), limits, outputs, lock)
+        tool = FunctionTool(spec, act, tuple(parameters), limits, outputs, lock)
+        return replace(tool, find_essentials=find_essentials) if act is execute else tool
 
     def execute(arguments: Mapping[str, str]) -> str:
         return _format_result(sandbox.run(arguments["command"], timeout_seconds=timeout_seconds), timeout_seconds)
@@ -72,8 +82,17 @@ def _format_result(result: ExecResult, timeout_seconds: float) -> str:
     if result.oom_killed:
         parts.append("[killed: out of memory]")
     parts += _format_stream(result.stdout, result.stdout_bytes, "")
-    parts += _format_stream(result.stderr, result.stderr_bytes, "[stderr]\n")
+    parts += _format_stream(result.stderr, result.stderr_bytes, f"{STDERR_HEADING}\n")
     return "\n".join(parts)
+
+
+def find_essentials(output: str) -> Essentials:
+    """Return the exit code of a command, with the reason if it was killed, and the last lines that it wrote to standard error."""
+    status = re.match(r"exit code -?\d+(?:\n\[killed: [^\n]*\])*", output)
+    _, heading, errors = output.rpartition(f"\n{STDERR_HEADING}\n")
+    lines = [STDERR_HEADING, *errors.split("\n")] if heading else []
+    last_lines = "\n".join(lines[-1 - MAX_STDERR_LINES :])[-MAX_STDERR_CHARACTERS:]
+    return Essentials(opening=status[0] if status else "", ending=last_lines)
 
 
 def _format_stream(captured: bytes, total_bytes: int, heading: str) -> list[str]:

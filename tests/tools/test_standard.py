@@ -14,6 +14,7 @@ from harness.sandboxes import open_sandbox
 from harness.testing.fakes import MemorySandbox
 from harness.tools.function_tool import clip
 from harness.tools.standard import make_standard_tools
+from harness.truncation import Truncation
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,56 @@ def test_no_path_leads_out_of_the_workspace(sandbox: Sandbox, path: str) -> None
         result = use(sandbox, name, path=path)
         assert result.status == "error"
         assert "outside of /workspace" in result.output
+
+
+LINES = 5
+"""Maximum number of lines of an output in the tests of essential parts."""
+
+
+def run_cut(keep: str, result: ExecResult) -> str:
+    """Return what the model reads of a command's result if only a few lines stay."""
+    box = MemorySandbox(lambda _command: result)
+    tools = make_standard_tools(box, limits=Truncation(max_lines=LINES, keep=keep, saved=True))  # type: ignore[arg-type]
+    return tools[0].run(ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "make"}')).output
+
+
+def made(exit_code: int, stdout: str, stderr: str, *, timed_out: bool = False) -> ExecResult:
+    out, errors = stdout.encode(), stderr.encode()
+    return ExecResult(
+        exit_code=exit_code, stdout=out, stderr=errors, stdout_bytes=len(out), stderr_bytes=len(errors), timed_out=timed_out
+    )
+
+
+def number_lines(name: str, count: int) -> str:
+    return "\n".join(f"{name} {number}" for number in range(count))
+
+
+def test_a_cut_to_the_tail_keeps_the_exit_code() -> None:
+    """S3.1."""
+    output = run_cut("tail", made(137, number_lines("out", 90), "", timed_out=True))
+    assert output.startswith("exit code 137\n[killed: the command ran longer than 60 s]\n\n...")
+    assert output.endswith("bytes truncated...\n\n" + "\n".join(f"out {number}" for number in range(85, 90)))
+
+
+def test_a_cut_to_the_head_keeps_the_end_of_standard_error() -> None:
+    """S3.1."""
+    output = run_cut("head", made(2, number_lines("out", 90), "Traceback\nValueError: no such port"))
+    assert output.startswith("exit code 2\nout 0\nout 1\nout 2\nout 3\n\n...")
+    assert output.endswith("bytes truncated...\n\n[stderr]\nTraceback\nValueError: no such port")
+    long = run_cut("head", made(2, "", number_lines("error", 500)))
+    assert long.endswith("\n\n" + "\n".join(f"error {number}" for number in range(500 - 21, 500)))
+
+
+@pytest.mark.parametrize("keep", ["head", "tail"])
+@given(out=st.integers(0, 30), errors=st.integers(0, 30))
+def test_what_is_essential_is_never_cut_nor_shown_twice(keep: str, out: int, errors: int) -> None:
+    """S3.1."""
+    result = made(3, number_lines("out", out), number_lines("error", errors))
+    output = run_cut(keep, result)
+    assert output.startswith("exit code 3")
+    assert not errors or f"error {errors - 1}" in output.splitlines()
+    shown = [line for line in output.splitlines() if line.startswith(("out ", "error "))]
+    assert len(shown) == len(set(shown))
 
 
 def test_limits_that_cut_or_killed_are_told() -> None:
