@@ -330,10 +330,12 @@ class ServedSandbox(StartedOnce):
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
             delete, make = plan_restore(self.snapshot().files, snapshot.files)
+            self._history.begin_at(snapshot)
             try:
                 for batch in _generate_batches(snapshot.files, make, self._blobs):
-                    self._apply(delete, batch)
+                    self._apply(delete, batch, sparse=self._has_holes(snapshot))
                     delete = []
+                    self._history.requests.clear()  # their contents are those of the snapshot
             except ToolError as error:
                 if NO_SPACE in str(error):
                     self._death_type = SandboxKilled  # the file system of the sandbox holds less than the commands have written
@@ -341,7 +343,6 @@ class ServedSandbox(StartedOnce):
             restored_tree_id = self.snapshot().tree_id
             if restored_tree_id != snapshot.tree_id:
                 self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
-            self._history.begin_at(snapshot)
 
     def lay(self, files: Mapping[str, bytes]) -> None:
         """End every process, delete temporary files and write the given files, replacing anything that exists at their paths."""
@@ -453,6 +454,8 @@ class ServedSandbox(StartedOnce):
             with twin:
                 twin.restore(self._history.base)
                 return twin._is_ended_by(self._history, last_request, timeout_seconds)
+        except SandboxKilled:  # the workspace alone ends a sandbox
+            return True
         except (SandboxError, ToolError):  # the machine allows no new sandbox
             return False
         finally:
@@ -513,12 +516,20 @@ class ServedSandbox(StartedOnce):
         self._files[path] = FileState(sha256=str(sha256), mode=int(mode), size_bytes=int(size))
         return start + len(content)
 
-    def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece]) -> None:
-        """Delete paths of the workspace and write files and directories to it, with one request to the tool server."""
+    def _has_holes(self, snapshot: Snapshot) -> bool:
+        """Return whether files of a snapshot must be sparse, because all their bytes exceed the disk limit."""
+        return sum(state.size_bytes for state in snapshot.files.values()) > self.limits.disk_bytes
+
+    def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece], *, sparse: bool = False) -> None:
+        """Delete paths of the workspace and write files and directories to it, with one request to the tool server.
+
+        If `sparse`, the pages of files that hold only zeros take no space.
+        """
         index = json.dumps({"delete": delete, "entries": [entry for entry, _ in pieces]}).encode()
         body = index + b"".join([content for _, content in pieces])
         path = delete[0] if delete else ""
-        self._request(Frame(header={"op": "apply", "index_bytes": len(index)}, body=body), path=path)
+        header = {"op": "apply", "index_bytes": len(index), "sparse": sparse}
+        self._request(Frame(header=header, body=body), path=path)
 
 
 def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[list[_Piece]]:

@@ -222,6 +222,17 @@ class ResourceAttacks(SandboxLaws):
             assert limit - 10 < int(line.split()[0]) <= limit
         assert sandbox.run("echo fine > a && cat a").stdout == b"fine\n"
 
+    def test_sparse_files_can_be_restored(self, sandbox: Sandbox) -> None:
+        """A workspace whose files hold more bytes than the disk, most of them in holes, is restored without using the disk."""
+        self.require("disk_bytes")
+        sandbox.run("truncate -s 15M a b; echo end >> b; printf middle | dd of=a bs=1 seek=9000000 conv=notrunc")
+        before = sandbox.snapshot()
+        sandbox.run("rm a b; echo other > c")
+        sandbox.restore(before)
+        assert sandbox.run("tail -c 4 b; stat -c %s a b; tail -c +9000001 a | head -c 6; ls").stdout == (
+            b"end\n15728640\n15728644\nmiddlea\nb\n"
+        )
+
     def test_nothing_outside_can_be_written(self, sandbox: Sandbox) -> None:
         """Commands cannot write to the root file system, which is read-only."""
         self.require("read_only_root")

@@ -129,7 +129,7 @@ def test_commands_with_a_network_are_not_repeated(tmp_path):
 def test_a_workspace_that_cannot_be_restored_for_lack_of_space_was_filled_by_commands():
     with open_sandbox("local", session_id="x", unsafe_local=True) as large:
         for name in "abc":
-            large.write(name, bytes(900_000))
+            large.write(name, b"x" * 900_000)
         filled, blobs = large.snapshot(), large._blobs
     small = open_sandbox("bubblewrap", session_id="y", limits=SandboxLimits(disk_bytes=2**20)).use_blobs(blobs)
     with small, pytest.raises(SandboxKilled, match=r"could not be restored: .*No space left"):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:  # importing typing would take longer than all other imports
 
 PIECE_BYTES = 8 << 20
 """Maximum number of bytes of file contents in one message when the workspace is scanned for changes."""
+PAGE_BYTES = 4096
+"""Unit in bytes in which a memory file system allocates space."""
 MAX_LISTED_ENTRIES = 50_000
 MAX_PATH_CHARACTERS = 16 << 20
 """Maximum total number of characters in all paths of a snapshot."""
@@ -342,8 +344,11 @@ class Tree:
             else:
                 os.unlink(name, dir_fd=parent)
 
-    def put(self, path: str, mode: int, content: bytes, append: bool) -> None:
-        """Write one file, directory or link into the workspace, such as when a snapshot is restored."""
+    def put(self, path: str, mode: int, content: bytes, append: bool, sparse: bool) -> None:
+        """Write one file, directory or link into the workspace, such as when a snapshot is restored.
+
+        If `sparse`, pages of zeros take no space.
+        """
         with self._open_parent(path) as (parent, name):
             if stat.S_ISLNK(mode):
                 os.symlink(content, os.fsencode(name), dir_fd=parent)
@@ -352,9 +357,14 @@ class Tree:
                 fd = _open_directory(name, parent, create=True)
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                fd = os.open(name, flags | (os.O_APPEND if append else os.O_TRUNC), 0o600, dir_fd=parent)
+                fd = os.open(name, flags | (0 if append else os.O_TRUNC), 0o600, dir_fd=parent)
             try:
-                _write_all(fd, content)
+                if append:
+                    os.lseek(fd, 0, os.SEEK_END)
+                if sparse and not stat.S_ISDIR(mode):
+                    _write_sparsely(fd, content)
+                else:
+                    _write_all(fd, content)
                 _change_mode(fd, mode)
             finally:
                 os.close(fd)
@@ -471,7 +481,7 @@ class Server:
         for path in index["delete"]:
             self.tree.delete(path)
         for path, mode, size, append in index["entries"]:
-            self.tree.put(path, mode, body[start : start + size], append)
+            self.tree.put(path, mode, body[start : start + size], append, header["sparse"])
             start += size
         return {}, b""
 
@@ -919,6 +929,18 @@ def _write_all(fd: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def _write_sparsely(fd: int, content: bytes) -> None:
+    """Write content at the current position, which is the end of the file, and leave pages of zeros unwritten."""
+    zeros = bytes(PAGE_BYTES)
+    for start in range(0, len(content), PAGE_BYTES):
+        page = content[start : start + PAGE_BYTES]
+        if zeros.startswith(page):
+            os.lseek(fd, len(page), os.SEEK_CUR)
+        else:
+            _write_all(fd, page)
+    os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
 
 
 def _kill(pid: int, number: int) -> None:
