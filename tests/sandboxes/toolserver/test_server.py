@@ -131,7 +131,7 @@ class TestTree:
         before = sorted(outside.rglob("*"))
         for mode in (0o100644, 0o040700, 0o120777):
             with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
-                tree.put(f"d/{name}", mode, b"x" if mode != 0o040700 else b"", append=False)
+                tree.put(f"d/{name}", mode, b"x" if mode != 0o040700 else b"", append=False, sparse=False)
             with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
                 tree.delete(f"d/{name}")
         assert sorted(outside.rglob("*")) == before
