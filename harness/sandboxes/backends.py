@@ -159,7 +159,7 @@ def open_sandbox(
 ) -> ServedSandbox:
     """Return a sandbox for one session, not yet started; the caller starts and closes it.
 
-    File contents of snapshots are kept in memory; call `use_blobs` before the start to keep them in another store.
+    File contents of snapshots are kept as long as the sandbox; call `use_blobs` before the start to keep them in another store.
 
     Args:
         backend: A name in `BACKENDS`, or `auto` for the first of docker and bubblewrap that passes a live test. To test once for

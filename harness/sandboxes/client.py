@@ -20,6 +20,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
+from harness.blobs import TemporaryBlobStore
 from harness.errors import (
     FileMissing,
     PathRefused,
@@ -34,7 +35,7 @@ from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, File
 from harness.sandboxes.deaths import ActionHistory, ServerEnd
 from harness.sandboxes.framing import ByteStream, Frame, FrameConnection
 from harness.sandboxes.seccomp import KEYCTL_NUMBERS, SECCOMP, assemble_program
-from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
+from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
 from harness.sandboxes.toolserver import load_source
 
 START_SECONDS = 30.0
@@ -185,7 +186,7 @@ class ServedSandbox(StartedOnce):
         self._twin: ServedSandbox | None = None
         """Sandbox in which the last commands are being repeated."""
         self._death_type = SandboxDied
-        self._blobs: BlobStore = MemoryBlobStore()
+        self._blobs: BlobStore = TemporaryBlobStore()
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
         self.has_incomplete_snapshot = False

@@ -12,30 +12,11 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Reversible, Sequence
 
-from harness.errors import SandboxError
 from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
 MAX_DIFFED_LINES = 4_000
 """Maximum number of changed lines of a file that are compared in order; for more lines the count ignores their order."""
 _LINE_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-class MemoryBlobStore:
-    """Store that keeps the contents of files in memory, by hash, as long as the process lives."""
-
-    def __init__(self) -> None:
-        self._contents: dict[str, bytes] = {}
-
-    def put(self, sha256: str, content: bytes) -> None:
-        """Store the content of a file under the hash of the content."""
-        self._contents.setdefault(sha256, content)
-
-    def get(self, sha256: str) -> bytes:
-        """Return the content of the file with a hash. Raises SandboxError if the hash is unknown."""
-        try:
-            return self._contents[sha256]
-        except KeyError:
-            raise SandboxError(f"the blob store holds no content {sha256}; the snapshot belongs to another store") from None
 
 
 def compute_tree_id(files: Mapping[str, FileState]) -> str:

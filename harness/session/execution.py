@@ -93,7 +93,7 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
     Args:
         spec: Configuration of the session that is opened.
         resources: Resources of the session, without the sandbox and the servers of local models, which this function starts.
-        blobs: Store of file contents for workspace snapshots; None keeps the contents in memory.
+        blobs: Store of file contents for workspace snapshots; None keeps the contents as long as the sandbox.
 
     Raises:
         ProviderFailed: the server of a local model did not start.

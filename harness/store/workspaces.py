@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import zstandard
 
+from harness.blobs import TemporaryBlobStore
 from harness.errors import SandboxError, StoreError
 from harness.protocols import BlobStore, FileState, Snapshot
 from harness.store.database import Database
@@ -20,6 +21,8 @@ from harness.store.journal import Journal
 from harness.store.texts import check_unpacked_size, find_hashes
 
 _LEVEL = 3
+MAX_BUFFERED_BYTES = 32 * 2**20
+"""Number of bytes of file contents in memory above which they are written to the journal before the snapshot is saved."""
 MAX_TREE_BYTES = 160 * 2**20
 """Maximum size of a stored list of the files of a workspace, in bytes."""
 
@@ -49,18 +52,16 @@ class MemoryWorkspaces:
 
     def __init__(self) -> None:
         """Create a store without snapshots."""
-        self._contents: dict[str, bytes] = {}
+        self._contents = TemporaryBlobStore()
         self._snapshots: dict[str, Snapshot] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store the content of a file in memory under its SHA-256 hash."""
-        self._contents.setdefault(sha256, content)
+        """Store the content of a file under its SHA-256 hash until the process ends."""
+        self._contents.put(sha256, content)
 
     def get(self, sha256: str) -> bytes:
         """Return the content of the file with a SHA-256 hash."""
-        if sha256 not in self._contents:
-            raise SandboxError(f"no file content with hash {sha256} is stored in memory")
-        return self._contents[sha256]
+        return self._contents.get(sha256)
 
     def save(self, snapshot: Snapshot) -> None:
         """Store in memory a snapshot of a workspace whose file contents were passed to `put` before."""
@@ -89,12 +90,18 @@ class JournalWorkspaces:
         self._journal = Journal.open(path, read_only=read_only)
         self._database = self._journal.database
         self._new: dict[str, bytes] = {}
+        self._new_bytes = 0
         self._lock = threading.Lock()
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Keep the content of a file in memory, under its SHA-256 hash, until the next `save` writes it to the journal."""
+        """Buffer the content of a file, under its SHA-256 hash, until `save` or a full buffer writes it to the journal."""
         with self._lock:
+            self._new_bytes += 0 if sha256 in self._new else len(content)
             self._new[sha256] = content
+            if self._new_bytes > MAX_BUFFERED_BYTES:
+                with self._database.transaction():
+                    self._write_contents()
+                self._forget_contents()
 
     def get(self, sha256: str) -> bytes:
         """Return the content of the file with a SHA-256 hash, whether it is in the journal or not written yet."""
@@ -112,11 +119,20 @@ class JournalWorkspaces:
         files = {path: (state.mode, state.sha256, state.size_bytes) for path, state in snapshot.files.items()}
         tree = pack(json.dumps(files, separators=(",", ":")).encode())
         with self._lock:
-            blobs = [(sha256, len(content), pack(content)) for sha256, content in self._new.items()]
             with self._database.transaction():
-                self._database.executemany("INSERT OR IGNORE INTO blob VALUES (?, ?, ?)", blobs)
+                self._write_contents()
                 self._database.execute("INSERT OR IGNORE INTO tree VALUES (?, ?)", (snapshot.tree_id, tree))
-            self._new.clear()
+            self._forget_contents()
+
+    def _write_contents(self) -> None:
+        """Write the buffered contents to the journal, compressed."""
+        pack = zstandard.ZstdCompressor(level=_LEVEL).compress
+        blobs = ((sha256, len(content), pack(content)) for sha256, content in self._new.items())
+        self._database.executemany("INSERT OR IGNORE INTO blob VALUES (?, ?, ?)", blobs)
+
+    def _forget_contents(self) -> None:
+        self._new.clear()
+        self._new_bytes = 0
 
     def load(self, tree_id: str) -> Snapshot:
         """Return the workspace snapshot with a given id."""

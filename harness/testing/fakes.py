@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from harness import protocols
+from harness.blobs import TemporaryBlobStore
 from harness.errors import FileMissing, ModelError, PathRefused
 from harness.events import TextDelta
 from harness.messages import Message, ToolCall, ToolResult
-from harness.sandboxes.snapshots import MemoryBlobStore, diff_snapshots
+from harness.sandboxes.snapshots import diff_snapshots
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 
 
@@ -102,7 +103,7 @@ class MemorySandbox:
         self.info = protocols.SandboxInfo(backend="memory", image=None, isolation=(), limits=limits, enforced=())
         self._answer = answer
         self._files: dict[str, bytes] = {}
-        self._blobs = MemoryBlobStore()
+        self._blobs = TemporaryBlobStore()
 
     def start(self) -> None:
         """Do nothing, because an in-memory sandbox has no process to start."""

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from harness.blobs import TemporaryBlobStore
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import FileState, Snapshot
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.snapshots import MemoryBlobStore
 from tests.sandboxes.conftest import LIMITS, Liar, frame
 
 RUN = {
@@ -137,9 +137,9 @@ def test_restoring_a_snapshot_whose_contents_are_elsewhere_is_refused(lying):
 
 def test_blobs_are_named_while_the_workspace_is_empty(lying):
     sandbox = lying(scan(["x", 0o100644, 1, hashlib.sha256(b"x").hexdigest(), 1], body=b"x"))
-    sandbox.use_blobs(MemoryBlobStore()).snapshot()
+    sandbox.use_blobs(TemporaryBlobStore()).snapshot()
     with pytest.raises(SandboxError, match="empty"):
-        sandbox.use_blobs(MemoryBlobStore())
+        sandbox.use_blobs(TemporaryBlobStore())
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e9])

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.blobs import TemporaryBlobStore
 from harness.errors import SandboxError
 from harness.protocols import FileState, Snapshot
-from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, diff_snapshots, format_path
+from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_path
 
 
 def snapshot_of(blobs, files):
@@ -25,7 +26,7 @@ LINES = st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=12)
 
 @given(LINES, LINES)
 def test_added_minus_removed_is_the_growth_and_equal_files_are_not_named(old, new):
-    blobs = MemoryBlobStore()
+    blobs = TemporaryBlobStore()
     found = diff_snapshots(
         blobs, snapshot_of(blobs, {"f": b"\n".join(old) + b"\n"}), snapshot_of(blobs, {"f": b"\n".join(new) + b"\n"})
     )
@@ -38,7 +39,7 @@ def test_added_minus_removed_is_the_growth_and_equal_files_are_not_named(old, ne
 
 
 def test_a_large_change_is_counted_in_reasonable_time():
-    blobs = MemoryBlobStore()
+    blobs = TemporaryBlobStore()
     older = snapshot_of(blobs, {"f": b"\n".join(b"%d" % n for n in range(100_000))})
     newer = snapshot_of(blobs, {"f": b"\n".join(b"%d" % (n * 2) for n in range(100_000))})
     (change,) = diff_snapshots(blobs, older, newer)
@@ -55,7 +56,7 @@ def test_a_tree_id_does_not_depend_on_order_but_on_path_mode_and_content():
 
 def test_a_content_that_is_not_there_is_an_error():
     with pytest.raises(SandboxError, match="0000"):
-        MemoryBlobStore().get("0" * 64)
+        TemporaryBlobStore().get("0" * 64)
 
 
 def test_paths_that_are_not_utf8_are_shown_escaped():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.blobs import TemporaryBlobStore
 from harness.protocols import FileState
-from harness.sandboxes.snapshots import MemoryBlobStore
 from harness.session import diffs as module
 from harness.session.diffs import (
     MAX_FILE_LINES,
@@ -26,7 +26,7 @@ ENDS = st.sampled_from(["", "\n"])
 
 def between(old, new):
     """Return the patches between two workspaces, which are given as contents by path."""
-    blobs = MemoryBlobStore()
+    blobs = TemporaryBlobStore()
     return build_patches(blobs, snapshot_of(blobs, old), snapshot_of(blobs, new))
 
 
@@ -89,7 +89,7 @@ def test_what_is_no_text_is_named_with_its_sizes():
 
 
 def test_a_changed_mode_is_named():
-    blobs = MemoryBlobStore()
+    blobs = TemporaryBlobStore()
     older = snapshot_of(blobs, {"f": b"x\n"})
     state = older.files["f"]
     newer = type(older)(tree_id="other", files={"f": FileState(sha256=state.sha256, mode=0o100755, size_bytes=state.size_bytes)})

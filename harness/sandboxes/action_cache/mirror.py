@@ -8,11 +8,12 @@ import hashlib
 import stat
 from collections.abc import Iterable, Mapping
 
+from harness.blobs import TemporaryBlobStore
 from harness.errors import FileMissing, PathRefused
 from harness.protocols import ExecResult, FileEntry, FileState, SandboxLimits, Snapshot
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath
 from harness.sandboxes.client import NEW_DIRECTORY_MODE, NEW_FILE_MODE, WORKSPACE, check_size, truncate_content
-from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, format_path, join_path, list_children, walk_paths
+from harness.sandboxes.snapshots import compute_tree_id, format_path, join_path, list_children, walk_paths
 
 MAX_FILES = 10_000
 MAX_NAME_BYTES = 255
@@ -30,7 +31,7 @@ class Mirror:
     """A copy of the files of a workspace in memory, which answers file operations without a sandbox."""
 
     def __init__(self, limits: SandboxLimits) -> None:
-        self.blobs = MemoryBlobStore()
+        self.blobs = TemporaryBlobStore()
         self._limits = limits
         self._files: dict[str, FileState] = {}
         self._children: dict[str, dict[str, None]] = {"": {}}

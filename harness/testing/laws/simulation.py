@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from harness import policies as kinds
 from harness.agent.loop import Limits, Outcome
+from harness.blobs import TemporaryBlobStore
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.scaling import scale_policy
@@ -22,7 +23,6 @@ from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import BlobStore, Model, Policy, Reply, Request, Sandbox, Snapshot, ignore
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.snapshots import MemoryBlobStore
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.spec import SessionSpec
@@ -370,7 +370,7 @@ class SessionCache:
     def watch(self, seed: int) -> WatchedRun:
         """Run the session of a seed without compaction again, recording the workspace at each request. Each is run once."""
         if seed not in self._watched:
-            task, blobs, trees = self.make_task(seed), MemoryBlobStore(), list[Snapshot]()
+            task, blobs, trees = self.make_task(seed), TemporaryBlobStore(), list[Snapshot]()
             with closing(open_task_sandbox(task, self.sandbox).use_blobs(blobs)) as sandbox:
                 run = simulate(
                     task,
