@@ -131,7 +131,7 @@ def test_a_server_that_does_not_start_is_unavailable_with_its_last_words():
 def test_restoring_a_snapshot_whose_contents_are_elsewhere_is_refused(lying):
     files = {"x": FileState(sha256="0" * 64, mode=0o100644, size_bytes=1)}
     sandbox = lying(frame({}), scan(), frame({}))
-    with pytest.raises(SandboxError, match="no content"):
+    with pytest.raises(SandboxError, match="no file content"):
         sandbox.restore(Snapshot(tree_id="1", files=files))
 
 
