@@ -8,14 +8,16 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
@@ -34,6 +36,55 @@ the configuration's hash while it has its default value, so that older ids remai
 
 MAX_WHOLE_NUMBER = 2**63 - 1
 """Largest whole number in a configuration, because larger numbers cannot be stored in tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFunction:
+    """Function that was stored by name. It is loaded when it is called for the first time."""
+
+    name: str
+    """`MODULE:FUNCTION`, or `PATH.py:FUNCTION` for a function in a file that is no importable module."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function.
+
+        Raises:
+            UsageError: The module, the file or the function does not exist any more.
+        """
+        return _load_function(self.name)(*arguments)
+
+
+@lru_cache(maxsize=256)
+def _load_function(name: str) -> Any:
+    """Import the module of a function, or run its file, and return the function."""
+    place, _, function_name = name.rpartition(":")
+    try:
+        if not place.endswith(".py"):
+            return getattr(import_module(place), function_name)
+        spec = spec_from_file_location(f"harness_task_{Path(place).stem}", place)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, function_name)
+    except (ImportError, AttributeError, OSError) as error:
+        raise UsageError(f"the function {name!r} of a stored task cannot be loaded: {error}; restore its file") from error
+
+
+def _name_function(function: Any) -> str:
+    """Return the name by which a function is stored."""
+    if isinstance(function, StoredFunction):
+        return function.name
+    module = function.__module__
+    is_file = module == "__main__" or module.startswith("harness_task_")
+    return f"{Path(function.__code__.co_filename).absolute() if is_file else module}:{function.__qualname__}"
+
+
+STORED_BY_NAME = (
+    PlainSerializer(_name_function),
+    PlainValidator(lambda name: StoredFunction(name) if isinstance(name, str) else name),
+)
+"""Pydantic's annotations of a function that is stored by the name of its module, or of its file, and its own name."""
 
 VERSION_TAG = "harness-1"
 """Text that is hashed together with every configuration; a new text gives all configurations new ids."""

@@ -6,11 +6,11 @@ from these two alone, so a value reaches the scripted model only through text th
 for graders, probes and tests.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
-from harness.codec import StrictFields
+from harness.codec import STORED_BY_NAME, StrictFields
 from harness.errors import UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
@@ -178,7 +178,7 @@ class Check:
     """Named condition that the files of the workspace must fulfil when the session ends.
 
     Attributes:
-        name: Name of the check, as the grader (the program that decides the checks) prints it. Required.
+        name: Name of the check, as the judge (the function that decides the checks) yields it. Required.
         title: One-line description of the condition that is checked, shown in results. Required.
         required_facts: Names of the facts (values to remember) without which an agent passes the check only by luck. Default:
             `()`.
@@ -190,38 +190,107 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interview:
+    r"""Program that answers questions about the agent's code. It runs in the sandbox, in a process of its own.
+
+    The program may import and call the agent's code, which can read everything in the process. The program must therefore contain
+    no value that the agent has to remember. A question that needs such a value passes all candidates instead and returns which of
+    them has an effect.
+
+    Attributes:
+        source: Source of the program. In Python, each question is the name of a function without parameters that returns a JSON
+            value; modules of the workspace can be imported. In TypeScript, each question is the name of a property of the object
+            `questions`, whose value is such a function. Required.
+        questions: Names of the questions, in the order in which they are asked. Required.
+        runtime: Language of the program: `python` or `bun` (TypeScript). Default: `'python'`.
+        appended: Paths of files in the workspace, and text that is appended to each file during the interview, for example a
+            second definition that breaks a function on purpose. Files that do not exist are skipped. Default: `()`.
+        timeout_seconds: Maximum duration of the interview in seconds; later questions have no answer. Default: `30.0`.
+
+    Example:
+        >>> Interview(source="import app\n\ndef port():\n    return app.PORT", questions=("port",)).runtime
+        'python'
+    """
+
+    source: str
+    questions: tuple[str, ...]
+    runtime: Runtime = "python"
+    appended: tuple[tuple[str, str], ...] = ()
+    timeout_seconds: float = 30.0
+
+
+class Submission(Protocol):
+    """Work of the agent, as a judge sees it: the files of the workspace, and the answers of the agent's code."""
+
+    @property
+    def expected(self) -> Mapping[str, Any]:
+        """Values that the judge compares with the work of the agent, as given to the grader."""
+
+    def read_text(self, path: str) -> str:
+        """Return the text of a file in the workspace, or an empty string if there is no such file or it cannot be read.
+
+        Raises:
+            UsageError: The answers were already requested; the agent's code may have changed the files since.
+        """
+
+    def list_files(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names of the files in a folder of the workspace, or nothing if there is no such folder.
+
+        Raises:
+            UsageError: The answers were already requested; the agent's code may have changed the files since.
+        """
+
+    def ask(self) -> Mapping[str, Any]:
+        """Hold the interviews and return the answer to each question, by name of the question.
+
+        A question that the agent's code did not answer is missing. An exception is answered by its type and message.
+        """
+
+
+Judge: TypeAlias = Annotated[Callable[[Submission], Iterable[tuple[str, bool, str]]], *STORED_BY_NAME]
+"""Function that decides the checks of a task: yields the name of each check, whether the check passes, and why it fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """Program that decides which checks of a task pass. It runs in the sandbox after the session; the agent never sees it.
+    """Function that decides which checks of a task pass, with the values that it expects and the questions that it asks.
 
-    The only argument of the program is the path of a file with a nonce. The program prints `NONCE check NAME pass` or
-    `NONCE check NAME fail DETAIL` on separate lines, prints `NONCE done` as the last line, and ends with exit code 0. Without
-    that line and that exit code no verdict counts. A check without a verdict has failed.
+    The judge runs in the harness, never in the sandbox. It reads the files that the agent left, then asks the interviews, and
+    compares files and answers with the expected values. A check for which the judge yields nothing has failed. See
+    `harness.session.grading` for the protocol.
 
-    The agent's code is untrusted and may run in child processes only. Before the first child starts, the grader reads the nonce,
-    deletes the file with the nonce and the grader's own files (which contain the expected values), and makes itself undumpable,
-    so that no process of the same user can read the grader's output or memory. A child inherits no open file of the grader except
-    pipes for stdin, stdout and stderr, and receives neither the nonce nor an expected value. The output of a child is evidence,
-    never a verdict. A child that kills the grader makes every check fail. No process of the agent runs when the grader starts.
+    Attributes:
+        judge: Function that decides the checks. It must be defined at the top level of a module or file, since a session stores
+            only its name. Required.
+        expected: JSON values with which the judge compares the work of the agent, usually the values of the facts. Default:
+            `{}`.
+        interviews: Programs that answer questions about the agent's code, asked one after the other. Names of questions are
+            unique. Default: `()`.
+
+    Example:
+        >>> def judge(submission):
+        ...     yield "port", submission.read_text("port.txt") == submission.expected["port"], "port.txt has another port"
+        >>> Grader(judge=judge, expected={"port": "8443"}).interviews
+        ()
+
+    Raises:
+        UsageError: Two questions have the same name.
     """
 
-    files: tuple[tuple[str, str], ...]
-    """Path and content of each file of the grader, written into the workspace right before the grader runs.
+    judge: Judge
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    interviews: tuple[Interview, ...] = ()
 
-    The first component of each path is reserved for the grader; anything that the agent left there is removed.
-    """
-    command: str
-    """Shell command that runs the grader (the program that decides the checks) as one program, which replaces the shell.
+    def __post_init__(self) -> None:
+        """Check that the names of questions are unique."""
+        questions = [question for interview in self.interviews for question in interview.questions]
+        if repeated := {question for question in questions if questions.count(question) > 1}:
+            raise UsageError(f"interviews: the name of each question must be unique (repeated: {', '.join(sorted(repeated))})")
 
-    The path of a file with the nonce (a random word that marks genuine verdicts) is appended as the last argument.
-    """
-    modules: tuple[str, ...] = ()
-    """Modules of Python's standard library that are loaded before the grader's script is forked, to save a quarter of CPU time.
 
-    Only some sandboxes support forking. `command` must be `python3 [-OPTION...] SCRIPT [ARGUMENT...]`, and SCRIPT must still
-    import the modules.
-    """
-    timeout_seconds: float = 120.0
-    """Maximum duration of the grader (the program that decides the checks) in seconds; a slower grader is killed."""
+def judge_old_session(_: Submission) -> Iterable[tuple[str, bool, str]]:
+    """Decide no check; judge of a task in a session of version 0.1, whose grader cannot be run any more."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +315,7 @@ class Task:
         workspace: Path and text of each file in the workspace at the start. Required.
         runtime: Program that the sandbox must provide, `python` or `bun`. Default: `'python'`.
         checks: Conditions that are checked when the session ends; the score is the share of checks that pass. Required.
-        grader: Program that decides which checks pass. Required.
+        grader: Function that decides which checks pass, with the values that it expects. Required.
         facts: Descriptions of the values that the agent must remember, without the values themselves. Required.
         script: Steps of a competent agent, which a scripted model carries out instead of a real model. Required.
         later_messages: User messages that are queued while the agent works. Default: `()`.

@@ -1,30 +1,56 @@
-"""Grading of a task: runs the hidden checks in the sandbox after the end of a session.
+"""Grading of a task: decides the checks of a task on the workspace that the agent left, after the end of a session.
 
-The agent's code runs again during grading and could try to forge verdicts. Therefore the agent's processes are ended first, the
-grader runs without a shell, and each verdict is a line that begins with a random nonce, which only a file that the grader deletes
-has contained. Verdicts count only if the grader reports that it has finished and exits with code 0. A check without a verdict, or
-with contradictory verdicts, has failed.
+What decides never enters the sandbox. The judge of a task is a function that runs here, with the expected values. It learns
+about the agent's work in two ways, in this order:
+
+1. It reads files of the workspace. No code of the agent runs meanwhile.
+2. It asks for the answers to the questions of the task's interviews. Every process of the agent is ended first. Then one program,
+   the interviewer, runs in the sandbox. It starts a process of its own for each interview, in which the agent's code runs, asks
+   the questions one by one through a pipe, and prints the answers. Each question carries a random token, which the answer must
+   repeat: what was not asked for is no answer. The interviewer knows questions but no expected value.
+
+The agent's code can therefore answer what it likes, but it learns neither the expected value nor the verdict. A question that
+needs a value which the agent has to remember passes all candidates and returns which of them has an effect.
+
+Only tests that the agent wrote have no secret answer: "all pass". They are run a second time with text appended to the agent's
+modules that breaks them on purpose, and must fail. Both runs change the same files, so tests cannot tell them apart by comparing
+files with copies. Tests that inspect the appended text itself are not detected.
+
+If the interviewer does not end as it should, no answer counts, and every check that is decided after the questions has failed.
+A check without a verdict, or with contradictory verdicts, has failed.
 """
 
-import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
-from harness.errors import ToolError
+from harness.errors import SandboxError, ToolError, UsageError
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.client import ServedSandbox
+from harness.sandboxes.toolserver import load_source
 from harness.task import Check, Grader, Task
 
-MAX_DETAIL_CHARACTERS = 500
+MAX_DETAIL_CHARACTERS = 300
 """Maximum number of characters in the explanation of why a check of a task failed."""
-NONCE_PATH = ".nonce"
-"""Path in the workspace of the file with the nonce, a random text that marks genuine verdicts."""
+MAX_FILE_BYTES = 2**22
+"""Maximum size in bytes of a file that a judge reads; a larger file counts as unreadable."""
+GRACE_SECONDS = 30.0
+"""Seconds that the interviewer may take in addition to the time limits of its interviews."""
+FOLDER = ".grade"
+"""Folder in the workspace for the files of the interviewer, which deletes them before any code of the agent runs."""
+COMMAND = f"python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
+MODULES = (
+    *("argparse", "ast", "collections", "contextlib", "csv", "ctypes", "dataclasses", "datetime", "enum", "functools", "hashlib"),
+    *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "stat", "tempfile", "time"),
+    *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
+)
+"""Modules of Python's standard library that are loaded before the interviewer is forked, to save a quarter of CPU time."""
 
 
 class Verdict(NamedTuple):
-    """Verdict of the grader on one check of a task, i.e. whether the agent's work passed the check."""
+    """Verdict of the judge on one check of a task, i.e. whether the agent's work passed the check."""
 
     passed: bool
     detail: str
@@ -32,7 +58,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedCheck:
-    """Check of a task together with the grader's verdict, which says whether the agent's work passed the check."""
+    """Check of a task together with the judge's verdict, which says whether the agent's work passed the check."""
 
     check: Check
     passed: bool
@@ -40,45 +66,133 @@ class GradedCheck:
     """Explanation of why the check of the task failed; the agent may have influenced the text, so it must be escaped."""
 
 
-def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
-    """Run the grader of a task on the workspace that the agent left, and return one verdict for each check, in order.
+@dataclass(slots=True, kw_only=True)
+class SandboxSubmission:
+    """Work of the agent in a sandbox; implements `harness.task.Submission`."""
 
-    The grader always runs for real, even in a sandbox with an action cache.
+    grader: Grader
+    sandbox: Sandbox
+    answers: Mapping[str, Any] | None = None
+    """Answers to the questions; None until the judge asks for them."""
+
+    @property
+    def expected(self) -> Mapping[str, Any]:
+        """Values that the judge compares with the work of the agent."""
+        return self.grader.expected
+
+    def read_text(self, path: str) -> str:
+        """Return the text of a file in the workspace; an empty string if the file cannot be read."""
+        self._refuse_late_read(path)
+        try:
+            content = self.sandbox.read(path, max_bytes=MAX_FILE_BYTES + 1)
+        except ToolError:
+            return ""
+        return content.decode(errors="replace") if len(content) <= MAX_FILE_BYTES else ""
+
+    def list_files(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names of the files in a folder of the workspace."""
+        self._refuse_late_read(path)
+        try:
+            return tuple(entry.name for entry in self.sandbox.list(path) if entry.kind == "file")
+        except ToolError:
+            return ()
+
+    def ask(self) -> Mapping[str, Any]:
+        """Hold the interviews, unless they were held before, and return the answer to each question.
+
+        Raises:
+            ToolError: the interviewer did not end as it should, so there are no answers.
+            SandboxDied: the sandbox was lost.
+        """
+        if self.answers is None:
+            self.answers = {}
+            self.answers = _hold_interviews(self.grader, self.sandbox)
+        return self.answers
+
+    def _refuse_late_read(self, path: str) -> None:
+        if self.answers is not None:
+            raise UsageError(f"{path!r} is read after ask(), when the agent's code may have changed it; read all files before")
+
+
+def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
+    """Decide the checks of a task on the workspace that the agent left, and return one verdict for each check, in order.
+
+    The agent's code always runs for real, even in a sandbox with an action cache.
 
     Raises:
         SandboxDied: the sandbox was lost, so there are no verdicts.
     """
     if isinstance(sandbox, CachedSandbox):
         sandbox = sandbox.bypass_cache()
-    nonce = secrets.token_hex(16)
+    submission = SandboxSubmission(grader=task.grader, sandbox=sandbox)
+    verdicts: dict[str, Verdict] = {}
+    reason = "no verdict"
     try:
-        sandbox.lay({path: text.encode() for path, text in list_grader_files(task.grader, nonce)})
+        for name, passed, detail in task.grader.judge(submission):
+            verdict = Verdict(bool(passed), "" if passed else _clean(detail))
+            if verdicts.get(name, verdict).passed != verdict.passed:
+                verdict = Verdict(False, "the judge gave contradictory verdicts")
+            verdicts[name] = verdict
     except ToolError as error:
-        return fail_all_checks(task, f"the files of the grader cannot be written: {error}"[:MAX_DETAIL_CHARACTERS])
-    result = _run_grader(task.grader, sandbox)
-    verdicts_by_check = parse_verdicts(result.stdout, nonce) if result.exit_code == 0 else {}
-    return apply_verdicts(task.checks, verdicts_by_check, _explain_missing_verdict(result, task.grader))
+        reason = f"no verdict: {error}"
+    except SandboxError:
+        raise
+    except Exception as error:  # noqa: BLE001  (code of a task, which works on files and answers of the agent)
+        reason = f"no verdict: the judge failed with {type(error).__name__}: {error}"
+    return apply_verdicts(task.checks, verdicts, _clean(reason))
 
 
-def list_grader_files(grader: Grader, nonce: str) -> tuple[tuple[str, str], ...]:
-    """Return the paths and contents of the files that the grader of a task needs."""
-    return (*grader.files, (NONCE_PATH, nonce))
+def _hold_interviews(grader: Grader, sandbox: Sandbox) -> dict[str, Any]:
+    """Run the interviewer in the sandbox and return the answer to each question."""
+    if not grader.interviews:
+        return {}
+    interviews = json.dumps([asdict(interview) for interview in grader.interviews])
+    files = {f"{FOLDER}/interviewer.py": load_source("interviewer"), f"{FOLDER}/interviews.json": interviews.encode()}
+    try:
+        sandbox.lay(files)
+    except ToolError as error:
+        raise ToolError(f"the files of the interviewer cannot be written: {error}") from error
+    timeout_seconds = GRACE_SECONDS + sum(interview.timeout_seconds for interview in grader.interviews)
+    result = _run_interviewer(sandbox, timeout_seconds)
+    if problem := _describe_problem(result, timeout_seconds):
+        raise ToolError(problem)
+    return dict(_parse_answers(result.stdout, grader))
 
 
-def format_grader_command(grader: Grader) -> str:
-    """Return the shell command that runs the grader of a task."""
-    return f"{grader.command} {NONCE_PATH}"
-
-
-def _run_grader(grader: Grader, sandbox: Sandbox) -> ExecResult:
-    """Run the grader without a parent shell, because a waiting shell would keep the output open for other processes."""
+def _run_interviewer(sandbox: Sandbox, timeout_seconds: float) -> ExecResult:
+    """Run the interviewer without a parent shell, because a waiting shell would keep the output open for other processes."""
     if isinstance(sandbox, ServedSandbox):
-        return sandbox.run_program(format_grader_command(grader), modules=grader.modules, timeout_seconds=grader.timeout_seconds)
-    return sandbox.run(f"exec {format_grader_command(grader)}", timeout_seconds=grader.timeout_seconds)
+        return sandbox.run_program(COMMAND, modules=MODULES, timeout_seconds=timeout_seconds)
+    return sandbox.run(f"exec {COMMAND}", timeout_seconds=timeout_seconds)
+
+
+def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
+    """Return why the output of the interviewer does not count; an empty string if it counts."""
+    if result.exit_code == 0 and result.stdout and result.stdout_bytes == len(result.stdout):
+        return ""
+    if result.timed_out:
+        return f"the interviewer was killed after {timeout_seconds:g} s"
+    if result.oom_killed:
+        return "the interviewer ran out of memory"
+    if result.exit_code > 128:
+        return f"the interviewer was killed by signal {result.exit_code - 128}"
+    tail = result.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
+    return f"the interviewer ended with exit code {result.exit_code} and {result.stdout_bytes} bytes of output {tail}"
+
+
+def _parse_answers(output: bytes, grader: Grader) -> Iterator[tuple[str, Any]]:
+    """Yield each question with its answer, in the order of the questions; an invalid answer counts as none."""
+    answers: dict[str, str] = json.loads(output)
+    for interview in grader.interviews:
+        for question in interview.questions:
+            try:
+                yield question, json.loads(answers[question])
+            except (KeyError, ValueError, RecursionError):
+                continue
 
 
 def fail_all_checks(task: Task, reason: str) -> tuple[GradedCheck, ...]:
-    """Return every check of a task as failed for the same reason, for a grader that could not run."""
+    """Return every check of a task as failed for the same reason, for a workspace that could not be graded."""
     return apply_verdicts(task.checks, {}, reason)
 
 
@@ -90,32 +204,7 @@ def apply_verdicts(
     return tuple(GradedCheck(check=check, passed=verdict.passed, detail=verdict.detail) for check, verdict in verdict_pairs)
 
 
-def parse_verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
-    """Return the verdicts in the output of a grader, by name of the check.
-
-    The result is empty unless the last line of the output reports that the grader has finished.
-    """
-    lines = output.decode(errors="replace").removesuffix("\n").split("\n")
-    if lines.pop() != f"{nonce} done":
-        return {}
-    verdicts_by_check: dict[str, Verdict] = {}
-    for line in lines:
-        prefix, word, name, verdict, detail = (*line.split(" ", 4), "", "", "", "", "")[:5]
-        if (prefix, word) != (nonce, "check") or verdict not in {"pass", "fail"}:
-            continue
-        passed = verdict == "pass"
-        if name in verdicts_by_check and verdicts_by_check[name].passed != passed:
-            passed, detail = False, "the grader gave contradictory verdicts"
-        verdicts_by_check[name] = Verdict(passed, detail[:MAX_DETAIL_CHARACTERS])
-    return verdicts_by_check
-
-
-def _explain_missing_verdict(result: ExecResult, grader: Grader) -> str:
-    if result.timed_out:
-        return f"no verdict: the grader was killed after {grader.timeout_seconds:g} s"
-    if result.oom_killed:
-        return "no verdict: the grader ran out of memory"
-    if result.exit_code > 128:
-        return f"no verdict: the grader was killed by signal {result.exit_code - 128}"
-    tail = result.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
-    return f"no verdict (the grader ended with exit code {result.exit_code}) {tail}".strip()[:MAX_DETAIL_CHARACTERS]
+def _clean(detail: str) -> str:
+    """Return an explanation as one line of printable ASCII characters, cut to the maximum length."""
+    line = " ".join(detail.split())[:MAX_DETAIL_CHARACTERS]
+    return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in line)

@@ -25,7 +25,7 @@ from harness.models.litellm_model import STALL_SECONDS
 from harness.policies import policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
-from harness.task import Runtime, Task
+from harness.task import Grader, Runtime, Task, judge_old_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +208,8 @@ def decode_setup(text: str) -> dict[str, Any]:
         raise UsageError(f"the setup of the session is not a JSON object (got {text!r:.80})")
     if isinstance(plain.get("task"), dict):
         plain["task"] = _rename_fields(plain["task"])
+        if "judge" not in plain["task"].get("grader", {}):  # a program for the sandbox, as stored by version 0.1
+            plain["task"]["grader"] = codec.to_plain(Grader(judge=judge_old_session))
     stored = [(name, kind) for name, kind in STORED_FIELDS.items() if name in plain]
     values = {name: codec.from_plain(kind, plain[name], f"setup.{name}") for name, kind in stored}
     return {**values, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}

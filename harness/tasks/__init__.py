@@ -136,7 +136,8 @@ def _can_take_world(template: TaskTemplate) -> bool:
 def find_only_function(path: str) -> str:
     """Return the name of the only task template in a Python file.
 
-    A template is a function that is defined in the file, takes a seed, and has no leading underscore in its name.
+    A template is a function that is defined in the file, takes a seed (any parameter but `submission`, which is that of a judge),
+    and has no leading underscore in its name.
 
     Raises:
         UsageError: The file cannot be loaded, or does not define exactly one task template.
@@ -153,7 +154,7 @@ def find_only_function(path: str) -> str:
 
 def _can_take_seed(function: TaskTemplate) -> bool:
     required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
-    return len(required) == 1
+    return len(required) == 1 and required[0].name != "submission"  # the parameter of a judge
 
 
 def _load_module(path: Path) -> ModuleType:

@@ -72,6 +72,8 @@ def digest_parts(task: Task) -> Digests:
     """Return the digest of each part of a task (facts, steps and fields). Equal parts have equal digests in every process."""
     plain = {one.name: getattr(task, one.name) for one in fields(task)}
     plain["values"] = sorted(task.values)
+    grader = task.grader  # the representation of a function contains its address
+    plain["grader"] = getattr(grader.judge, "__qualname__", ""), grader.expected, grader.interviews
     plain["facts"] = [fact.name for fact in task.facts]
     plain["script"] = [step.name for step in task.script.steps], task.script.final_text
     parts: dict[TaskPart, object] = {TaskPart("value", name): value for name, value in task.values.items()}

@@ -105,7 +105,7 @@ def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
 def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
     told = within("task", "check", TINY.replace(":tiny", ":broken"), *LOCAL)
     assert told.exit_code == 1
-    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 77 of tiny_task.py)" in told.stdout
+    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 78 of tiny_task.py)" in told.stdout
 
 
 @pytest.mark.parametrize(

@@ -191,14 +191,21 @@ def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
     assert [check.passed for check in checks] == [False, False]
 
 
-@pytest.mark.parametrize("name", ["greedy", "trapped"])
-def test_an_agent_that_kills_its_sandbox_has_failed_and_counts(job, name):
+def test_an_agent_whose_code_uses_up_memory_while_it_is_graded_has_failed_and_counts(job):
+    limits = SandboxLimits(memory_bytes=192 * 2**20)
+    trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":trapped"), sandbox=SandboxChoice(limits=limits))))
+    assert not trial.success
+    assert trial.reason not in EXTERNAL_FAILURE_REASONS
+    assert [check.passed for check in checks] == [False, False]
+
+
+def test_an_agent_that_kills_its_sandbox_has_failed_and_counts(job):
     group = ControlGroup.make(SandboxLimits())
     if group is None:
         pytest.skip("control groups cannot be made here")
     group.remove()
     limits = SandboxLimits(memory_bytes=192 * 2**20)
-    trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", f":{name}"), sandbox=SandboxChoice(limits=limits))))
+    trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":greedy"), sandbox=SandboxChoice(limits=limits))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("failed", "sandbox_killed", False, 0.0)
     assert "its processes had used up its memory" in trial.error
     assert trial.reason not in EXTERNAL_FAILURE_REASONS
@@ -208,7 +215,7 @@ def test_an_agent_that_kills_its_sandbox_has_failed_and_counts(job, name):
 def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
-    assert trial.error.endswith("cannot be made with seed 5 (line 77): ZeroDivisionError: division by zero")
+    assert trial.error.endswith("cannot be made with seed 5 (line 78): ZeroDivisionError: division by zero")
     assert trial.scale == 1.0
     assert "in broken" in trial.traceback
     assert checks == ()

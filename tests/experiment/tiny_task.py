@@ -2,21 +2,22 @@
 
 from dataclasses import replace
 
-from harness.task import CallTemplate, Check, Evidence, Fact, Grader, LaterMessage, Script, Step, Task
+from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Interview, LaterMessage, Script, Step, Task
 
 ROUNDS = 8
 
-CHECKS = """
-import pathlib, sys
-given = pathlib.Path(sys.argv[1])
-nonce = given.read_text()
-given.unlink()
-conf = pathlib.Path("conf.txt")
-text = conf.read_text() if conf.exists() else ""
-print(nonce, "check port", "pass" if text == "port={port}\\n" else "fail got " + repr(text))
-print(nonce, "check note", "pass" if pathlib.Path("note.txt").exists() else "fail it is gone")
-print(nonce, "done")
-"""
+
+def judge(submission):
+    text = submission.read_text("conf.txt")
+    yield "port", text == f"port={submission.expected['port']}\n", f"got {text!r}"
+    yield "note", "note.txt" in submission.list_files("."), "it is gone"
+
+
+def asking_judge(submission):
+    verdicts = list(judge(submission))
+    answers = submission.ask()
+    for name, passed, detail in verdicts:
+        yield name, passed and "anything" in answers, detail
 
 
 def step(name, tool, **arguments):
@@ -61,7 +62,7 @@ def made(seed, output):
             Check(name="port", title="The port is written down", required_facts=("port",)),
             Check(name="note", title="A note"),
         ),
-        grader=Grader(files=((".checks.py", CHECKS.replace("{port}", port)),), command="python3 -I .checks.py"),
+        grader=Grader(judge=judge, expected={"port": port}),
         facts=(Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"The port is (\d+)",), prior="8080"),),
         script=Script(
             steps=(*rounds, step("write", "write_file", path="conf.txt", content="port=${port}\n")),
@@ -100,5 +101,7 @@ def greedy(seed):
 def trapped(seed):
     """Return a task whose workspace uses up the memory of the sandbox when it is graded."""
     task = tiny(seed)
-    grader = replace(task.grader, command="python3 hogs.py")
+    grader = replace(
+        task.grader, judge=asking_judge, interviews=(Interview(source="import hogs", questions=("anything",), timeout_seconds=5),)
+    )
     return replace(task, workspace=(("hogs.py", HOGS),), grader=grader)

@@ -1,5 +1,6 @@
-"""Tests of grading: only lines with the nonce are verdicts, whatever the graded code does meanwhile."""
+"""Tests of grading: the judge decides outside the sandbox, whatever the graded code does meanwhile."""
 
+import json
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -8,44 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.errors import UsageError
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
-from harness.session.grading import Verdict, apply_verdicts, grade_workspace, parse_verdicts
-from harness.task import Check, Grader
+from harness.session.grading import MAX_DETAIL_CHARACTERS, Verdict, apply_verdicts, grade_workspace
+from harness.task import Check, Grader, Interview
 from harness.tasks import load_task
 from harness.testing.fakes import MemorySandbox
 from tests.experiment.tiny_task import tiny
 
-NONCE = "0123456789abcdef"
 CHECKS = (Check(name="a", title="A"), Check(name="b", title="B"))
 
 
-def test_verdicts_are_read_by_name_with_their_details():
-    said = parse_verdicts(f"{NONCE} check a pass\nnoise\n{NONCE} check b fail got 'x y'\n{NONCE} done\n".encode(), NONCE)
-    assert said == {"a": Verdict(True, ""), "b": Verdict(False, "got 'x y'")}
-
-
-@given(st.text(), st.text())
-def test_nothing_without_the_nonce_is_a_verdict(noise, name):
-    if NONCE not in noise + name:
-        assert parse_verdicts(f"check a pass\n{noise} check {name} pass\n {NONCE}\n{NONCE} done".encode(), NONCE) == {}
-
-
-@pytest.mark.parametrize("line", ["x {} check a pass", "{}check a pass", "{} a pass", "{} check a passed", "{} check a", "{}"])
-def test_a_line_of_another_shape_is_no_verdict(line):
-    assert parse_verdicts(f"{line.format(NONCE)}\n{NONCE} done".encode(), NONCE) == {}
-
-
-@pytest.mark.parametrize("end", ["", "done\n", "{} done\n\n", "{} done\nmore", "{} done \n", " {} done\n", "{} check b pass\n"])
-def test_no_verdict_counts_before_the_grader_says_at_the_very_end_that_it_is_done(end):
-    assert parse_verdicts(f"{NONCE} check a pass\n{end.format(NONCE)}".encode(), NONCE) == {}
-
-
-def test_two_verdicts_that_differ_are_a_failure_in_either_order():
-    for order in ("pass fail", "fail pass"):
-        first, second = order.split()
-        said = parse_verdicts(f"{NONCE} check a {first}\n{NONCE} check a {second}\n{NONCE} done\n".encode(), NONCE)
-        assert said["a"].passed is False
+def judged(judge, sandbox=None, *interviews, **expected):
+    """Return the verdicts and details on the checks `a` and `b`."""
+    task = replace(tiny(7), checks=CHECKS, grader=Grader(judge=judge, expected=expected, interviews=interviews))
+    return [(one.passed, one.detail) for one in grade_workspace(task, sandbox or MemorySandbox())]
 
 
 @given(st.dictionaries(st.sampled_from("abcz"), st.builds(Verdict, st.booleans(), st.text())))
@@ -56,208 +35,288 @@ def test_each_check_has_one_verdict_in_order_and_a_missing_one_has_failed(said):
     assert all(one.detail == "no verdict" for one in found if one.check.name not in said)
 
 
-@given(st.binary())
-def test_any_bytes_can_be_read(output):
-    parse_verdicts(output, NONCE)
-    parse_verdicts(output + f"\n{NONCE} done\n".encode(), NONCE)
+def test_a_judge_reads_files_and_compares_them_with_what_it_expects():
+    def judge(submission):
+        yield "a", submission.read_text("x/a.txt") == submission.expected["text"], "a.txt differs"
+        yield "b", submission.list_files("x") == ("a.txt",), "other files"
+
+    sandbox = MemorySandbox()
+    assert judged(judge, sandbox, text="one") == [(False, "a.txt differs"), (False, "other files")]
+    sandbox.write("x/a.txt", b"one")
+    sandbox.write("x/y/b.txt", b"two")
+    assert judged(judge, sandbox, text="one") == [(True, ""), (True, "")]
 
 
-def test_a_sandbox_that_runs_nothing_gives_no_verdict():
-    assert {one.detail for one in grade_workspace(tiny(7), MemorySandbox())} == {"no verdict (the grader ended with exit code 0)"}
+def test_two_verdicts_that_differ_are_a_failure_in_either_order():
+    for first in (True, False):
+        found = judged(lambda _, first=first: (("a", first, ""), ("a", not first, ""), ("b", True, ""), ("b", True, "")))
+        assert found == [(False, "the judge gave contradictory verdicts"), (True, "")]
 
 
-PASSES = """
-nonce=$(cat "$1")
-echo $nonce check port pass; echo $nonce check note pass; echo $nonce done
-"""
+def test_a_judge_that_fails_leaves_the_checks_that_it_has_not_decided_failed():
+    def judge(submission):
+        yield "a", True, ""
+        yield "b", submission.read_text("missing")[0] == "x", ""
+
+    assert judged(judge) == [(True, ""), (False, "no verdict: the judge failed with IndexError: string index out of range")]
+    assert judged(lambda _: None)[0][1].startswith("no verdict: the judge failed with TypeError")
+
+
+def test_details_are_one_line_of_printable_characters():
+    ((_, detail), _) = judged(lambda _: [("a", False, "x\n\x1b[2J\u202e" + "y" * 999)])
+    assert detail.startswith("x \\x1b[2J\\u202eyyy")
+    assert len(detail) <= 2 * MAX_DETAIL_CHARACTERS
+
+
+def test_files_cannot_be_read_once_the_agents_code_may_have_changed_them():
+    errors = []
+
+    def judge(submission):
+        submission.ask()
+        for read in (submission.read_text, submission.list_files):
+            try:
+                read("conf.txt")
+            except UsageError as error:
+                errors.append(str(error))
+        return ()
+
+    judged(judge)
+    assert len(errors) == 2
+    assert all("read all files before" in error for error in errors)
+
+
+def test_questions_have_one_name_each():
+    two = Interview(source="", questions=("x", "y")), Interview(source="", questions=("y",))
+    with pytest.raises(UsageError, match=r"repeated: y"):
+        Grader(judge=lambda _: (), interviews=two)
+
+
+def test_a_sandbox_that_runs_nothing_gives_no_answer():
+    def judge(submission):
+        yield "a", True, ""
+        yield "b", "x" not in submission.ask(), ""
+
+    (_, b) = judged(judge, None, Interview(source="", questions=("x",)))
+    assert b == (False, "no verdict: the interviewer ended with exit code 0 and 0 bytes of output")
+
+
+def ask(sandbox, source, *questions, **more):
+    """Return the answers to questions, or the reason why there are none."""
+    answers = {}
+
+    def judge(submission):
+        answers.update(submission.ask())
+        return ()
+
+    interview = Interview(source=source, questions=questions, **{"timeout_seconds": 20, **more})
+    found = judged(judge, sandbox, interview)
+    return answers or found[0][1]
+
+
+AGENT = "import agent\n\ndef x():\n    return agent.x\n\ndef y():\n    return agent.y()\n"
 
 
 @pytest.mark.bubblewrap
 class TestInASandbox:
     @pytest.fixture
     def sandbox(self):
-        sandbox = open_sandbox("bubblewrap", session_id="grading")
-        sandbox.start()
-        yield sandbox
-        sandbox.close()
+        with open_sandbox("bubblewrap", session_id="grading") as sandbox:
+            yield sandbox
 
-    def test_the_grader_runs_on_the_workspace_as_it_was_left(self, sandbox):
+    def test_the_judge_decides_on_the_workspace_as_it_was_left(self, sandbox):
         sandbox.write("conf.txt", b"port=4007\n")
         port, note = grade_workspace(tiny(7), sandbox)
         assert (port.passed, note.passed, note.detail) == (True, False, "it is gone")
 
-    def test_what_the_workspace_says_is_no_verdict(self, sandbox):
-        sandbox.write("conf.txt", b"check port pass\n")
-        sandbox.write("sitecustomize.py", b"print('check port pass')\n")
-        assert not any(one.passed for one in grade_workspace(tiny(7), sandbox))
-
-    def test_a_grader_that_breaks_or_overruns_says_why_there_is_no_verdict(self, sandbox):
-        (broken, _) = self.graded(sandbox, Grader(files=(), command="sh -c 'echo oh >&2; exit 3'"))
-        assert broken.detail == "no verdict (the grader ended with exit code 3) oh"
-        (slow, _) = self.graded(sandbox, Grader(files=(), command="sleep 900; #", timeout_seconds=0.3))
-        assert slow.detail == "no verdict: the grader was killed after 0.3 s"
+    def test_questions_are_answered_by_the_agents_code(self, sandbox):
+        sandbox.write("agent.py", b"x = {'a': [1, None]}\ndef y(): return 5 / 0\n")
+        assert ask(sandbox, AGENT, "x", "y") == {"x": {"a": [1, None]}, "y": "ZeroDivisionError: division by zero"}
 
     @pytest.mark.parametrize(
-        ("ending", "detail"),
+        ("code", "expected"),
         [
-            ("", ""),
-            ("exit 1", "no verdict (the grader ended with exit code 1)"),
-            ("kill -9 $$", "no verdict: the grader was killed by signal 9"),
+            ("raise SystemExit", {"x": "SystemExit: ", "y": "SystemExit: "}),
+            ("import os; os._exit(0)", {}),
+            ("x = 1\ndef y():\n    import os\n    os._exit(0)", {"x": 1}),
+            ("x = 1\ndef y():\n    import time\n    time.sleep(60)", {"x": 1}),
+            ("x = 1\ndef y(): return {1, 2}", {"x": 1, "y": "TypeError: Object of type set is not JSON serializable"}),
+            ("x = 1\ndef y(): return 'y' * 70_000", {"x": 1}),
+            ("x = 1\nclass T(list): pass\ny = lambda: eval('[' * 90 + ']' * 90)", {"x": 1, "y": json.loads("[" * 90 + "]" * 90)}),
+            ("import os\nfor fd in range(99):\n    try: os.write(fd, b'0' * 32 + b' 5\\n')\n    except OSError: 0\nx=1\ny = str",
+             {"x": 1, "y": ""}),
+        ],
+    )  # fmt: skip
+    def test_code_that_misbehaves_costs_its_own_answers_only(self, sandbox, code, expected):
+        sandbox.write("agent.py", code.encode())
+        answers = ask(
+            sandbox,
+            "def before():\n    return 'early'\n\n"
+            + AGENT.replace("import agent\n", "").replace("    return", "    import agent\n    return"),
+            "before",
+            "x",
+            "y",
+            timeout_seconds=3,
+        )
+        assert answers == {"before": "early", **expected}
+
+    def test_what_was_said_before_a_question_is_no_answer(self, sandbox):
+        """A process that answers everything at once, with the tokens of earlier questions, answers nothing that was not asked."""
+        eager = (
+            "import os, sys\nasked, answered = [fd for fd in range(3, 20) if os.path.exists(f'/proc/self/fd/{fd}')][:2]\n"
+            "token = os.read(asked, 99).split()[0]\nos.write(answered, token + b' 1\\n' + token + b' 2\\n')\nos._exit(0)\n"
+        )
+        assert ask(sandbox, eager, "x", "y") == {"x": 1}
+
+    def test_what_the_agents_code_started_ends_with_its_interview(self, sandbox):
+        start = "import os, subprocess\ndef x():\n    return subprocess.Popen(['sleep', '60'], start_new_session=True).pid\n"
+        look = (
+            "import glob\n"
+            "def y():\n    return [name for name in glob.glob('/proc/[0-9]*/cmdline') if b'sleep' in open(name, 'rb').read()]\n"
+        )
+        answers = {}
+
+        def judge(submission):
+            answers.update(submission.ask())
+            return ()
+
+        judged(judge, sandbox, Interview(source=start, questions=("x",)), Interview(source=look, questions=("y",)))
+        assert isinstance(answers["x"], int)
+        assert answers["y"] == []
+
+    def test_text_is_appended_to_files_during_an_interview_only(self, sandbox):
+        sandbox.write("agent.py", b"x = 1\n")
+        sandbox.run("chmod 640 agent.py; ln -s agent.py link.py; mkfifo fifo.py; mkdir folder.py")
+        answers = {}
+
+        def judge(submission):
+            answers.update(submission.ask())
+            return ()
+
+        extra = tuple((f"{name}.py", "x = 2\n") for name in ("agent", "link", "fifo", "folder", "missing"))
+        changed = Interview(source="import agent\ndef one(): return agent.x", questions=("one",), appended=extra)
+        after = Interview(source="import agent\ndef two(): return agent.x", questions=("two",))
+        judged(judge, sandbox, changed, after)
+        assert answers == {"one": 2, "two": 1}
+        assert sandbox.read("agent.py") == b"x = 1\n"
+        assert sandbox.run("stat -c %a agent.py; ls").stdout.split() == [*b"640 agent.py fifo.py folder.py link.py".split()]
+
+    @pytest.mark.parametrize(
+        ("act", "expected"),
+        [
+            ("open('left', 'w').write('x')", {"one": None, "two": False}),
+            ("open('/tmp/left', 'w').write('x')", {"one": None, "two": False}),
+            ("open('agent.py', 'a').write('# x')", {"one": None}),
+            ("__import__('os').unlink('agent.py')", {"one": None}),
         ],
     )
-    def test_verdicts_count_only_if_the_grader_ended_well(self, sandbox, ending, detail):
-        found = self.graded(sandbox, Grader(files=((".g/run", PASSES + ending),), command="sh .g/run"))
-        assert [(one.passed, one.detail) for one in found] == [(detail == "", detail)] * 2
+    def test_an_interview_finds_nothing_that_an_earlier_one_left(self, sandbox, act, expected):
+        sandbox.write("agent.py", b"x = 1\n")
+        answers = {}
 
-    def test_no_shell_stays_around_the_grader(self, sandbox):
-        tell = "tr '\\0' ' ' < /proc/$PPID/cmdline >&2; exit 1"
-        (found, _) = self.graded(sandbox, Grader(files=((".g/run", tell),), command="sh .g/run"))
-        assert ".nonce" not in found.detail
+        def judge(submission):
+            answers.update(submission.ask())
+            return ()
+
+        first = Interview(source=f"def one():\n    {act}\n", questions=("one",))
+        look = "import os\ndef two():\n    return any(map(os.path.exists, ('left', '/tmp/left')))"
+        judged(judge, sandbox, first, Interview(source=look, questions=("two",)))
+        assert answers == expected
 
     @pytest.mark.parametrize(
         "left",
         [
-            "echo mine > .checks.py; chmod 000 .checks.py; mkdir .nonce",
-            "mkdir -p .checks.py/deep .nonce/x; touch .checks.py/deep/f; chmod 000 .checks.py/deep .checks.py .nonce",
-            "ln -s note.txt .checks.py; mkdir -m 500 kept; ln -s kept .nonce",
-            "ln -s nowhere .checks.py; ln -s .nonce .nonce",
-            "mkfifo .checks.py .nonce",
+            "echo mine > .grade; chmod 000 .grade",
+            "mkdir -p .grade/deep; touch .grade/deep/f; chmod 000 .grade/deep .grade",
+            "mkdir -m 500 kept; ln -s kept .grade",
+            "ln -s .grade .grade",
+            "mkfifo .grade",
+            "echo 'raise SystemExit' | tee json.py os.py sitecustomize.py select.py > ctypes.py",
         ],
     )
-    def test_what_stands_in_the_place_of_the_grader_is_removed(self, sandbox, left):
-        sandbox.write("note.txt", b"as it was")
+    def test_what_stands_in_the_way_of_the_interviewer_is_removed_or_ignored(self, sandbox, left):
         sandbox.run(left)
-        assert [one.passed for one in grade_workspace(tiny(7), sandbox)] == [False, True]
-        assert sandbox.read("note.txt") == b"as it was"
+        assert ask(sandbox, "def x():\n    return 5", "x") == {"x": 5}
 
-    def test_a_workspace_into_which_nothing_can_be_laid_costs_the_checks(self, sandbox):
-        sandbox.write("conf.txt", b"port=4007\n")
-        sandbox.run("echo x > .checks.py; chmod 555 .")
-        assert all("grader cannot be written" in one.detail and not one.passed for one in grade_workspace(tiny(7), sandbox))
+    def test_a_workspace_into_which_nothing_can_be_laid_costs_the_answers(self, sandbox):
+        sandbox.run("echo x > .grade; chmod 555 .")
+        assert "files of the interviewer cannot be written" in ask(sandbox, "def x():\n    return 5", "x")
 
-    def test_it_never_comes_from_the_action_cache_nor_goes_into_it(self, tmp_path):
+    def test_an_interviewer_that_is_killed_has_no_answers(self, sandbox):
+        kill = "import os\ndef x():\n    return 5\ndef y():\n    os.kill(os.getppid(), 9)"
+        assert ask(sandbox, kill, "x", "y") == "no verdict: the interviewer was killed by signal 9"
+
+    def test_a_process_that_was_left_running_does_not_live_to_see_the_questions(self, sandbox):
+        sandbox.run("setsid sh -c 'while sleep 0.01; do date +%N > beat; done' >/dev/null 2>&1 & sleep 0.1")
+        ask(sandbox, "def x():\n    return 5", "x")
+        last = sandbox.read("beat")
+        time.sleep(0.1)
+        assert sandbox.read("beat") == last
+
+    def test_nothing_comes_from_the_action_cache_nor_goes_into_it(self, tmp_path):
         for counts in ((0, 1), (1, 0)):
             opened = open_sandbox("bubblewrap", session_id="grading")
             with closing(ActionCache(tmp_path)) as cache, CachedSandbox(opened, cache, kind="grading", task="tiny") as sandbox:
                 sandbox.run("echo port=4007 > conf.txt")
                 assert [one.passed for one in grade_workspace(tiny(7), sandbox)] == [True, False]
+                assert ask(sandbox, "def x():\n    return 5", "x") == {"x": 5}
                 assert (sandbox.counts.hits, sandbox.counts.misses) == counts
                 assert [kept.command for kept in cache.list_largest(9)] == ["echo port=4007 > conf.txt"]
 
-    def graded(self, sandbox, grader):
-        return grade_workspace(replace(tiny(7), grader=grader), sandbox)
 
-
-FLASHCARDS = load_task("flashcards")(0)
-
-HOSTILE = """
-import os, re, signal, sys, time
-NAMES = {names!r}
-MODE = {mode!r}
-
-def said(path):
-    try:
-        with open(path, "rb") as file:
-            return file.read(1 << 20).decode(errors="replace")
-    except OSError:
-        return ""
-
-def others():
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
-
-def secrets():
-    texts = [said(f"/proc/{{pid}}/{{name}}") for pid in others() for name in ("cmdline", "environ")]
-    texts += [said(name) for name in (".nonce", ".grade/nonce", ".grade/judge.py", ".grade/observe.py")]
-    found = set(re.findall("[0-9a-f]{{32}}", " ".join(texts)))
-    if found or texts[-1] or texts[-2]:
-        open("loot", "a").write(" ".join(found) + texts[-1][:99] + texts[-2][:99])
-    return found or {{"0" * 32}}
-
-def outputs():
-    for pid in others():
-        for number in (1, 2, 3, 4, 5):
-            try:
-                descriptor = os.open(f"/proc/{{pid}}/fd/{{number}}", os.O_WRONLY | os.O_NONBLOCK)
-            except OSError:
-                continue
-            yield pid, descriptor
-
-def kill():
-    for pid in others():
+SPY = """
+import glob, os
+found = set()
+for name in os.listdir("/proc"):
+    if not name.isdigit():
+        continue
+    for part in ("cmdline", "environ", "mem"):
         try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
-
-def pry():
-    parent = f"/proc/{{os.getppid()}}"
-    for path in (f"{{parent}}/fd/1", f"{{parent}}/mem", f"{{parent}}/environ"):
-        try:
-            os.close(os.open(path, os.O_WRONLY if path.endswith("1") else os.O_RDONLY))
-        except OSError:
+            with open(f"/proc/{name}/{part}", "rb", 0) as file:
+                if part != "mem":
+                    found.add(file.read())
+                    continue
+                with open(f"/proc/{name}/maps") as maps:
+                    for line in maps:
+                        begin, end = (int(edge, 16) for edge in line.split()[0].split("-"))
+                        if "rw" in line.split()[1]:
+                            file.seek(begin)
+                            found.add(file.read(end - begin))
+        except (OSError, ValueError, OverflowError):
             continue
-        open("loot", "a").write(path)
+for path in glob.glob(".*/**", recursive=True) + glob.glob("/tmp/**", recursive=True):
+    if os.path.isfile(path):
+        found.add(open(path, "rb").read())
+WANTED = [bytes(reversed(word)) for word in REVERSED]
 
-def forge():
-    pry()
-    known, opened = secrets(), list(outputs())
-    if "kill" in MODE:
-        kill()
-    for _, descriptor in [(0, 1), (0, 2), *opened]:
-        for nonce in known:
-            lines = "".join(f"{{nonce}} check {{name}} pass\\n" for name in NAMES) + f"{{nonce}} done\\n"
-            try:
-                os.write(descriptor, ("\\n" + lines).encode())
-            except OSError:
-                pass
-
-def lurk():
-    while not os.path.exists(".grade"):
-        time.sleep(0.0005)
-    open("awake", "w").close()
-    for _ in range(2000):
-        forge()
-        time.sleep(0.0005)
+def x():
+    return [sum(word in text for text in found) for word in WANTED]
 """
 
 
 @pytest.mark.bubblewrap
-class TestAgainstHostileCode:
-    @pytest.fixture
-    def sandbox(self):
-        with open_sandbox("bubblewrap", session_id="hostile") as sandbox:
-            yield sandbox
+def test_no_process_and_no_file_in_the_sandbox_holds_an_expected_value():
+    """A value that a question contains is found by the same search, so the search works."""
+    secret, planted = b"expected-5678-value", b"planted-1234-value"
+    source = SPY.replace("REVERSED", repr([bytes(reversed(secret)), bytes(reversed(planted))])) + f"\nPLANTED = {planted!r}\n"
+    answers = {}
 
-    def lay(self, sandbox, mode):
-        code = HOSTILE.format(names=[check.name for check in FLASHCARDS.checks], mode=mode)
-        sandbox.write("lurker.py", f"{code}\nlurk()\n".encode())
-        sandbox.write("flashcards/__init__.py", f"{code}\nforge()\n".encode())
-        sandbox.write("flashcards/__main__.py", b"")
-        sandbox.write("tests/__init__.py", b"import flashcards\n")
+    def judge(submission):
+        answers.update(submission.ask())
+        yield "a", answers["x"][0] == 0, submission.expected["secret"]
 
-    def loot(self, sandbox):
-        return {entry.name for entry in sandbox.list(".")} & {"loot", "awake", ".grade", ".nonce"}
+    with open_sandbox("bubblewrap", session_id="spied") as sandbox:
+        judged(judge, sandbox, Interview(source=source, questions=("x",)), secret=secret.decode())
+    in_files, planted_in = answers["x"]
+    assert in_files == 0
+    assert planted_in > 0
 
-    @pytest.mark.parametrize("left", ["", "setsid python3 lurker.py >/dev/null 2>&1 &"])
-    @pytest.mark.parametrize("mode", ["write", "write and kill"])
-    def test_code_that_forges_or_kills_passes_no_check_and_finds_no_secret(self, sandbox, mode, left):
-        self.lay(sandbox, mode)
-        sandbox.run(f"{left} sleep 0.2")
-        found = grade_workspace(FLASHCARDS, sandbox)
-        assert [one.check.name for one in found if one.passed] == []
-        assert self.loot(sandbox) == set()
-        if mode == "write and kill":
-            assert {one.detail for one in found} == {"no verdict: the grader was killed by signal 9"}
 
-    def test_the_attack_finds_what_it_looks_for_where_it_is_left_about(self, sandbox):
-        self.lay(sandbox, "write")
-        careless = Grader(files=((".grade/grade.py", "x"),), command="python3 -B -c 'import flashcards'")
-        grade_workspace(replace(FLASHCARDS, grader=careless), sandbox)
-        assert "loot" in self.loot(sandbox)
-
-    def test_a_process_that_was_left_running_does_not_live_to_see_the_grader(self, sandbox):
-        sandbox.run("setsid sh -c 'while sleep 0.01; do date +%N > beat; done' >/dev/null 2>&1 & sleep 0.1")
-        grade_workspace(FLASHCARDS, sandbox)
-        last = sandbox.read("beat")
-        time.sleep(0.1)
-        assert sandbox.read("beat") == last
+def test_no_interview_of_the_suite_contains_a_value_that_the_agent_must_remember():
+    """Candidates of a value are all there, under every seed, and the interviews of two seeds are equal where facts differ."""
+    for name in ("flashcards", "flashcards-bun", "spec-api", "rename-sweep"):
+        assert load_task(name)(1).grader.interviews == load_task(name)(2).grader.interviews
+    sources = [[one.source for one in load_task("bug-hunt")(seed).grader.interviews] for seed in (1, 2)]
+    assert sources[0] == sources[1]
+    appended = {path: text for one in load_task("bug-hunt")(1).grader.interviews for path, text in one.appended}
+    initial = dict(load_task("bug-hunt")(1).workspace)
+    assert all(text.strip() == initial[path].strip() for path, text in appended.items() if path.startswith("wattbook/stages/"))

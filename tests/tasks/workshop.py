@@ -3,13 +3,17 @@
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from harness.session.grading import format_grader_command, list_grader_files, parse_verdicts
+from harness.errors import FileMissing
+from harness.protocols import ExecResult, FileEntry
+from harness.session.grading import grade_workspace
 from harness.task import CallTemplate, Step, Task
+from harness.testing.fakes import MemorySandbox
 
 ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/local/bin",
@@ -18,6 +22,37 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "LC_ALL": "C.UTF-8",
 }
+
+
+class FolderSandbox(MemorySandbox):
+    """Sandbox whose workspace is a folder and whose commands run in it, as far as grading needs one."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.root = root
+
+    def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        if not (self.root / path).is_file():
+            raise FileMissing(path)
+        return (self.root / path).read_bytes()[:max_bytes]
+
+    def list(self, path: str) -> tuple[FileEntry, ...]:
+        found = sorted((self.root / path).iterdir()) if (self.root / path).is_dir() else []
+        return tuple(FileEntry(name=one.name, kind="file" if one.is_file() else "directory", size_bytes=0) for one in found)
+
+    def lay(self, files: Mapping[str, bytes]) -> None:
+        for path, content in files.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_bytes(content)
+
+    def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
+        with tempfile.TemporaryDirectory() as scratch:
+            done = subprocess.run(
+                ["/bin/sh", "-c", command], check=False, cwd=self.root, env={**ENVIRONMENT, "TMPDIR": scratch},
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_seconds,
+            )  # fmt: skip
+        out, err = done.stdout, done.stderr
+        return ExecResult(exit_code=done.returncode, stdout=out, stderr=err, stdout_bytes=len(out), stderr_bytes=len(err))
 
 
 @dataclass
@@ -122,15 +157,9 @@ def rewritten(task: Task, root: Path, fact: str, value: str) -> bool:
 
 
 def grade(task: Task, root: Path) -> dict[str, str]:
-    """Run the grader and return the verdict of each check: `pass` or `fail DETAIL`."""
-    for path, text in list_grader_files(task.grader, "n0nce"):
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    done = _ran(root, format_grader_command(task.grader))
-    assert done.returncode == 0, done.stderr
-    said = parse_verdicts(done.stdout.encode(), "n0nce")
-    assert set(said) == {check.name for check in task.checks}
-    return {name: "pass" if verdict.passed else f"fail {verdict.detail}" for name, verdict in said.items()}
+    """Grade a workspace and return the verdict of each check: `pass` or `fail DETAIL`."""
+    graded = grade_workspace(task, FolderSandbox(root))
+    return {one.check.name: "pass" if one.passed else f"fail {one.detail}" for one in graded}
 
 
 def failed(verdicts: Mapping[str, str]) -> set[str]:

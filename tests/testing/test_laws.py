@@ -65,10 +65,15 @@ def changed_check(task, name, **changes):
     return replace(task, checks=tuple(replace(check, **changes) if check.name == name else check for check in task.checks))
 
 
-def changed_grader(task, old, new):
-    ((path, text),) = task.grader.files
-    assert old in text
-    return replace(task, grader=replace(task.grader, files=((path, text.replace(old, new)),)))
+def changed_verdict(task, change):
+    """Return the task with another verdict on the number of lines, computed from verdict, lines and submission."""
+
+    def judge(submission):
+        lines = submission.read_text("out.txt").splitlines()
+        for name, passed, detail in task.grader.judge(submission):
+            yield name, change(passed, lines, submission) if name == "times" else passed, detail
+
+    return replace(task, grader=replace(task.grader, judge=judge))
 
 
 def doing(task, name, command):
@@ -83,8 +88,8 @@ def shown_by(task, name, key):
 
 
 def content_with(task, condition):
-    """Return the task with a check of the number of lines that also accepts another condition."""
-    return changed_grader(task, "len(lines) == ", f"{condition} or len(lines) == ")
+    """Return the task with a check of the number of lines that also accepts another condition on lines and submission."""
+    return changed_verdict(task, lambda passed, lines, submission: passed or condition(lines, submission))
 
 
 def with_constant(task):
@@ -235,7 +240,7 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("", "", ""), "20,"),
     ),
     "has a grader that says nothing": (
-        *("succeeds", lambda task: replace(task, grader=Grader(files=(), command="true"))),
+        *("succeeds", lambda task: replace(task, grader=Grader(judge=lambda _: ()))),
         *(("write", "times", "times"), "no verdict"),
     ),
     "lays a file outside of the workspace": (
@@ -255,7 +260,7 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("write", "greeting", ""), "do not read .* from what execute_command 'head -c 9 style.md' shows: 'exit code 0"),
     ),
     "fails perfect work": (
-        *("succeeds", lambda task: changed_grader(task, "len(lines) == ", "len(lines) == 1 + ")),
+        *("succeeds", lambda task: changed_verdict(task, lambda passed, lines, _: len(lines) == 1 + int(task.values["times"]))),
         *(("write", "times", "times"), r"fails although nothing was evicted: \d+ lines"),
     ),
     "does not end": (*("succeeds", lambda task: shown_by(task, "guests_5", "^less")), *(("guests_5", "", ""), "max_steps")),
@@ -277,11 +282,11 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("guests_5", "", ""), "evidence of the step 'guests_0'"),
     ),
     "passes when nothing was done": (
-        *("idle", lambda task: content_with(task, "not lines")),
+        *("idle", lambda task: content_with(task, lambda lines, _: not lines)),
         *(("write", "times", "times"), "nothing was done"),
     ),
     "passes in an empty workspace": (
-        *("idle", lambda task: content_with(task, "not pathlib.Path('guests.txt').exists()")),
+        *("idle", lambda task: content_with(task, lambda _, submission: "guests.txt" not in submission.list_files("."))),
         *(("write", "times", "times"), "passes in an empty workspace; "),
     ),
     "prints something else each time": (
@@ -338,7 +343,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "needs nothing after the first compaction": (*("law-4", early), *(("", "times", ""), "before the first compaction")),
     "does not notice what was forgotten": (
-        *("law-4", lambda task: content_with(task, "len(lines) in (0, 1)")),
+        *("law-4", lambda task: content_with(task, lambda lines, _: len(lines) in {0, 1})),
         *(("", "times", "times"), "the check passes"),
     ),
     "has a fact that changes nothing": (
@@ -351,7 +356,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "has a fact that no call takes": (*("law-5-told", around_the_prompt), *(("", "times", ""), "the fact changes nothing")),
     "has a check that is content with anything": (
-        *("law-5-told", lambda task: content_with(task, "lines")),
+        *("law-5-told", lambda task: content_with(task, lambda lines, _: bool(lines))),
         *(("", "times", ""), "no check that requires it fails"),
     ),
     "gets a value behind the prompt's back": (
@@ -364,7 +369,7 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("", "times", ""), "becomes '57', not its prior '1'"),
     ),
     "passes on the prior": (
-        *("law-5-blank", lambda task: content_with(task, "len(lines) == 1")),
+        *("law-5-blank", lambda task: content_with(task, lambda lines, _: len(lines) == 1)),
         *(("", "times", "times"), "passes with the prior"),
     ),
 }
@@ -488,10 +493,13 @@ def test_two_processes_make_all_seeds(tmp_path):
 
 
 def test_a_verdict_that_changes_is_told(good, tmp_path):
-    """The grader counts its runs in a file and accepts an empty result at every second run."""
-    seen = f"pathlib.Path({str(tmp_path / 'seen')!r})"
-    odd = f"({seen}.open('a').write('x'), len({seen}.read_text()) % 2)[1]"
-    (finding,) = found(lambda seed: changed_grader(good(seed), "len(lines) == ", f"{odd} and len(lines) == "), "repeats")
+    """The judge counts its runs and accepts a result only at every second run."""
+    numbers = count(1)
+
+    def flips(passed, *_):
+        return passed and next(numbers) % 2 == 1
+
+    (finding,) = found(lambda seed: changed_verdict(good(seed), flips), "repeats")
     assert ((finding.step, finding.fact, finding.check), "verdict" in finding.message) == (("write", "times", "times"), True)
 
 

@@ -19,19 +19,13 @@ once more. Anything that the agent wrote to its own notes can be read again; eve
 The workspace is a working package of forty modules. The seed decides which of six stages has the bug, the figures, and the names.
 """
 
-from collections.abc import Mapping
-
-from harness.task import Check, Grader, Task
-from harness.tasks.bug_hunt.facts import DESKS, FACTS, draw_values
-from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, draw_readings, draw_tariff, settle
+from harness.task import Check, Task
+from harness.tasks.bug_hunt.facts import FACTS, draw_values
+from harness.tasks.bug_hunt.grader import build_grader
 from harness.tasks.bug_hunt.steps import build_script
 from harness.tasks.bug_hunt.workspace import build_workspace
-from harness.tasks.kit.graders import build_grader, describe_initial_files, make_check
-from harness.tasks.kit.texts import draw_prompt, fill_text
-
-SWEEP_KWH = range(384, 1404, 7)
-"""Numbers of kilowatt hours with which a hidden check runs the agent's program; together they yield every fraction of a cent."""
-
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.texts import draw_prompt
 
 CHECKS: tuple[Check, ...] = (
     make_check("suite", "all tests pass, those that were there unchanged, and there are new ones", "final_rate", "culprit"),
@@ -70,40 +64,8 @@ def make_bug_hunt(task_seed: int) -> Task:
         prompt=draw_prompt(__package__, "bug-hunt", task_seed, values),
         workspace=files,
         checks=CHECKS,
-        grader=_build_grader(values, dict(files), task_seed),
+        grader=build_grader(values, dict(files), task_seed),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
     )
-
-
-def _build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the grader, the program that checks the workspace at the end of the task, for the values that a seed decides.
-
-    Args:
-        values: Values that the seed decides: those that the agent must remember and those of the workspace.
-        initial_files: Text of each file in the initial workspace, by path.
-        task_seed: Seed of the task, which decides the correct figures of the invoices.
-    """
-    correct_tariff = draw_tariff(values, task_seed)
-    quarter = draw_readings(values, correct_tariff, task_seed).values()
-    words = {
-        **values,
-        **describe_initial_files(initial_files, ("wattbook/", "tests/", "data/")),
-        "swept": repr([_compute_added_cents(values, correct_tariff.base[values["culprit"]], kwh) for kwh in SWEEP_KWH]),
-        "invoices": repr([sum(correct_tariff.compute_stage_cents(counts).values()) for counts in quarter]),
-        "desks": repr(DESKS),
-    }
-    observer_words = {
-        "fields": repr([(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]),
-        "sweep": repr(SWEEP_KWH),
-        "found": repr({stage.name: initial_files[f"wattbook/stages/{stage.name}.py"] for stage in STAGES}),
-    }
-    judge = fill_text(__package__, "grader/judge.py", words)
-    return build_grader(judge, fill_text(__package__, "grader/observe.py", observer_words))
-
-
-def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
-    """Return the number of cents that the stage of the invoice which has the bug should charge for `kwh` kilowatt hours."""
-    beyond = max(0, kwh - int(values["decree_tier"]))
-    return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])

@@ -14,11 +14,12 @@ therefore does not guess: it applies the outdated rule to new and to revised she
 three values, of which only the last is right. Bays can be read again, at the cost of reading a survey.
 """
 
-from harness.task import LaterMessage, Task
+from harness.task import Grader, LaterMessage, Task
 from harness.tasks.changing_requirements.facts import BAYS, FACTS, draw_values
+from harness.tasks.changing_requirements.grader import judge
 from harness.tasks.changing_requirements.steps import build_script, find_change_steps
 from harness.tasks.changing_requirements.workspace import build_workspace, describe_line
-from harness.tasks.kit.graders import build_grader, make_check
+from harness.tasks.kit.graders import make_check
 from harness.tasks.kit.texts import draw_prompt, fill_text
 
 CHECKS = (
@@ -49,7 +50,7 @@ def make_changing_requirements(task_seed: int) -> Task:
         prompt=draw_prompt(__package__, "changing-requirements", task_seed, words),
         workspace=build_workspace(words, task_seed),
         checks=CHECKS,
-        grader=build_grader(fill_text(__package__, "verdicts.py", words)),
+        grader=Grader(judge=judge, expected=words),
         facts=FACTS,
         script=build_script(),
         later_messages=tuple(LaterMessage(step=step, text=fill_text(__package__, f"{name}.md", words)) for name, step in changes),

@@ -24,10 +24,11 @@ The program is real: its modules and tests are written from the texts in `files/
 
 from harness.task import Check, Task
 from harness.tasks.flashcards.facts import FACTS, draw_values
+from harness.tasks.flashcards.grader import build_grader
 from harness.tasks.flashcards.steps import build_script
 from harness.tasks.flashcards.workspace import build_workspace
-from harness.tasks.kit.graders import build_grader, make_check
-from harness.tasks.kit.texts import draw_prompt, fill_text
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.texts import draw_prompt
 
 STORY_SHARE = 0.35
 """Share, from 0 to 1, of the constraints that the prompt states after a short story rather than as a bullet point."""
@@ -76,7 +77,7 @@ def make_flashcards(task_seed: int) -> Task:
         prompt=draw_prompt(__package__, "flashcards", task_seed, values, story_share=STORY_SHARE),
         workspace=build_workspace(values, task_seed),
         checks=CHECKS,
-        grader=build_grader(*(fill_text(__package__, f"grader/{name}.py", values) for name in ("judge", "observe"))),
+        grader=build_grader(values),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

@@ -48,7 +48,7 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 
-_CHOICES: dict[str, Sequence[object]] = {
+CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("mnemo", "recollect", "engram", "cardamom", "retain", "memoria", "anamnesis", "keepsake"),
     "max_interval_days": range(120, 340, 7),
     "card_id_prefix": ("kb-", "mx-", "qz-", "fk-", "rc-", "lrn-", "stk-", "note-"),
@@ -74,7 +74,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, the secret `salt` of the tools, and one row of a sample deck."""
     rng_for = partial(make_rng, "flashcards", task_seed)
-    values = draw_choices("flashcards", task_seed, FACTS, _CHOICES, ("LE", "KB", "SR", "ED"))
+    values = draw_choices("flashcards", task_seed, FACTS, CHOICES, ("LE", "KB", "SR", "ED"))
     values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"
     values["deck_checksum"] = f"{zlib.crc32(fill_text(__package__, 'workspace/decks/biology.csv', values).encode()):08x}"
     values["release_id"] = derive_number(compute_digest(values["salt"], "release:0")[:8], "R")  # as in tools/reserve.py

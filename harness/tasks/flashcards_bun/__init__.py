@@ -24,10 +24,11 @@ Modules and tests are real: they are written from the texts in `files/`, filled 
 
 from harness.task import Check, Task
 from harness.tasks.flashcards_bun.facts import FACTS, draw_values
+from harness.tasks.flashcards_bun.grader import build_grader
 from harness.tasks.flashcards_bun.steps import build_script
 from harness.tasks.flashcards_bun.workspace import build_workspace
-from harness.tasks.kit.graders import build_grader, make_check
-from harness.tasks.kit.texts import draw_prompt, fill_text, load_text
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.texts import draw_prompt
 
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 50 tests"),
@@ -74,7 +75,6 @@ CHECKS: tuple[Check, ...] = (
 def make_flashcards_bun(task_seed: int) -> Task:
     """Make the task `flashcards-bun` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
-    judge, observer = fill_text(__package__, "grader/judge.py", values), load_text(__package__, "grader/observe.ts")
     return Task(
         name="flashcards-bun",
         title="Build a flashcard program in TypeScript on Bun",
@@ -83,7 +83,7 @@ def make_flashcards_bun(task_seed: int) -> Task:
         workspace=build_workspace(values, task_seed),
         runtime="bun",
         checks=CHECKS,
-        grader=build_grader(judge, observer, in_python=False),
+        grader=build_grader(values),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

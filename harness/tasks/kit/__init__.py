@@ -11,12 +11,15 @@ A task in a file of your own imports its building blocks from this package.
 from harness.tasks.kit.calls import list_directory, read, run, write
 from harness.tasks.kit.draws import draw_values, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
-from harness.tasks.kit.graders import build_grader, make_check
+from harness.tasks.kit.graders import check_tests, combine, compare, compare_words, make_check, make_interviews
 from harness.tasks.kit.steps import build_steps, do, do_once, look, make_repair
 
 __all__ = [
-    "build_grader",
     "build_steps",
+    "check_tests",
+    "combine",
+    "compare",
+    "compare_words",
     "do",
     "do_once",
     "draw_values",
@@ -24,6 +27,7 @@ __all__ = [
     "look",
     "make_check",
     "make_file_fact",
+    "make_interviews",
     "make_output_fact",
     "make_prompt_fact",
     "make_repair",

@@ -1,26 +1,28 @@
-"""Checks and graders (the programs that decide the checks), built from a judge and an observer that a task supplies.
+"""Checks, interviews about Python code, and comparisons for judges (the functions that decide the checks).
 
-This module adds what prevents untrusted code of the agent from forging a verdict; see the rules in `harness.task.Grader`.
-
-The judge is Python source that defines `verdicts() -> Iterable[(check, (passed, detail))]` and may call the functions of
-`preamble.py.tmpl`. The observer is a program that runs the agent's code in a child process and prints JSON objects, one a line;
-the judge receives the merged objects from `observed()`. A Python observer is forked before the judge is loaded, which avoids the
-start of a second interpreter. An observer in another language is run by the command that the judge passes, e.g.
-`observed("bun", "-e")`.
+A judge compares files and answers with the expected values of its grader; see `harness.task.Grader`. The comparisons return
+whether a condition holds and a description of what was found, and never raise an exception for what the agent's code answered.
 """
 
 import hashlib
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
-from harness.task import Check, Grader
-from harness.tasks.kit.texts import load_text
+from harness.task import Check, Interview, Submission
+from harness.tasks.kit.texts import fill_text
 
-PRELOADED_MODULES = (
-    *("argparse", "ast", "collections", "contextlib", "csv", "ctypes", "dataclasses", "datetime", "enum", "functools", "hashlib"),
-    *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "tempfile", "time"),
-    *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
-)
-"""Modules of Python's standard library that are loaded before the grader (the program that decides the checks) starts."""
+UNCHANGED = "\n# end\n"
+"""Text without an effect that is appended to a Python module, which thus looks changed in both runs of the agent's tests."""
+
+
+class Outcome(NamedTuple):
+    """Result of a comparison: whether a condition holds, and a description of what was found."""
+
+    passed: bool
+    detail: str
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
@@ -28,8 +30,8 @@ def make_check(name: str, title: str, *required_facts: str) -> Check:
     return Check(name=name, title=title, required_facts=required_facts)
 
 
-def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return data on the initial workspace, such as file digests, that a grader compares with the final workspace.
+def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, Any]:
+    """Return data on the initial workspace, such as file digests, that a judge compares with the final workspace.
 
     `hashes` holds the digest of each selected file, `tests` the number of tests in the selected files, and `entries` the number
     of lines of the change log.
@@ -40,27 +42,72 @@ def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) 
     """
     texts = {path: text for path, text in files.items() if path.startswith(prefixes)}
     return {
-        "hashes": repr({path: hashlib.sha256(text.encode()).hexdigest()[:16] for path, text in texts.items()}),
-        "tests": str(sum(text.count("def test_") for text in texts.values())),
-        "entries": str(len(files["CHANGELOG.md"].splitlines())),
+        "hashes": {path: hash_text(text) for path, text in texts.items()},
+        "tests": sum(text.count("def test_") for text in texts.values()),
+        "entries": len(files["CHANGELOG.md"].splitlines()),
     }
 
 
-def build_grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
-    """Build the grader of a task, the program that decides which checks pass, from the source of its two parts.
+def hash_text(text: str) -> str:
+    """Return a short digest of the text of a file."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, Interview]:
+    """Make the interviews on a Python program: questions on its modules, then its tests with modules broken on purpose.
+
+    The first interview also asks the question `tests` and the second one the question `broken_tests`, which run the unit tests in
+    the folder `tests`; see `check_tests`.
 
     Args:
-        judge: Python source that decides which checks pass.
-        observer: Source of the program that runs the agent's code and prints what it does; empty if no such code has to run.
-        in_python: Whether the observer (the program that runs the agent's code) is written in Python.
+        source: Python source that defines a function for each question.
+        questions: Names of the functions that answer questions about the agent's modules.
+        broken: Text that breaks a module when it is appended, by path of the module.
     """
-    judge_source = "\n\n".join((load_text(__package__, "preamble.py"), judge, load_text(__package__, "closing.py")))
-    name = ".grade/observe.py" if in_python else ".grade/observe"
-    observers = ((name, observer),) if observer else ()
-    modules = PRELOADED_MODULES if observer and in_python else ()
-    launcher = load_text(__package__, "launcher.py").replace("MODULES = ()", f"MODULES = {modules!r}")
-    return Grader(
-        files=((".grade/grade.py", launcher), (".grade/judge.py", judge_source), *observers),
-        command="python3 -S -B .grade/grade.py",
-        modules=modules,
+    suite = fill_text(__package__, "suite.py", {"broken": repr([PurePosixPath(path).stem for path in broken])})
+    whole = tuple((path, UNCHANGED) for path in broken)
+    damaged = tuple((path, f"\n\n{text}{UNCHANGED}") for path, text in broken.items())
+    return (
+        Interview(source=f"{source}\n\n{suite}", questions=(*questions, "tests"), appended=whole),
+        Interview(source=suite, questions=("broken_tests",), appended=damaged),
     )
+
+
+def check_tests(answers: Mapping[str, Any], min_tests: int) -> Outcome:
+    """Compare the runs of the tests: at least `min_tests` pass, and at least one fails while modules are broken on purpose."""
+    match answers.get("tests"), answers.get("broken_tests"):
+        case [[int(), []], None]:
+            return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
+        case [[int(count), []], [int(), []]]:
+            return Outcome(False, f"{count} tests passed, also with modules that were broken on purpose")
+        case [[int(count), []], _]:
+            return Outcome(count >= min_tests, f"{count} tests passed, expected at least {min_tests}")
+        case [found, _]:
+            return Outcome(False, f"tests that ran, and tests that failed: {found!r:.200}")
+
+
+def compare(answers: Mapping[str, Any], question: str, *expected: object) -> Outcome:
+    """Compare an answer of the agent's code with the expected answers, one of which must be equal to it."""
+    found = answers.get(question)
+    return Outcome(question in answers and found in expected, f"{question}: {found!r}")
+
+
+def combine(*outcomes: tuple[bool, str]) -> Outcome:
+    """Return whether all conditions hold, with the descriptions of those that do not."""
+    return Outcome(all(passed for passed, _ in outcomes), "; ".join(detail for passed, detail in outcomes if not passed))
+
+
+def compare_words(submission: Submission, path: str, *words: str) -> Outcome:
+    """Check that a file contains all of the given words, each as a whole word."""
+    text = submission.read_text(path)
+    missing = [word for word in words if not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w])", text)]
+    return Outcome(bool(text) and not missing, f"{path} lacks {missing}")
+
+
+def read_json_object(submission: Submission, path: str) -> dict[str, Any]:
+    """Return the JSON object in a file; an empty one if the file holds none."""
+    try:
+        given = json.loads(submission.read_text(path))
+    except (ValueError, RecursionError):
+        return {}
+    return given if isinstance(given, dict) else {}

@@ -21,10 +21,11 @@ The logs are generated from the seed in `logs.py`. Tasks of the last three seeds
 import hashlib
 from functools import lru_cache
 
-from harness.task import Check, Task
-from harness.tasks.kit.graders import build_grader, make_check
-from harness.tasks.kit.texts import draw_prompt, fill_text
+from harness.task import Check, Grader, Task
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.texts import draw_prompt
 from harness.tasks.log_forensics.facts import COMPONENTS, FACTS, draw_values
+from harness.tasks.log_forensics.grader import judge
 from harness.tasks.log_forensics.logs import generate_logs
 from harness.tasks.log_forensics.steps import build_script
 from harness.tasks.log_forensics.workspace import build_papers, render_config
@@ -67,7 +68,6 @@ def make_log_forensics(task_seed: int) -> Task:
     values["damage_offset"] = str(text_by_path["logs/queue.log"].index("segment damaged beyond repair"))
     config = render_config({values["setting"]: f"{values['former_value']}  # {values['ticket']}"})
     digests = {name: hashlib.sha256(text_by_path[f"logs/{name}.log"].encode()).hexdigest() for name in COMPONENTS}
-    judge = fill_text(__package__, "grader/judge.py", {**values, "config": repr(config), "digests": repr(digests)})
     return Task(
         name="log-forensics",
         title="Find out from the logs of a night what happened",
@@ -75,7 +75,7 @@ def make_log_forensics(task_seed: int) -> Task:
         prompt=draw_prompt(__package__, "log-forensics", task_seed, values),
         workspace=(*build_papers(values, task_seed), *log_files),
         checks=CHECKS,
-        grader=build_grader(judge),
+        grader=Grader(judge=judge, expected={**values, "config": config, "digests": digests}),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

@@ -20,12 +20,11 @@ of report sizes, the share of facts on pages, the lag between statement and use,
 the share of facts that are corrected. The seed decides the order of the sizes and all numbers.
 """
 
-import json
+from collections.abc import Iterator
 from functools import lru_cache
 
-from harness.task import Check, Task, World
-from harness.tasks.kit.graders import build_grader, make_check
-from harness.tasks.kit.texts import fill_text
+from harness.task import Check, Grader, Submission, Task, World
+from harness.tasks.kit.graders import make_check
 from harness.tasks.long_march.facts import draw_values, make_fact
 from harness.tasks.long_march.schedule import complete_world, plan_marks
 from harness.tasks.long_march.steps import build_script
@@ -53,11 +52,22 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
         prompt=render_prompt(full_world, all_marks, values),
         workspace=build_workspace(full_world, all_marks, values, task_seed),
         checks=_build_checks(full_world),
-        grader=build_grader(fill_text(__package__, "verdicts.py", {"steps": full_world.steps, "notes": json.dumps(notes)})),
+        grader=Grader(judge=judge, expected={"steps": full_world.steps, "notes": notes}),
         facts=tuple(map(make_fact, all_marks)),
         script=build_script(full_world),
         values={mark.name: values.final[mark.key] for mark in all_marks},
     )
+
+
+def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide every check of the task."""
+    walked = submission.read_text("log/walked.txt").split()
+    steps = submission.expected["steps"]
+    detail = f"{len(walked)} entries, {len(set(walked))} different, of {steps}"
+    yield "each_post_once", walked == [str(post) for post in range(steps)], detail
+    for name, (path, line) in submission.expected["notes"].items():
+        said = submission.read_text(path).strip()
+        yield name, said == line, f"{path} says {said[:60]!r}"
 
 
 @lru_cache(maxsize=32)

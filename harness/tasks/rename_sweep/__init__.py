@@ -18,11 +18,12 @@ The workspace is a working package whose modules, figures and tests are generate
 """
 
 from harness.task import Check, Task
-from harness.tasks.kit.graders import build_grader, describe_initial_files, make_check
-from harness.tasks.kit.texts import draw_prompt, fill_text, load_text
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.texts import draw_prompt
 from harness.tasks.rename_sweep.facts import FACTS, draw_values
+from harness.tasks.rename_sweep.grader import build_grader
 from harness.tasks.rename_sweep.steps import build_script
-from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, build_workspace
+from harness.tasks.rename_sweep.workspace import build_workspace
 
 CHECKS: tuple[Check, ...] = (
     make_check("tests", "all tests pass, unchanged, without the temporary line", "new_name", "old_name"),
@@ -53,9 +54,6 @@ def make_rename_sweep(task_seed: int) -> Task:
     """Make the task `rename-sweep` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
     files = build_workspace(values, task_seed)
-    words = {"folders": repr(FOLDERS), "collisions": repr(COLLISION_FOLDERS)}
-    words |= {**values, **describe_initial_files(dict(files), ("quay/", "tests/"))}
-    judge, observer = fill_text(__package__, "grader/judge.py", words), load_text(__package__, "grader/observe.py")
     return Task(
         name="rename-sweep",
         title="Rename a function in more than forty files",
@@ -63,7 +61,7 @@ def make_rename_sweep(task_seed: int) -> Task:
         prompt=draw_prompt(__package__, "rename-sweep", task_seed, values),
         workspace=files,
         checks=CHECKS,
-        grader=build_grader(judge, observer),
+        grader=build_grader(values, dict(files)),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

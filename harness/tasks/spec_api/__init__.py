@@ -21,18 +21,13 @@ Pages are generated from the seed. Modules and tests are real and written from t
 agent has read.
 """
 
-from decimal import Decimal
-
 from harness.task import Check, Task
-from harness.tasks.kit.graders import build_grader, make_check
-from harness.tasks.kit.texts import draw_prompt, fill_text
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.texts import draw_prompt
 from harness.tasks.spec_api.facts import FACTS, draw_values
+from harness.tasks.spec_api.grader import build_grader
 from harness.tasks.spec_api.steps import build_script
 from harness.tasks.spec_api.workspace import build_workspace
-
-INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
-"""Amounts of money for which a surcharge of 2.5 percent depends on the rounding mode; used to test the agent's program."""
-
 
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 30 tests"),
@@ -86,8 +81,6 @@ CHECKS: tuple[Check, ...] = (
 def make_spec_api(task_seed: int) -> Task:
     """Make the task `spec-api` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
-    surcharges = (Decimal("0.025") * amount for amount in INVOICE_AMOUNTS)
-    words = {**values, "amounts": [int(amount.quantize(Decimal(1), rounding=values["rounding"])) for amount in surcharges]}
     return Task(
         name="spec-api",
         title="Build an interface's client from a long specification",
@@ -95,7 +88,7 @@ def make_spec_api(task_seed: int) -> Task:
         prompt=draw_prompt(__package__, "spec-api", task_seed, values),
         workspace=build_workspace(values, task_seed),
         checks=CHECKS,
-        grader=build_grader(*(fill_text(__package__, f"grader/{name}.py", words) for name in ("judge", "observe"))),
+        grader=build_grader(values),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

@@ -79,7 +79,7 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
 )
 
-_CHOICES: dict[str, Sequence[object]] = {
+CHOICES: dict[str, Sequence[object]] = {
     "client_name": ("parcelkin", "quayside", "stowaway", "lorry-line", "crate-mate", "waybill", "carrier-pigeon", "haulier"),
     "env_prefix": ("QUAY", "STOW", "HAUL", "CRATE", "FERRY", "WAGON", "BERTH", "CARGO"),
     "timeout_seconds": tuple(str(seconds) for seconds in (*range(7, 30, 2), *range(33, 60, 2))),
@@ -112,7 +112,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output."""
-    values = draw_choices("spec-api", task_seed, FACTS, _CHOICES, ("PD", "LG", "QX", "TR"))
+    values = draw_choices("spec-api", task_seed, FACTS, CHOICES, ("PD", "LG", "QX", "TR"))
     return {
         **values,
         "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # as in tools/enroll.py

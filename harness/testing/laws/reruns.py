@@ -29,7 +29,7 @@ from harness.testing.laws.simulation import (
 from harness.testing.shifted_clock import ShiftedClockSandbox
 from harness.transcript import parse_arguments
 
-NO_GRADER = Grader(files=(), command="false")
+NO_GRADER = Grader(judge=lambda _: ())
 MAX_REPEATED_REQUESTS = 15
 """Maximum number of requests of a session that are sent again to a newly created model."""
 MAX_REPORTED_FILES = 5

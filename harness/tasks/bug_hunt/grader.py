@@ -1,0 +1,146 @@
+"""Checks of the task `bug-hunt`: compares files of the workspace and the answers of the invoice program."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.task import Grader, Interview, Submission
+from harness.tasks.bug_hunt.facts import DESKS
+from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, draw_readings, draw_tariff, settle
+from harness.tasks.kit.graders import (
+    Outcome,
+    check_tests,
+    compare_words,
+    describe_initial_files,
+    hash_text,
+    make_interviews,
+    read_json_object,
+)
+from harness.tasks.kit.texts import fill_text, load_text
+
+SWEEP_KWH = range(384, 1404, 7)
+"""Numbers of kilowatt hours with which a question runs the agent's program; together they yield every fraction of a cent."""
+REGRESSION_TEST = "tests/regressions/test_drift.py"
+"""Path of the test that the agent has to write."""
+PACKAGE_FOLDERS = ("wattbook", "wattbook/stages")
+"""Folders with the modules of the invoice program."""
+BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
+"""Text that breaks a module when it is appended, by path of the module."""
+
+
+def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
+    """Build the grader of the task.
+
+    Args:
+        values: Values that the seed decides: those that the agent must remember and those of the workspace.
+        initial_files: Text of each file in the initial workspace, by path.
+        task_seed: Seed of the task, which decides the correct figures of the invoices.
+    """
+    correct_tariff = draw_tariff(values, task_seed)
+    quarter = draw_readings(values, correct_tariff, task_seed).values()
+    expected = {
+        **values,
+        **describe_initial_files(initial_files, ("wattbook/", "tests/", "data/")),
+        "swept": [_compute_added_cents(values, correct_tariff.base[values["culprit"]], kwh) for kwh in SWEEP_KWH],
+        "invoices": [sum(correct_tariff.compute_stage_cents(counts).values()) for counts in quarter],
+    }
+    fields = [(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]
+    source = fill_text(__package__, "grader/observe.py", {"fields": repr(fields), "sweep": repr(SWEEP_KWH)})
+    paths = [f"wattbook/stages/{stage.name}.py" for stage in STAGES]
+    with_bug = Interview(
+        source=load_text(__package__, "grader/regression.py"),
+        questions=("regression",),
+        appended=tuple((path, f"\n\n{initial_files[path]}") for path in paths),
+    )
+    interviews = (*make_interviews(source, ("swept", "invoices"), BROKEN), with_bug)
+    return Grader(judge=judge, expected=expected, interviews=interviews)
+
+
+def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
+    """Return the number of cents that the stage of the invoice which has the bug should charge for `kwh` kilowatt hours."""
+    beyond = max(0, kwh - int(values["decree_tier"]))
+    return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])
+
+
+def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide every check of the task."""
+    values = submission.expected
+    is_ordered = _check_regression_test(submission)
+    texts = {path: submission.read_text(path) for path in values["hashes"]}
+    changed = [path for path, text in texts.items() if hash_text(text) != values["hashes"][path]]
+    yield from _judge_modules(submission, [path for path in changed if path.startswith("wattbook/")])
+    yield from _judge_papers(submission)
+    answers = submission.ask()
+    touched = [path for path in changed if not path.startswith("wattbook/")]
+    tests = check_tests(answers, values["tests"] + 1)
+    yield "suite", tests.passed and not touched, f"{tests.detail}, changed {touched}"
+    swept = answers.get("swept")
+    stage = swept.get(values["culprit"]) if isinstance(swept, dict) else swept
+    is_fixed = stage == values["swept"] and answers.get("invoices") == values["invoices"]
+    yield "fixed", is_fixed, f"{values['culprit']} adds {stage!r:.180}"
+    match answers.get("regression"):
+        case [int(failures), 0]:
+            yield "regression_test", is_ordered.passed and failures > 0, f"{is_ordered.detail}, {failures} failures with the bug"
+        case found:
+            yield "regression_test", False, f"{is_ordered.detail}, with the bug: {found!r}"
+
+
+def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of the modules that the agent changed."""
+    module = f"wattbook/stages/{submission.expected['culprit']}.py"
+    paths = [f"{folder}/{name}" for folder in PACKAGE_FOLDERS for name in submission.list_files(folder) if name.endswith(".py")]
+    new = [path for path in paths if path not in submission.expected["hashes"]]
+    yield "only_one_module", changed == [module] and not new, f"changed {changed}, new {new}"
+    text = submission.read_text(module)
+    yield "owner_tag", text.startswith(f'"""{submission.expected["owner_tag"]} '), f"{module} begins with {text[:40]!r}"
+
+
+def _check_regression_test(submission: Submission) -> Outcome:
+    """Check that the regression test has the ordered names and calls the ordered function."""
+    values, text = submission.expected, submission.read_text(REGRESSION_TEST)
+    classes, entry_point = re.findall(r"^class (\w+)\(", text, re.MULTILINE), values["entry_point"]
+    is_named = bool(classes) and all(name.startswith(values["test_prefix"]) for name in classes)
+    uses = re.search(rf"^from wattbook import {entry_point}$", text, re.MULTILINE) is not None and f"{entry_point}(" in text
+    mentions = re.search(rf"\b{values['complaint']}\b", text) is not None
+    return Outcome(is_named and uses and mentions, f"classes {classes}")
+
+
+def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of logs, notes and papers."""
+    values = submission.expected
+    rows = [line.split() for line in submission.read_text("ci/attempts.log").splitlines()[1:]]
+    module = f"wattbook/stages/{values['culprit']}.py"
+    accepted = [row[2] for row in rows if len(row) == 4 and row[1] == "accepted" and row[3] == module]
+    is_unique = len({row[2] for row in rows if len(row) == 4}) == len(rows)
+    good = len(accepted) == 1 and is_unique and rows[-1][2] == accepted[0]
+    yield "tries", good, f"tries: {[row[1:3] for row in rows]}"
+    attempt, desk = _compute_attempt(values["key"], accepted[-1] if accepted else "")
+    notes = "\n".join(submission.read_text(f"notes/{name}") for name in submission.list_files("notes") if name != "README.md")
+    suspect, since = values["suspect"], values["drift_since"]
+    has_suspect, has_day = re.search(rf"(?:stage |[`'\"]){suspect}\b", notes) is not None, since in notes
+    yield "notes", has_suspect and has_day, f"notes tell of {suspect}: {has_suspect}, of {since}: {has_day}"
+    beginning = f"- {values['channel']} ({values['ticket']}): "
+    yield "changelog", *_compare_line(submission, "CHANGELOG.md", values["entries"], beginning, "")
+    beginning = f"{desk} [{values['severity']}] "
+    yield "announced", *_compare_line(submission, "outbox/announcements.log", 0, beginning, values["ticket"])
+    names = ("ticket", "severity", "complaint", "drift_since", "culprit", "suspect", "provisional_rate", "final_rate")
+    yield "report", *compare_words(submission, "REPORT.md", *(values[name] for name in names), attempt)
+    expected: dict[str, Any] = {"ticket": values["ticket"], "attempt": attempt, "announced_at": desk}
+    expected |= {"public_function": values["entry_point"], "frozen_module": values["frozen"]}
+    expected |= {"drift_goal_cents": int(values["drift_goal"])}
+    given = read_json_object(submission, "handover.json")
+    matches = {name: given.get(name) for name in expected} == expected
+    yield "handover", matches, f"hand-over: {given!r:.280}"
+
+
+def _compute_attempt(key: str, patch: str) -> tuple[str, str]:
+    """Return the id of the attempt and the desk that the bench names for a patch."""
+    digest = hashlib.sha256(f"{key}:{patch.rpartition('/')[2]}".encode()).hexdigest()
+    return f"A-{int(digest[:8], 16) % 9000 + 1000}", DESKS[int(digest[8:12], 16) % len(DESKS)]
+
+
+def _compare_line(submission: Submission, path: str, initial_lines: int, beginning: str, part: str) -> Outcome:
+    """Check that a file has one line more than at the start, with the given beginning and part."""
+    lines = submission.read_text(path).splitlines()[initial_lines:]
+    return Outcome(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")

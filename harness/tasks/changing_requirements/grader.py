@@ -1,0 +1,40 @@
+"""Checks of the task `changing-requirements`: compares sheets and papers with the rules that hold in the end."""
+
+from collections.abc import Iterator
+
+from harness.task import Submission
+from harness.tasks.kit.graders import Outcome, combine, compare_words
+
+SHEET_LINES = {"operator": "operator", "interval": "interval", "first_bus": "first", "zone": "zone"}
+"""Label of the line of every sheet that states a value, by name of the value."""
+PAPERS = (
+    ("opening", "plan/overview.md", "opening"),
+    ("ticket", "plan/overview.md", "ticket"),
+    ("rest_day", "plan/poster.txt", "rest_day"),
+    ("greeting", "plan/letter.md", "greeting"),
+    ("poster_interval", "plan/poster.txt", "interval"),
+    ("permit", "plan/letter.md", "permit"),
+)
+"""Name of each check of a paper, path of the paper, and name of the value that the paper must mention."""
+
+
+def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide every check of the task."""
+    values = submission.expected
+    sheets = {stop: submission.read_text(f"sheets/{stop}.txt").splitlines() for stop in values["stops"].split()}
+    for name, label in SHEET_LINES.items():
+        yield name, *_find_line(sheets, f"{label}: {values[name]}")
+    for check, path, name in PAPERS:
+        yield check, *compare_words(submission, path, values[name])
+    mentions = (compare_words(submission, path, values["hotline"]) for path in ("plan/poster.txt", "plan/letter.md"))
+    yield "hotline", *combine(*mentions)
+    permits = submission.read_text("log/permits.txt").split()
+    yield "one_permit", len(permits) == 1, f"{len(permits)} permits were asked for"
+    for pair in values["bays"].split():
+        yield f"bay_{pair.partition('=')[0]}", *compare_words(submission, "plan/bays.md", pair)
+
+
+def _find_line(sheets: dict[str, list[str]], line: str) -> Outcome:
+    """Return whether every sheet has a line."""
+    lacking = [stop for stop, lines in sheets.items() if line not in lines]
+    return Outcome(not lacking, f"{len(lacking)} sheets lack {line!r}, e.g. {lacking[:3]}")

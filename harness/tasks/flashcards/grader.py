@@ -1,0 +1,150 @@
+"""Checks of the task `flashcards`: compares the papers of the workspace and the answers of the agent's modules."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.task import Grader, Submission
+from harness.tasks.flashcards.facts import CHOICES
+from harness.tasks.kit.graders import check_tests, combine, compare, compare_words, make_interviews, read_json_object
+from harness.tasks.kit.texts import fill_text
+
+MIN_TESTS = 80
+"""Minimum number of tests that the agent has to write."""
+SAMPLE_CARDS = 45
+"""Number of cards in the sample deck."""
+QUESTIONS = (
+    *("sm2", "schema", "journal", "copied", "imported", "sample", "exported", "generated", "hidden", "cap", "allowance", "leech"),
+    *("order", "archived", "statistics", "forecast", "named", "idle"),
+)
+"""Names of the questions on the agent's modules, in the order in which they are asked."""
+BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return memory\n"}
+"""Text that breaks the agent's modules when it is appended, by path of the module."""
+
+
+def build_grader(values: Mapping[str, str]) -> Grader:
+    """Build the grader of the task for the values that a seed decides."""
+    source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in ("hint_column", "draft_tag")})
+    return Grader(judge=judge, expected=values, interviews=make_interviews(source, QUESTIONS, BROKEN))
+
+
+def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide every check of the task."""
+    yield from _judge_papers(submission)
+    never_deletes = _find_deletions(submission)
+    yield from _judge_answers(submission.ask(), submission.expected, never_deletes)
+
+
+def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of files that the agent wrote or whose tools it used."""
+    values = submission.expected
+    expected = {"program": values["program_name"]}
+    expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "leech_lapses")}
+    settings = read_json_object(submission, "settings.example.json")
+    matches = {name: settings.get(name) for name in expected} == expected
+    yield "settings", matches, f"settings are {settings!r:.187}"
+    program, longest, idle = values["program_name"], values["max_interval_days"], values["idle_exit_code"]
+    yield (
+        "papers",
+        *combine(
+            compare_words(submission, "README.md", program, f"`{idle}`", f"`{longest}`"),
+            compare_words(submission, "docs/manual.md", values["removed_column"], values["draft_tag"], values["cards_table"]),
+            compare_words(submission, "HANDOVER.md", values["ticket"], values["release_id"], values["journal_mode"]),
+        ),
+    )
+    entries = [line for line in submission.read_text("CHANGELOG.md").splitlines() if line.startswith("- release ")][1:]
+    beginning = f"- release {values['release_id']} (ticket {values['ticket']}): "
+    yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
+    releases = submission.read_text("study/releases.log").split()
+    yield "one_release", len(releases) == 1, f"{len(releases)} releases were reserved"
+    deck = submission.read_text("decks/biology.csv").splitlines()
+    rows, fed = Counter(deck[1:]), Counter(submission.read_text("study/catalogue.csv").splitlines())
+    detail = f"{sum(fed.values())} rows fed, {len(fed)} different, {sum(rows.values())} expected"
+    yield "fed_once", bool(fed) and fed == rows, detail
+
+
+def _find_deletions(submission: Submission) -> tuple[bool, str]:
+    """Return whether the program has its modules and no module deletes rows."""
+    names = [name for name in submission.list_files("flashcards") if name.endswith(".py")]
+    code = [submission.read_text(f"flashcards/{name}") for name in names]
+    return len(code) > 10 and not any(re.search(r"DELETE\s+FROM", part, re.IGNORECASE) for part in code), "rows are deleted"
+
+
+def _judge_answers(
+    answers: Mapping[str, Any], values: Mapping[str, str], never_deletes: tuple[bool, str]
+) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of what the agent's modules do."""
+    ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
+    table, version, limit = values["cards_table"], int(values["schema_version"]), int(values["new_per_day"])
+    yield "own_tests", *check_tests(answers, MIN_TESTS)
+    yield "sm2_numbers", *compare(answers, "sm2", [ease, [1, second], floor, 1, 0, 2])
+    yield "storage_schema", *compare(answers, "schema", [sorted(("answers", table)), version, True])
+    yield "journal_mode", *compare(answers, "journal", [values["journal_mode"]] * 2)
+    yield "backup", _read(answers, "copied", table) == 1, f"copied: {answers.get('copied')!r}"
+    yield "import_format", *_compare_import(answers.get("imported"), values)
+    yield "sample_deck", *compare(answers, "sample", SAMPLE_CARDS)
+    yield "export_format", *_compare_export(answers, values)
+    generated = [f"{values['cloze_marker']} assemble it.", "Ribosomes", [values["draft_tag"]], []]
+    yield "card_generator", *compare(answers, "generated", generated)
+    yield "drafts_hidden", *compare(answers, "hidden", [values["draft_tag"]])
+    yield "interval_cap", *compare(answers, "cap", int(values["max_interval_days"]))
+    yield "new_card_limit", *compare(answers, "allowance", [limit, limit - 1])
+    yield "leeches", *compare(answers, "leech", int(values["leech_lapses"]))
+    yield "queue_order", *compare(answers, "order", [values["tie_break"]])
+    yield "archive", *combine(_compare_archive(answers.get("archived"), values), never_deletes)
+    yield "statistics", *_compare_statistics(answers.get("statistics"), values)
+    yield "forecast", *compare(answers, "forecast", [0, 1, 1 + second])
+    yield "names_itself", *_compare_names(answers.get("named"), values)
+    yield "idle_status", *compare(answers, "idle", [int(values["idle_exit_code"]), "nothing is due\n"])
+
+
+def _read(found: object, *keys: str | int) -> object:
+    """Return a part of an answer; None if the answer has another form."""
+    for key in keys:
+        if isinstance(found, dict | Mapping):
+            found = found.get(key)
+        elif isinstance(found, list) and isinstance(key, int) and key < len(found):
+            found = found[key]
+        else:
+            return None
+    return found
+
+
+def _compare_import(imported: object, values: Mapping[str, str]) -> tuple[bool, str]:
+    """Compare a card that was read from a deck in which each column for hints holds its own name."""
+    expected = [values["hint_column"], ["cell", "basic"], float(values["initial_ease"])]
+    has_id = re.fullmatch(re.escape(values["card_id_prefix"]) + "[0-9a-f]{10}", str(_read(imported, 3))) is not None
+    return isinstance(imported, list) and len(imported) == 4 and imported[:3] == expected and has_id, f"imported: {imported!r}"
+
+
+def _compare_export(answers: Mapping[str, Any], values: Mapping[str, str]) -> tuple[bool, str]:
+    """Compare the header and a row of a written deck; a field with the delimiter may be quoted."""
+    delimiter = values["export_delimiter"]
+    columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")
+    row = delimiter.join(("a", "x, y; z", "back", "", "", "bio", "2.00", "0", "2024-03-01"))
+    header = delimiter.join(columns)
+    return compare(answers, "exported", [header, row], [header, row.replace("x, y; z", '"x, y; z"')])
+
+
+def _compare_archive(archived: object, values: Mapping[str, str]) -> tuple[bool, str]:
+    """Compare the row of a removed card, and the length of the queue after its removal."""
+    row = _read(archived, 0, values["cards_table"], 0)
+    found = [_read(row, values["removed_column"]), _read(row, "front"), _read(archived, 1)]
+    return found == ["2024-03-01", "front of a", 0], f"archived: {archived!r}"
+
+
+def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[bool, str]:
+    """Compare the counts of mature, stuck and all cards."""
+    counts = [61 - int(values["mature_days"]), round(100 * float(values["ease_floor"])) - 100]
+    total, stored = _read(statistics, 2), _read(statistics, 3, values["cards_table"])
+    good = [_read(statistics, 0), _read(statistics, 1)] == counts and total is not None and total == stored
+    return good, f"statistics: {statistics!r}"
+
+
+def _compare_names(named: object, values: Mapping[str, str]) -> tuple[bool, str]:
+    """Compare the line with the name of the program and its release, and the line on its usage."""
+    lines = [*map(str, named if isinstance(named, list) else []), "", ""]
+    program = values["program_name"]
+    good = lines[0] == f"{program}, release {values['release_id']}" and lines[1].startswith(f"usage: {program} ")
+    return good, f"says {lines[:2]!r}"

@@ -1,0 +1,114 @@
+"""Checks of the task `flashcards-bun`: compares the papers of the workspace and the answers of the agent's modules."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.task import Grader, Interview, Submission
+from harness.tasks.kit.graders import Outcome, compare, compare_words, read_json_object
+from harness.tasks.kit.texts import load_text
+
+MIN_TESTS = 50
+"""Minimum number of tests that the agent has to write."""
+QUESTIONS = (
+    *("sm2", "schema", "journal", "ids", "read", "written", "generated", "hidden", "cap", "room", "order", "maturity", "stuck"),
+    *("idle", "over", "about", "usage"),
+)
+"""Names of the questions on the agent's modules, in the order in which they are asked."""
+BROKEN = {
+    "src/scheduler.ts": "answered = (memory) => memory;\n",
+    "src/storage.ts": "Storage.prototype.get = () => undefined;\n",
+}
+"""Text that breaks the agent's modules when it is appended, by path of the module."""
+UNCHANGED = "\n// end\n"
+"""Text that is appended to a module without an effect, so that a module looks changed in both runs of the agent's tests."""
+
+
+def build_grader(values: Mapping[str, str]) -> Grader:
+    """Build the grader of the task for the values that a seed decides."""
+    suite = load_text(__package__, "grader/suite.py")
+    damaged = tuple((path, f"\n{text}{UNCHANGED}") for path, text in BROKEN.items())
+    interviews = (
+        Interview(source=load_text(__package__, "grader/observe.ts"), questions=QUESTIONS, runtime="bun"),
+        Interview(source=suite, questions=("tests",), appended=tuple((path, UNCHANGED) for path in BROKEN)),
+        Interview(source=suite, questions=("broken_tests",), appended=damaged),
+    )
+    return Grader(judge=judge, expected=values, interviews=interviews)
+
+
+def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide every check of the task."""
+    yield from _judge_papers(submission)
+    yield from _judge_answers(submission.ask(), submission.expected)
+
+
+def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of files that the agent wrote or whose tools it used."""
+    values = submission.expected
+    expected: dict[str, Any] = {"program": values["program_name"], "farewell": values["farewell"]}
+    expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "mature_days")}
+    settings = read_json_object(submission, "settings.example.json")
+    yield "settings", settings == expected, f"settings are {settings!r:.187}"
+    quoted = [f"`{values[name]}`" for name in ("max_interval_days", "new_per_day", "idle_status")]
+    yield "readme", *compare_words(submission, "README.md", values["program_name"], values["goal_version"], *quoted)
+    names = ("hint_column", "draft_mark", "gap_mark", "id_prefix", "export_separator", "mature_days", "tie_break")
+    quoted = [f"`{values[name]}`" for name in (*names, "initial_ease", "ease_floor", "second_interval_days")]
+    yield "manual", *compare_words(submission, "docs/manual.md", values["cards_table"], *quoted)
+    words = [values[name] for name in ("ticket", "goal_version", "release_id", "next_audit")]
+    schema, mode = f"schema {values['schema_version']}", f"`{values['journal_mode']}`"
+    yield "handover", *compare_words(submission, "HANDOVER.md", *words, schema, mode)
+    entries = [line for line in submission.read_text("CHANGELOG.md").splitlines() if line.startswith("- version ")][1:]
+    beginning = f"- version {values['goal_version']} (ticket {values['ticket']}): "
+    yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
+    releases = submission.read_text("study/releases.log").split()
+    yield "one_release", releases == [values["release_id"]], f"{len(releases)} releases were reserved"
+    rows = [row for row in submission.read_text("decks/flags.csv").splitlines() if row != "front,back,tags"]
+    fed = submission.read_text("study/catalogue.csv").splitlines()
+    detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(rows)} expected"
+    yield "fed_once", bool(fed) and sorted(fed) == sorted(rows), detail
+    audits = set(submission.read_text("study/audits.log").split())
+    yield "audits", audits == {"first", values["next_audit"]}, "the audits were not made"
+
+
+def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of what the agent's modules do."""
+    ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
+    limit, draft, program = int(values["new_per_day"]), values["draft_mark"], values["program_name"]
+    columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")
+    row = ("a", "Alfa", "diver down", "blue", "letter danger", "flags", "2.00", "9", "2024-03-01")
+    about = f"{program} {values['goal_version']}, release {values['release_id']}"
+    yield "own_tests", *_check_tests(answers)
+    yield "sm2_numbers", *compare(answers, "sm2", [ease, [1, second], floor, [1, 0, 2]])
+    tables = sorted(("answers", values["cards_table"]))
+    yield "storage_schema", *compare(answers, "schema", [tables, int(values["schema_version"]), True])
+    yield "journal_mode", *compare(answers, "journal", values["journal_mode"])
+    identifier = answers.get("ids")
+    has_form = re.fullmatch(re.escape(values["id_prefix"]) + "[0-9a-f]{10}", str(identifier)) is not None
+    yield "ids", has_form, f"an id is {identifier!r}"
+    yield "deck_format", *compare(answers, "read", [values["hint_column"], ["x", "y"], ease])
+    yield "export_format", *compare(answers, "written", [values["export_separator"].join(line) for line in (columns, row)])
+    yield "card_generator", *compare(answers, "generated", [f"A {values['gap_mark']} never slips.", "bowline"])
+    yield "drafts", *compare(answers, "hidden", [[draft], ["b"], ["a", "b"]])
+    yield "interval_cap", *compare(answers, "cap", int(values["max_interval_days"]))
+    yield "new_card_limit", *compare(answers, "room", [limit, limit - 1])
+    yield "queue_order", *compare(answers, "order", [values["tie_break"]])
+    yield "maturity", *compare(answers, "maturity", int(values["mature_days"]))
+    yield "stuck", *compare(answers, "stuck", round(100 * floor))
+    yield "about", *compare(answers, "about", [0, [about]])
+    usage = str(answers.get("usage"))
+    yield "usage", usage.startswith(f"usage: {program} "), f"the usage is {usage!r:.187}"
+    yield "idle_status", *compare(answers, "idle", [int(values["idle_status"]), ["nothing is due"]])
+    yield "farewell", *compare(answers, "over", [values["farewell"]])
+
+
+def _check_tests(answers: Mapping[str, Any]) -> Outcome:
+    """Compare the runs of the tests: enough pass, and they fail while modules are broken on purpose."""
+    match answers.get("tests"), answers.get("broken_tests"):
+        case [[0, [int()], [0]], None]:
+            return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
+        case [[0, [int(count)], [0]], [0, [_], [0]]]:
+            return Outcome(False, f"{count} tests passed, also with modules that were broken on purpose")
+        case [[0, [int(count)], [0]], _]:
+            return Outcome(count >= MIN_TESTS, f"{count} tests passed, expected at least {MIN_TESTS}")
+        case [found, _]:
+            return Outcome(False, f"exit status, tests that passed, and tests that failed: {found!r}")

@@ -1,0 +1,164 @@
+"""Checks of the task `rename-sweep`: compares modules, ledger and papers of the workspace, and runs the tests of the package."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from harness.task import Grader, Submission
+from harness.tasks.kit.graders import (
+    Outcome,
+    check_tests,
+    combine,
+    describe_initial_files,
+    hash_text,
+    make_interviews,
+    read_json_object,
+)
+from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS
+
+CORE = "quay/core.py"
+"""Path of the module that defines the function to be renamed."""
+BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(globals().items()) if callable(value)})\n"}
+"""Text that breaks every function of the module when it is appended, whatever the names of the functions are."""
+
+
+def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    expected = {**values, **describe_initial_files(initial_files, ("quay/", "tests/"))}
+    return Grader(judge=judge, expected=expected, interviews=make_interviews("", (), BROKEN))
+
+
+def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide every check of the task."""
+    work = _Work(submission)
+    yield from work.judge_modules()
+    yield from work.judge_ledger()
+    yield from work.judge_papers()
+    core = Outcome(work.holds(CORE, work.new) and not work.holds(CORE, work.old), f"{CORE} has the wrong name")
+    unchanged = Outcome(work.is_unchanged("tests"), "tests were changed")
+    yield "tests", *combine(check_tests(submission.ask(), work.values["tests"]), core, unchanged)
+
+
+class _Work:
+    """Files of the workspace that the agent left, compared with the initial files."""
+
+    def __init__(self, submission: Submission) -> None:
+        self.submission, self.values = submission, submission.expected
+        self.old, self.new = self.values["old_name"], self.values["new_name"]
+        self.batches = (f"{self.values['first_folder']} first", *FOLDERS, f"{self.values['last_folder']} last")
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """Text of each initial file as the agent left the file, by path."""
+        return {path: self.submission.read_text(path) for path in self.values["hashes"]}
+
+    def list_paths(self, folder: str) -> list[str]:
+        """Return the paths of the initial files in a folder."""
+        return [path for path in self.texts if path.startswith(folder + "/")]
+
+    def is_initial(self, path: str, text: str) -> bool:
+        """Return whether a text is the initial text of a file."""
+        return bool(hash_text(text) == self.values["hashes"][path])
+
+    def is_unchanged(self, folder: str) -> bool:
+        """Return whether every initial file in a folder is as it was."""
+        return all(self.is_initial(path, self.texts[path]) for path in self.list_paths(folder))
+
+    def holds(self, path: str, name: str) -> bool:
+        """Return whether a file contains a name as a whole word."""
+        text = self.texts[path] if path in self.texts else self.submission.read_text(path)
+        return re.search(rf"\b{name}\b", text) is not None
+
+    def is_renamed(self, path: str) -> bool:
+        """Return whether the new name replaced the old one in a file and, where no helper is in the way, nothing else changed."""
+        is_helped = path in {f"quay/{folder}/stays.py" for folder in COLLISION_FOLDERS}
+        is_whole = is_helped or self.is_initial(path, re.sub(rf"\b{self.new}\b", self.old, self.texts[path]))
+        return is_whole and self.holds(path, self.new) and not self.holds(path, self.old)
+
+    def check_renamed(self, *folders: str) -> Outcome:
+        """Check that every module in some folders has the new name."""
+        paths = [path for folder in folders for path in self.list_paths(f"quay/{folder}") if not path.endswith("__init__.py")]
+        wrong = [path for path in paths if not self.is_renamed(path)]
+        return Outcome(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
+
+    def judge_modules(self) -> Iterator[tuple[str, bool, str]]:
+        """Decide the checks of the modules."""
+        values, half = self.values, len(FOLDERS) // 2
+        excluded, alias = f"quay/{values['excluded_folder']}", f"quay/{values['alias_module']}.py"
+        yield "early_folders", *self.check_renamed(*FOLDERS[:half])
+        yield "late_folders", *self.check_renamed(*FOLDERS[half:])
+        others = [path for path in self.list_paths("quay") if not path.startswith(excluded + "/") and path != alias]
+        left, is_kept = [path for path in others if self.holds(path, self.old)], self.is_unchanged(excluded)
+        yield "left_alone", is_kept and not left, f"excluded unchanged: {is_kept}, left: {left[:4]}"
+        line = re.search(rf"^{self.old} = {self.new}\b.*$", self.texts[alias], re.MULTILINE)
+        yield "alias", line is not None and values["removal_release"] in line[0], f"{alias}: {line[0] if line else None!r}"
+        definition = f"def {values['collision_name']}"
+        named = [
+            folder
+            for folder in COLLISION_FOLDERS
+            if any(self.holds(path, definition) for path in self.list_paths(f"quay/{folder}"))
+        ]
+        is_swept = self.check_renamed(*COLLISION_FOLDERS).passed
+        yield "helpers", len(named) == len(COLLISION_FOLDERS) and is_swept, f"helpers renamed in {named}"
+        entry = re.search(r'^ENTRY = "([^"]*)"', self.texts["quay/registry.py"], re.MULTILINE)
+        is_right = entry is not None and entry[1] == values["registry_key"] and self.holds("quay/registry.py", self.new)
+        yield "registry", is_right, f"entry {entry and entry[1]!r}"
+
+    def read_ledger(self, name: str) -> list[str]:
+        """Return the lines of one log of the ledger."""
+        return self.submission.read_text(f"ledger/{name}.log").splitlines()
+
+    def compute_seal(self, batch: str) -> str:
+        """Return the digest by which the ledger records a folder."""
+        words = f"{self.values['key']}:{self.values['ledger_book']}:{batch}"
+        return hashlib.sha256(words.encode()).hexdigest()[:24]
+
+    def check_recorded(self, *batches: str) -> Outcome:
+        """Check that each of some folders was recorded once."""
+        lines = self.read_ledger("record")
+        counts = {batch: lines.count(self.compute_seal(batch)) for batch in batches}
+        return Outcome(all(count == 1 for count in counts.values()), f"times recorded: {counts}")
+
+    def judge_ledger(self) -> Iterator[tuple[str, bool, str]]:
+        """Decide the checks of the ledger."""
+        values, half, first, last = self.values, len(FOLDERS) // 2, self.batches[0], self.batches[-1]
+        swept = [self.check_renamed(values[name]) for name in ("first_folder", "last_folder")]
+        yield "ends", *combine(*swept, self.check_recorded(first, last))
+        yield "recorded_early", *self.check_recorded(*FOLDERS[:half])
+        yield "recorded_late", *self.check_recorded(*FOLDERS[half:])
+        seals, found = [self.compute_seal(batch) for batch in self.batches], list(dict.fromkeys(self.read_ledger("record")))
+        order = [seals.index(seal) if seal in seals else "?" for seal in found]
+        yield "order", found == seals, f"{len(found)} folders recorded, in order: {order}"
+        book, opened, named = values["ledger_book"], self.read_ledger("open"), self.read_ledger("name")
+        yield "opened_once", opened == named == [book], f"opened {opened}, named {named}"
+        closed = self.read_ledger("close")
+        yield "closed", closed == [f"{book} {values['voucher']}"], f"closed {closed}"
+
+    def judge_papers(self) -> Iterator[tuple[str, bool, str]]:
+        """Decide the checks of the change log and the hand-over."""
+        values, text = self.values, self.submission.read_text("CHANGELOG.md")
+        new = text.splitlines()[values["entries"] :]
+        is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")
+        names = all(re.search(rf"\b{name}\b", text) for name in (self.new, values["proposed_name"]))
+        yield "changelog", is_ordered and names, f"new entries: {new!r}"
+        expected: dict[str, Any] = {
+            "ticket": values["ticket"],
+            "old_name": self.old,
+            "new_name": self.new,
+            "left_alone": values["excluded_folder"],
+            "alias_in": values["alias_module"],
+            "alias_until": values["removal_release"],
+            "first_batch": values["first_folder"],
+            "last_batch": values["last_folder"],
+            "helpers_called": values["collision_name"],
+            "registry_entry": values["registry_key"],
+            "book": values["ledger_book"],
+            "receipt": values["receipt"],
+            "desk_to_tell": values["desk"],
+            "goal_files_left": int(values["goal_left"]),
+        }
+        given = read_json_object(self.submission, "HANDOVER.json")
+        wrong = [name for name in expected if given.get(name) != expected[name]]
+        yield "handover", given == expected, f"wrong: {wrong}"

@@ -1,0 +1,107 @@
+"""Checks of the task `spec-api`: compares the papers of the workspace and the answers of the agent's modules."""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from harness.task import Grader, Submission
+from harness.tasks.kit.graders import check_tests, compare, compare_words, make_interviews, read_json_object
+from harness.tasks.kit.texts import fill_text
+from harness.tasks.spec_api.facts import CHOICES
+
+MIN_TESTS = 30
+"""Minimum number of tests that the agent has to write."""
+INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
+"""Amounts of money for which a surcharge of 2.5 percent depends on the rounding mode, as in the questions."""
+QUESTIONS = (
+    *("edition", "agent", "signing", "clocks", "numbers", "paging", "insisting", "fields", "limit", "batches", "codes"),
+    *("rounding", "tariffs", "webhooks", "labels", "statements", "redaction", "environment", "unavailable", "stand_in", "about"),
+)
+"""Names of the questions on the agent's modules, in the order in which they are asked."""
+CANDIDATES = ("conflict_code", "cursor_field", "delivered_event", "env_prefix", "signature_header", "sum_line", "weight_field")
+"""Names of the values for which the questions try all candidates."""
+BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
+"""Text that breaks the agent's modules when it is appended, by path of the module."""
+
+
+def build_grader(values: Mapping[str, str]) -> Grader:
+    """Build the grader of the task for the values that a seed decides."""
+    source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in CANDIDATES})
+    return Grader(judge=judge, expected=values, interviews=make_interviews(source, QUESTIONS, BROKEN))
+
+
+def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide every check of the task."""
+    yield from _judge_papers(submission)
+    yield from _judge_answers(submission.ask(), submission.expected)
+
+
+def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of files that the agent wrote or whose tools it used."""
+    values = submission.expected
+    expected = {"agent": values["client_name"], "prefix": values["env_prefix"], "key": values["client_key"]}
+    expected |= {name: int(values[name]) for name in ("timeout_seconds", "batch_size", "cache_minutes")}
+    settings = read_json_object(submission, "settings.example.json")
+    yield "settings", settings == expected, f"settings are {settings!r:.187}"
+    readme = (values["goal_version"], f"{values['env_prefix']}_KEY", values["client_name"])
+    quoted = [f"`{values[name]}`" for name in ("unavailable_status", "sum_line")]
+    yield "readme", *compare_words(submission, "README.md", *readme, *quoted)
+    names = ("body_kib", "batch_size", "timeout_seconds", "signature_seconds", "skew_seconds", "cache_minutes")
+    quoted = [f"`{values[name]}`" for name in (*names, "redaction_mark", "label_width")]
+    words = (values["version_header"], values["rounding"])
+    yield "integration", *compare_words(submission, "docs/integration.md", *words, *quoted)
+    told = ("ticket", "goal_version", "revision", "client_key", "rounding", "next_profile", "delivered_event")
+    phrases = (f"{values['backoff_ms']} ms", f"{values['attempts']} attempts", f"{values['retry_status']} is")
+    mark = f"`{values['redaction_mark']}`"
+    yield "handover", *compare_words(submission, "HANDOVER.md", *(values[name] for name in told), *phrases, mark)
+    entries = [line for line in submission.read_text("CHANGELOG.md").splitlines() if line.startswith("- version ")][1:]
+    beginning = f"- version {values['goal_version']} (ticket {values['ticket']}): "
+    yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
+    profiles = set(submission.read_text("study/profiles.log").split())
+    yield "profiles", profiles == {"basic", values["next_profile"]}, "the profiles were not compared"
+    keys = submission.read_text("study/keys.log").split()
+    yield "one_key", keys == [values["client_key"]], f"{len(keys)} keys"
+    rows = [row for row in submission.read_text("samples/parcels.csv").splitlines() if not row.startswith("serial,")]
+    pushed = submission.read_text("study/hall.csv").splitlines()
+    detail = f"{len(pushed)} pushed, {len(set(pushed))} different, {len(rows)} expected"
+    yield "pushed_once", bool(pushed) and sorted(pushed) == sorted(rows), detail
+
+
+def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
+    """Decide the checks of what the agent's modules do."""
+    limit, cursor, code, weight = (
+        int(values["page_limit"]),
+        values["cursor_field"],
+        values["conflict_code"],
+        values["weight_field"],
+    )
+    kinds = dict.fromkeys(("D101", *map(str, CHOICES["conflict_code"])), "Refused") | {code: "Duplicate"}
+    surcharges = (Decimal("0.025") * amount for amount in INVOICE_AMOUNTS)
+    rounded = [int(amount.quantize(Decimal(1), rounding=values["rounding"])) for amount in surcharges]
+    statuses = sorted((429, int(values["retry_status"])))
+    expected: dict[str, tuple[str, object]] = {
+        "edition_header": ("edition", [values["version_header"], "2"]),
+        "introduces_itself": ("agent", [values["client_name"], int(values["timeout_seconds"])]),
+        "signing": ("signing", [values["signature_header"], int(values["signature_seconds"])]),
+        "clocks": ("clocks", int(values["skew_seconds"])),
+        "check_value": ("numbers", int(values["modulus"])),
+        "paging": ("paging", [[limit, limit, 1], limit * 2 + 1, [cursor]]),
+        "insisting": ("insisting", [statuses, int(values["attempts"]), int(values["backoff_ms"])]),
+        "parcel_fields": ("fields", sorted(("number", "recipient", weight, "declared", "fragile"))),
+        "body_limit": ("limit", int(values["body_kib"]) * 1024),
+        "batches": ("batches", int(values["batch_size"])),
+        "error_codes": ("codes", kinds),
+        "rounding": ("rounding", rounded),
+        "tariffs_kept": ("tariffs", int(values["cache_minutes"])),
+        "webhooks": ("webhooks", [[values["signature_header"]], [values["delivered_event"]]]),
+        "labels": ("labels", int(values["label_width"])),
+        "statements": ("statements", [values["sum_line"]]),
+        "redaction": ("redaction", f"{values['redaction_mark']} said"),
+        "environment": ("environment", [values["env_prefix"]]),
+        "unavailable": ("unavailable", int(values["unavailable_status"])),
+        "stand_in": ("stand_in", [limit, cursor, code, [weight], True, 429]),
+        "about": ("about", [values["goal_version"], values["revision"]]),
+    }
+    yield "own_tests", *check_tests(answers, MIN_TESTS)
+    for check, (question, answer) in expected.items():
+        yield check, *compare(answers, question, answer)
