@@ -38,9 +38,9 @@ MAX_WHOLE_NUMBER = 2**63 - 1
 """Largest whole number in a configuration, because larger numbers cannot be stored in tables."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StoredFunction:
-    """Function that was stored by name. It is loaded when it is called for the first time."""
+    """Function that was stored by name. It is loaded on its first call, and equals the function with this name."""
 
     name: str
     """`MODULE:FUNCTION`, or `PATH.py:FUNCTION` for a function in a file that is no importable module."""
@@ -52,6 +52,14 @@ class StoredFunction:
             UsageError: The module, the file or the function does not exist any more.
         """
         return _load_function(self.name)(*arguments)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other object is a function with this name."""
+        return callable(other) and _name_function(other) == self.name
+
+    def __hash__(self) -> int:
+        """Return the hash of the name."""
+        return hash(self.name)
 
 
 @lru_cache(maxsize=256)
@@ -75,7 +83,9 @@ def _name_function(function: Any) -> str:
     """Return the name by which a function is stored."""
     if isinstance(function, StoredFunction):
         return function.name
-    module = function.__module__
+    module = getattr(function, "__module__", "")
+    if not hasattr(function, "__qualname__"):
+        return f"{module}:{type(function).__qualname__}"
     is_file = module == "__main__" or module.startswith("harness_task_")
     return f"{Path(function.__code__.co_filename).absolute() if is_file else module}:{function.__qualname__}"
 
