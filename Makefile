@@ -10,6 +10,7 @@ JOBS ?= 2
 KILLS ?= 200
 PYTEST_ARGS ?=
 UPGRADE ?= --upgrade
+QUICK := not (slow or browser or docker or bun or laws or peers or local_llm or local_coder)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 UV := VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip
@@ -18,7 +19,7 @@ PROJECT := -q --no-deps --no-build-isolation -e .
 unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest check sizes names bench kills laws docs pictures notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test quick pytest check sizes names bench kills laws docs pictures notebooks local-models test-local-llm peers lock clean
 
 help:           ## list the targets of this Makefile
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -42,6 +43,11 @@ demo: setup     ## run the quickstart experiment: 250 trials, a table and charts
 test: setup     ## run all checks and tests; writes the duration in seconds to .test-seconds
 	@rm -f .test-seconds; began=$$(date +%s); $(MAKE) --no-print-directory check pytest && { [ -n "$(PYTEST_ARGS)" ] \
 	  || echo "$$(($$(date +%s) - began)) $$(git describe --always --dirty 2>/dev/null || echo unknown)" > .test-seconds; }
+
+quick: setup    ## run all checks and a choice of the tests for daily work; takes three minutes
+	@$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope --hypothesis-profile=quick -m "$(QUICK)" \
+	  --ignore=tests/docs/test_examples.py $(PYTEST_ARGS)
 
 pytest: setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope $(PYTEST_ARGS)

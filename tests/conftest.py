@@ -27,6 +27,7 @@ from tests.peers import environments
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)  # except for constants of the modules imported before
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # make quick
 settings.load_profile("repeatable")
 
 
