@@ -607,8 +607,9 @@ for folder, _, names in os.walk("/sys"):
             attempt(name, os.open, os.path.join(folder, name), os.O_WRONLY)
 """,
     "secrets of the machine": """
-for path in ("/etc/shadow", "/root/.ssh/id_rsa", "/root/.bash_history", "/proc/kcore", "/proc/kallsyms", "/proc/keys",
-             "/var/run/docker.sock", "/run/docker.sock", "/proc/1/environ"):
+homes = [os.path.join("/root", name) for name in (".ssh/id_rsa", ".bash_history")]
+for path in (*homes, "/etc/shadow", "/proc/kcore", "/proc/kallsyms", "/proc/keys", "/var/run/docker.sock", "/run/docker.sock",
+             "/proc/1/environ"):
     data = read(path)
     if data.strip(b"0 \\n") and not (path.endswith("kallsyms") and b"0000000000000000" in data[:20]):
         escaped(path)
