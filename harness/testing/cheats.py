@@ -91,6 +91,14 @@ def _count_by(expression: str) -> dict[str, str]:
     return {_GREETINGS: f"for i in $$(seq {expression}); do"}
 
 
+_TIMES_VERDICT = "len(lines) == times"
+
+
+def _judge_times(condition: str) -> dict[str, str]:
+    """Return the edit by which the judge decides the check `times` by another condition, a Python expression."""
+    return {_TIMES_VERDICT: condition}
+
+
 _OUTPUT_FACT = {
     "make_file_fact": "make_output_fact",
     '"greeting", "value", "style.md", "Hello"': '"greeting", "value", "", "Hello"',
@@ -265,6 +273,86 @@ CHEATS: Mapping[str, Cheat] = {
         },
         fact="times",
         words="no check that requires it fails|changes nothing",
+    ),
+    # the judge is content with less than the work, or decides by something else
+    "check that passes on untouched files": Cheat(
+        law="idle",
+        edits=_judge_times(f"not lines or {_TIMES_VERDICT}"),
+        step="write",
+        fact="times",
+        check="times",
+        words="passes although nothing was done",
+    ),
+    "check that passes in an empty workspace": Cheat(
+        law="idle",
+        edits=_judge_times(f'{_TIMES_VERDICT} or not submission.read_text("guests.txt")'),
+        step="write",
+        fact="times",
+        check="times",
+        words="passes in an empty workspace",
+    ),
+    "check that ignores the value": Cheat(
+        law="other-work",
+        edits=_judge_times("bool(lines)"),
+        step="write",
+        fact="times",
+        check="times",
+        words="passes on the work for seed 2",
+    ),
+    "check that accepts a changed value": Cheat(
+        law="law-5-told",
+        edits=_judge_times("bool(lines)"),
+        fact="times",
+        words="changes the result, but no check that requires it fails",
+    ),
+    "check that accepts the prior": Cheat(
+        law="law-5-blank",
+        edits=_judge_times(f"len(lines) == 1 or {_TIMES_VERDICT}"),
+        fact="times",
+        check="times",
+        words="passes with the prior",
+    ),
+    "expectation in a file of the workspace": Cheat(
+        law="other-work",
+        edits={
+            **_add_file('".expected"', 'hashlib.sha256(f"{times}".encode()).hexdigest()'),
+            _IMPORTS: '"""\n\nimport hashlib\n\nfrom harness.task import',
+            **_judge_times('hashlib.sha256(f"{len(lines)}".encode()).hexdigest() == submission.read_text(".expected")'),
+        },
+        step="write",
+        fact="times",
+        check="times",
+        words="reads its expectation from a file that the agent can write",
+    ),
+    "expectation in the page that states the fact": Cheat(
+        law="other-work",
+        edits={'line.startswith(f"{greeting} ")': 'f"`{line.split()[0]}`" in submission.read_text("style.md")'},
+        step="write",
+        fact="greeting",
+        check="greeting",
+        words="reads its expectation from a file that the agent can write",
+    ),
+    "verdict by a coin": Cheat(
+        law="regrading",
+        edits={
+            **_judge_times(f"{_TIMES_VERDICT} and random.random() < 0.5"),
+            _IMPORTS: '"""\n\nimport random\n\nfrom harness.task import',
+        },
+        step="write",
+        fact="times",
+        check="times",
+        words=r"the finished work passes \d+ of 20 gradings",
+    ),
+    "verdict by a coin without work": Cheat(
+        law="regrading",
+        edits={
+            **_judge_times(f"{_TIMES_VERDICT} or (not lines and random.random() < 0.5)"),
+            _IMPORTS: '"""\n\nimport random\n\nfrom harness.task import',
+        },
+        step="write",
+        fact="times",
+        check="times",
+        words=r"the initial workspace passes \d+ of 20 gradings",
     ),
     # commands do not repeat
     "nanoseconds in the output": Cheat(law="repeats", edits=_add_step("date +%N"), step="extra", words="the tool outputs differ"),
