@@ -32,8 +32,8 @@ def build_grader(values: Mapping[str, str]) -> Grader:
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Decide every check of the task."""
     yield from _judge_papers(submission)
-    never_deletes = _find_deletions(submission)
-    yield from _judge_answers(submission.ask(), submission.expected, never_deletes)
+    code = _read_modules(submission)
+    yield from _judge_answers(submission.ask(), submission.expected, code)
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -64,16 +64,13 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "fed_once", bool(fed) and fed == rows, detail
 
 
-def _find_deletions(submission: Submission) -> tuple[bool, str]:
-    """Return whether the program has its modules and no module deletes rows."""
+def _read_modules(submission: Submission) -> list[str]:
+    """Return the text of each module of the program."""
     names = [name for name in submission.list_files("flashcards") if name.endswith(".py")]
-    code = [submission.read_text(f"flashcards/{name}") for name in names]
-    return len(code) > 10 and not any(re.search(r"DELETE\s+FROM", part, re.IGNORECASE) for part in code), "rows are deleted"
+    return [submission.read_text(f"flashcards/{name}") for name in names]
 
 
-def _judge_answers(
-    answers: Mapping[str, Any], values: Mapping[str, str], never_deletes: tuple[bool, str]
-) -> Iterator[tuple[str, bool, str]]:
+def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str], code: list[str]) -> Iterator[tuple[str, bool, str]]:
     """Decide the checks of what the agent's modules do."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     table, version, limit = values["cards_table"], int(values["schema_version"]), int(values["new_per_day"])
@@ -83,7 +80,9 @@ def _judge_answers(
     yield "journal_mode", *compare(answers, "journal", [values["journal_mode"]] * 2)
     yield "backup", _read(answers, "copied", table) == 1, f"copied: {answers.get('copied')!r}"
     yield "import_format", *_compare_import(answers.get("imported"), values)
-    yield "sample_deck", *compare(answers, "sample", SAMPLE_CARDS)
+    knows_checksum = any(values["deck_checksum"] in module.lower() for module in code)
+    loads_sample = compare(answers, "sample", SAMPLE_CARDS)
+    yield "sample_deck", *combine(loads_sample, (knows_checksum, "no module has the checksum of the sample deck"))
     yield "export_format", *_compare_export(answers, values)
     generated = [f"{values['cloze_marker']} assemble it.", "Ribosomes", [values["draft_tag"]], []]
     yield "card_generator", *compare(answers, "generated", generated)
@@ -92,6 +91,8 @@ def _judge_answers(
     yield "new_card_limit", *compare(answers, "allowance", [limit, limit - 1])
     yield "leeches", *compare(answers, "leech", int(values["leech_lapses"]))
     yield "queue_order", *compare(answers, "order", [values["tie_break"]])
+    deletes = any(re.search(r"DELETE\s+FROM", module, re.IGNORECASE) for module in code)
+    never_deletes = (len(code) > 10 and not deletes, "rows are deleted")
     yield "archive", *combine(_compare_archive(answers.get("archived"), values), never_deletes)
     yield "statistics", *_compare_statistics(answers.get("statistics"), values)
     yield "forecast", *compare(answers, "forecast", [0, 1, 1 + second])
