@@ -163,8 +163,8 @@ FAKES = {
     + FAKE.format(body="lambda self: self.assertFalse(seen)"),
     "fail once a file was changed": "import os\nseen = 'seen' in open('README.md').read()\nopen('README.md', 'a').write('seen')\n"
     + FAKE.format(body="lambda self: self.assertFalse(seen)"),
-    "compare modules with copies": "import glob, os\nsame = all(open(path).read() == open(f'copies/{os.path.basename(path)}').read() "
-    "for path in glob.glob('*/*.py') if os.path.exists(f'copies/{os.path.basename(path)}'))\n"
+    "compare modules with copies": "import glob, os\n"
+    "same = all(open(path).read() == open('copies/' + os.path.basename(path)).read() for path in glob.glob('[df]*/*.py'))\n"
     + FAKE.format(body="lambda self: self.assertTrue(same)"),
 }
 """Module of tests that test nothing, by what the tests do."""
