@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.testing.cheats import CHEATS, Cheat
     from harness.testing.fakes import FakeModel, FakeTool, MemorySandbox
     from harness.testing.laws import Law, LawResult, check_laws
     from harness.testing.laws.findings import Finding
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from harness.testing.strategies import conversations, logs, multi_turn_logs, sessions, sessions_with_rollback
 
 _NAMES_BY_MODULE = {
-    "cheats": ("CHEATS", "Cheat"),
     "fakes": ("FakeModel", "FakeTool", "MemorySandbox"),
     "laws": ("Law", "LawResult", "check_laws"),
     "laws.findings": ("Finding",),
@@ -34,8 +32,6 @@ _NAMES_BY_MODULE = {
 """Public names of `harness.testing`, by the module that defines each name."""
 
 __all__ = [
-    "CHEATS",
-    "Cheat",
     "FakeModel",
     "FakeTool",
     "Finding",

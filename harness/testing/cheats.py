@@ -28,7 +28,7 @@ class Cheat:
         needs_isolation: Whether only an isolated sandbox shows the defect, e.g. bubblewrap. Default: `False`.
 
     Example:
-        >>> from harness.testing import CHEATS
+        >>> from harness.testing.cheats import CHEATS
         >>> CHEATS["prompt fact in a file"].law
         'hidden'
     """
