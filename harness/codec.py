@@ -135,7 +135,7 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
 def _refuse_large_numbers(plain: object, where: str) -> None:
     """Raise UsageError if JSON-ready data contains a whole number that tables cannot store."""
     if isinstance(plain, int) and not -MAX_WHOLE_NUMBER <= plain <= MAX_WHOLE_NUMBER:
-        raise UsageError(f"{where or 'number'}: must be a whole number of at most 64 bits (got {plain.bit_length()} bits)")
+        raise UsageError(f"{where or 'number'}: must be between -2^63 and 2^63 - 1 (got a number of {plain.bit_length()} bits)")
     if isinstance(plain, Mapping):
         for name, value in plain.items():
             _refuse_large_numbers(value, f"{where}.{name}" if where else str(name))
@@ -184,7 +184,7 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
         if name in given:
             value = given[name]
             if isinstance(value, int) and not -MAX_WHOLE_NUMBER <= value <= MAX_WHOLE_NUMBER:
-                lines.append(f"{name}: must be a whole number of at most 64 bits (got {value.bit_length()} bits)")
+                lines.append(f"{name}: must be between -2^63 and 2^63 - 1 (got a number of {value.bit_length()} bits)")
                 continue
             try:
                 checked.validate_python(given[name], strict=True)
