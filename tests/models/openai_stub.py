@@ -96,7 +96,8 @@ class Handler(BaseHTTPRequestHandler):
     def send_json(self, status: int, body: dict[str, Any], headers: tuple[tuple[str, str], ...] = ()) -> None:
         data = json.dumps(body, indent=1).encode()
         self.send_response(status)
-        for key, value in (*headers, ("Content-Type", "application/json"), ("Content-Length", str(len(data)))):
+        own_headers = (("Content-Type", "application/json"), ("Content-Length", str(len(data))), ("Connection", "close"))
+        for key, value in (*headers, *own_headers):
             self.send_header(key, value)
         self.end_headers()
         self.wfile.write(data)
