@@ -44,7 +44,7 @@ test: setup     ## run all checks and tests; writes the duration in seconds to .
 	@rm -f .test-seconds; began=$$(date +%s); $(MAKE) --no-print-directory check pytest && { [ -n "$(PYTEST_ARGS)" ] \
 	  || echo "$$(($$(date +%s) - began)) $$(git describe --always --dirty 2>/dev/null || echo unknown)" > .test-seconds; }
 
-quick: setup    ## run all checks and a choice of the tests for daily work; takes under ten minutes
+quick: setup    ## run all checks and a choice of the tests for daily work; takes about three minutes
 	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope --hypothesis-profile=quick -m "$(QUICK)" \
 	  --ignore=tests/docs/test_examples.py $(PYTEST_ARGS)

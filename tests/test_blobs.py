@@ -69,6 +69,7 @@ def test_the_temporary_file_has_no_name_and_is_closed_with_the_store(tmp_path, m
     assert count_descriptors() == before
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("kept", ["none", "memory", "journal"])
 def test_rewriting_a_large_file_does_not_fill_the_memory_of_the_host(tmp_path, kept):

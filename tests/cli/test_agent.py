@@ -280,6 +280,7 @@ def test_a_person_at_a_terminal_is_asked_and_ends_with_two_empty_lines():
     assert "checks: 2 of 2 passed" in person.told
 
 
+@pytest.mark.slow
 def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
     with Person("--seed", "3", "--explore", "--journal", tmp_path / "its  own journal's") as person:
         person.types("\n")

@@ -82,6 +82,7 @@ def test_a_dry_run_tells_of_an_engine_that_is_not_there(experiment, monkeypatch)
     assert not (experiment / "output").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
     process = started("run", experiment, *RUN)
     assert process.stderr is not None
@@ -111,6 +112,7 @@ def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(ex
     assert "2 trials of earlier plans" in done.stdout
 
 
+@pytest.mark.slow
 def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_told_to(experiment):
     plan = PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]")
     # with a network, commands are not repeated to learn whether they ended the sandbox
@@ -122,6 +124,7 @@ def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_t
         assert done.stderr.count("failed: sandbox_error") == 2  # both trials were run
 
 
+@pytest.mark.slow
 def test_trials_that_killed_their_sandboxes_count_and_are_not_run_again(experiment):
     (experiment / "plan.toml").write_text(PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]"))
     for more, count in (((), 2), (("--retry-failed",), 0)):

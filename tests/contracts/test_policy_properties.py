@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import Phase, example, given, note, settings
 from hypothesis import strategies as st
 
@@ -197,6 +198,7 @@ WITHOUT_REQUEST = tuple(
 """Log that begins with an answer and the result of its call, as a recording whose beginning is missing does."""
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(log=logs(begin_with_request=False), summary=summaries)
 @example(log=WITHOUT_REQUEST, summary="so far")

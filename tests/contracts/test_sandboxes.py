@@ -41,6 +41,7 @@ class TestBubblewrap(SandboxContract, SandboxAttacks):
     missing_abilities: ClassVar = ({} if GROUPS else NO_GROUPS) | ({} if MOUNTS else NO_MOUNTS)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is exempt from the limits of a user")
 class TestBubblewrapOfRoot(ProcessAttacks, KernelAttacks, ScriptedAttacks):

@@ -199,6 +199,7 @@ def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
     assert (fact.number, fact.name, fact.kind, fact.said_in, fact.reacquisition_calls) == (1, "table", "artifact", "file", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("name", each())
 def test_without_compaction_every_use_in_the_suite_is_right(name):
@@ -211,6 +212,7 @@ def test_without_compaction_every_use_in_the_suite_is_right(name):
     assert sum(step.reacquisitions for step in conduct.steps) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_summaries_that_keep_all_lose_no_needed_fact_and_empty_ones_lose_the_prompt():
     task, counter = make_task("flashcards", 1), KeepLast().counter
@@ -241,6 +243,7 @@ def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_da
     assert {names[row.fact] for row in probes.rows if row.used == "stale"} <= outdated
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_violations_do_not_depend_on_how_many_facts_are_revised():
     """Check worlds with equal forgetting that differ in the values stated first."""

@@ -115,6 +115,7 @@ def test_a_cut_object_is_an_error_that_names_the_line(name):
         parse_document(whole[: len(whole) * 2 // 3], name)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(names, st.data())
 def test_a_file_cut_anywhere_is_read_or_refused(name, data):

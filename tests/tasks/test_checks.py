@@ -116,6 +116,7 @@ def forge(root, folder, code, suffix):
         path.write_text(f"{code}\n{path.read_text()}")
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("name", PACKAGES)
 @pytest.mark.parametrize("idea", FORGERIES)
@@ -170,6 +171,7 @@ FAKES = {
 """Module of tests that test nothing, by what the tests do."""
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("name", ["flashcards", "spec-api"])
 @pytest.mark.parametrize("fake", FAKES)

@@ -97,6 +97,7 @@ def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, cop
     assert failed(grade(task, copied)) == {check}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fact", [fact.name for fact in make_rename_sweep(1).facts])
 def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str, tmp_path: Path) -> None:
     task = make_rename_sweep(1)

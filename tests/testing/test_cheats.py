@@ -19,6 +19,7 @@ def open_sessions(cheat, path):
     return SessionCache(load_task(name), name=name, sandbox=BUBBLEWRAP if cheat.needs_isolation else LOCAL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cheat", [pytest.param(one, marks=[pytest.mark.bubblewrap] * one.needs_isolation, id=name) for name, one in CHEATS.items()]
 )

@@ -375,6 +375,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.slow
 def test_the_skeleton_keeps_every_law(good):
     sessions = SessionCache(good, sandbox=LOCAL)
     results = {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1], PRESETS)}
@@ -382,6 +383,7 @@ def test_the_skeleton_keeps_every_law(good):
     assert len(sessions.run_compacted(1, "extractive").compactions) >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD)
 def test_a_task_is_found_that(kind, good):
     law, spoil, about, words = BAD[kind]

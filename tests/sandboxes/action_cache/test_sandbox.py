@@ -84,12 +84,14 @@ def agree(cache, calls):
             assert story(sandbox, calls) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(action(COMMANDS), min_size=3, max_size=14))
 def test_any_calls_are_answered_as_by_a_real_sandbox(machines, calls):
     agree(machines, calls)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(action(COMMANDS + ODD_COMMANDS * 2), min_size=3, max_size=10))
 def test_what_no_mirror_can_hold_is_left_to_the_real_one(machines, calls):

@@ -80,6 +80,7 @@ def test_who_forgets_everything_in_the_prompt_fails_every_check_that_rests_on_it
     assert failed(grade(task, build.root)) == {check.name for check in CHECKS if told & set(check.required_facts)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fact", sorted(PRIORS))
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, tmp_path):
     task = make_flashcards(1)
