@@ -17,12 +17,13 @@ from tests.tasks.workshop import carried_out, shell
 PACKAGES = {"flashcards": "flashcards", "spec-api": "depot", "bug-hunt": "wattbook", "rename-sweep": "quay"}
 """Package of the agent's code in each task in Python."""
 PAPERS_ONLY = ("changing-requirements", "log-forensics", "long-march")
+BUN = pytest.mark.bun
 OWN_TESTS = {"flashcards": "own_tests", "spec-api": "own_tests", "bug-hunt": "suite", "rename-sweep": "tests"}
 """Check that runs tests, by task."""
 
 GUESSES = """
 GUESSES = {
-    "copied": 1, "sample": 45, "hidden": ["b"], "codes": ["Duplicate", "Refused"], "webhooks": ["a"], "statements": -10,
+    "copied": 1, "hidden": ["b"], "codes": ["Duplicate", "Refused"], "webhooks": ["a"], "statements": -10,
     "environment": ["u", "k"], "tests": [999, []], "broken_tests": [1, ["t"]], "suite": [999, []], "before": [1, 0],
     "regression": [1, 0], "ran": 999, "failed": [],
 }
@@ -152,6 +153,49 @@ LINKS = {
 def test_no_forged_paper_gains_a_check(idea, name, workspaces):
     folder, task, before = workspaces(name)
     assert passed(task, folder, LINKS[idea]) <= before
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """Return a function from the name of a task to the workspace of an agent that forgets nothing."""
+
+    @cache
+    def make(name):
+        task = load_task(name)(1)
+        return task, carried_out(task, tmp_path_factory.mktemp(name), task.values, [step.name for step in task.script.steps])
+
+    return make
+
+
+JUNK_DECK = "sed -i '2,$s/^[^,]*,/junk,/' decks/biology.csv; "
+ONE_MORE = "tail -n 1 CHANGELOG.md >> CHANGELOG.md; "
+SELF_MADE = {
+    ("flashcards", "fed_once"): "printf 'front,back\\nx,y\\n' > decks/biology.csv; printf 'x,y\\n' > study/catalogue.csv",
+    ("flashcards", "sample_deck"): JUNK_DECK
+    + """sum=$(python3 tools/checksum.py decks/biology.csv | sed -n 's/^crc32 .*: //p'); """
+    + """sed -i "s/^CRC32 = \\(.*\\)/CRC32 = '$sum'  # \\1/" flashcards/samples.py""",
+    ("flashcards", "one_release"): "echo R-1 > study/releases.log",
+    ("flashcards", "changelog"): ONE_MORE + "sed -i '0,/^- release /{/^- release /d}' CHANGELOG.md",
+    (
+        "flashcards-bun",
+        "fed_once",
+    ): "printf 'front,back,tags\\nx,y,\\n' > decks/flags.csv; printf 'x,y,\\n' > study/catalogue.csv",
+    ("flashcards-bun", "changelog"): ONE_MORE + "sed -i '0,/^- version /{/^- version /d}' CHANGELOG.md",
+    ("spec-api", "pushed_once"): "printf 'serial,x\\n1,y\\n' > samples/parcels.csv; printf '1,y\\n' > study/hall.csv",
+    ("spec-api", "changelog"): ONE_MORE + "sed -i '0,/^- version /{/^- version /d}' CHANGELOG.md",
+    ("bug-hunt", "tries"): "sed -i '1s/.*/0 refused patches\\/guess.sed wattbook\\/stages/' ci/attempts.log",
+    ("bug-hunt", "changelog"): ONE_MORE + "sed -i '0,/^- /{/^- /d}' CHANGELOG.md",
+    ("rename-sweep", "changelog"): ONE_MORE + "sed -i '0,/^- /{/^- /d}' CHANGELOG.md",
+}
+"""Shell command that makes two files of a workspace agree on something wrong, by task and check."""
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(("name", "check"), [pytest.param(*key, marks=BUN if "bun" in key[0] else ()) for key in SELF_MADE])
+def test_files_that_the_agent_can_write_are_no_expectation(name, check, finished):
+    task, root = finished(name)
+    assert check in passed(task, root)
+    assert check not in passed(task, root, SELF_MADE[name, check])
 
 
 FAKE = "import unittest\n\nclass T(unittest.TestCase): pass\n\nfor n in range(999):\n    setattr(T, f'test_{{n}}', {body})\n"

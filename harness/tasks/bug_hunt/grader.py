@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.task import Grader, Interview, Submission
@@ -14,6 +14,7 @@ from harness.tasks.kit.graders import (
     compare_words,
     describe_initial_files,
     hash_text,
+    list_new_lines,
     make_interviews,
     read_json_object,
 )
@@ -42,6 +43,7 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], ta
     expected = {
         **values,
         **describe_initial_files(initial_files, ("wattbook/", "tests/", "data/")),
+        "attempts": initial_files["ci/attempts.log"].splitlines(),
         "swept": [_compute_added_cents(values, correct_tariff.base[values["culprit"]], kwh) for kwh in SWEEP_KWH],
         "invoices": [sum(correct_tariff.compute_stage_cents(counts).values()) for counts in quarter],
     }
@@ -109,7 +111,7 @@ def _check_regression_test(submission: Submission) -> Outcome:
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Decide the checks of logs, notes and papers."""
     values = submission.expected
-    rows = [line.split() for line in submission.read_text("ci/attempts.log").splitlines()[1:]]
+    rows = [line.split() for line in list_new_lines(submission, "ci/attempts.log", values["attempts"])]
     module = f"wattbook/stages/{values['culprit']}.py"
     accepted = [row[2] for row in rows if len(row) == 4 and row[1] == "accepted" and row[3] == module]
     is_unique = len({row[2] for row in rows if len(row) == 4}) == len(rows)
@@ -123,7 +125,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     beginning = f"- {values['channel']} ({values['ticket']}): "
     yield "changelog", *_compare_line(submission, "CHANGELOG.md", values["entries"], beginning, "")
     beginning = f"{desk} [{values['severity']}] "
-    yield "announced", *_compare_line(submission, "outbox/announcements.log", 0, beginning, values["ticket"])
+    yield "announced", *_compare_line(submission, "outbox/announcements.log", (), beginning, values["ticket"])
     names = ("ticket", "severity", "complaint", "drift_since", "culprit", "suspect", "provisional_rate", "final_rate")
     yield "report", *compare_words(submission, "REPORT.md", *(values[name] for name in names), attempt)
     expected: dict[str, Any] = {"ticket": values["ticket"], "attempt": attempt, "announced_at": desk}
@@ -140,7 +142,7 @@ def _compute_attempt(key: str, patch: str) -> tuple[str, str]:
     return f"A-{int(digest[:8], 16) % 9000 + 1000}", DESKS[int(digest[8:12], 16) % len(DESKS)]
 
 
-def _compare_line(submission: Submission, path: str, initial_lines: int, beginning: str, part: str) -> Outcome:
+def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> Outcome:
     """Check that a file has one line more than at the start, with the given beginning and part."""
-    lines = submission.read_text(path).splitlines()[initial_lines:]
+    lines = list_new_lines(submission, path, initial_lines)
     return Outcome(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")

@@ -70,14 +70,15 @@ CHECKS: tuple[Check, ...] = (
 def make_flashcards(task_seed: int) -> Task:
     """Make the task `flashcards` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
+    workspace = build_workspace(values, task_seed)
     return Task(
         name="flashcards",
         title="Build a flashcard program with spaced repetition",
         tags=("constraints", "decisions", "artifacts", "errors", "bookkeeping"),
         prompt=draw_prompt(__package__, "flashcards", task_seed, values, story_share=STORY_SHARE),
-        workspace=build_workspace(values, task_seed),
+        workspace=workspace,
         checks=CHECKS,
-        grader=build_grader(values),
+        grader=build_grader(values, dict(workspace)),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

@@ -1,19 +1,25 @@
 """Checks of the task `flashcards`: compares the papers of the workspace and the answers of the agent's modules."""
 
+import csv
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.task import Grader, Submission
 from harness.tasks.flashcards.facts import CHOICES
-from harness.tasks.kit.graders import check_tests, combine, compare, compare_words, make_interviews, read_json_object
+from harness.tasks.kit.graders import (
+    check_tests,
+    combine,
+    compare,
+    compare_words,
+    list_new_lines,
+    make_interviews,
+    read_json_object,
+)
 from harness.tasks.kit.texts import fill_text
 
 MIN_TESTS = 80
 """Minimum number of tests that the agent has to write."""
-SAMPLE_CARDS = 45
-"""Number of cards in the sample deck."""
 QUESTIONS = (
     *("sm2", "schema", "journal", "copied", "imported", "sample", "exported", "generated", "hidden", "cap", "allowance", "leech"),
     *("order", "archived", "statistics", "forecast", "named", "idle"),
@@ -23,10 +29,11 @@ BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return m
 """Text that breaks the agent's modules when it is appended, by path of the module."""
 
 
-def build_grader(values: Mapping[str, str]) -> Grader:
-    """Build the grader of the task for the values that a seed decides."""
+def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/biology.csv"].splitlines()[1:]}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in ("hint_column", "draft_tag")})
-    return Grader(judge=judge, expected=values, interviews=make_interviews(source, QUESTIONS, BROKEN))
+    return Grader(judge=judge, expected={**values, **initial}, interviews=make_interviews(source, QUESTIONS, BROKEN))
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -53,15 +60,14 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
             compare_words(submission, "HANDOVER.md", values["ticket"], values["release_id"], values["journal_mode"]),
         ),
     )
-    entries = [line for line in submission.read_text("CHANGELOG.md").splitlines() if line.startswith("- release ")][1:]
+    entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- release ")
     beginning = f"- release {values['release_id']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
     releases = submission.read_text("study/releases.log").split()
-    yield "one_release", len(releases) == 1, f"{len(releases)} releases were reserved"
-    deck = submission.read_text("decks/biology.csv").splitlines()
-    rows, fed = Counter(deck[1:]), Counter(submission.read_text("study/catalogue.csv").splitlines())
-    detail = f"{sum(fed.values())} rows fed, {len(fed)} different, {sum(rows.values())} expected"
-    yield "fed_once", bool(fed) and fed == rows, detail
+    yield "one_release", releases == [values["release_id"]], f"{len(releases)} releases were reserved"
+    fed = submission.read_text("study/catalogue.csv").splitlines()
+    detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(values['rows'])} expected"
+    yield "fed_once", sorted(fed) == sorted(values["rows"]), detail
 
 
 def _read_modules(submission: Submission) -> list[str]:
@@ -70,7 +76,7 @@ def _read_modules(submission: Submission) -> list[str]:
     return [submission.read_text(f"flashcards/{name}") for name in names]
 
 
-def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str], code: list[str]) -> Iterator[tuple[str, bool, str]]:
+def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: list[str]) -> Iterator[tuple[str, bool, str]]:
     """Decide the checks of what the agent's modules do."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     table, version, limit = values["cards_table"], int(values["schema_version"]), int(values["new_per_day"])
@@ -81,7 +87,7 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str], code: 
     yield "backup", _read(answers, "copied", table) == 1, f"copied: {answers.get('copied')!r}"
     yield "import_format", *_compare_import(answers.get("imported"), values)
     knows_checksum = any(values["deck_checksum"] in module.lower() for module in code)
-    loads_sample = compare(answers, "sample", SAMPLE_CARDS)
+    loads_sample = compare(answers, "sample", sorted(row[:2] for row in csv.reader(values["rows"])))
     yield "sample_deck", *combine(loads_sample, (knows_checksum, "no module has the checksum of the sample deck"))
     yield "export_format", *_compare_export(answers, values)
     generated = [f"{values['cloze_marker']} assemble it.", "Ribosomes", [values["draft_tag"]], []]

@@ -75,15 +75,16 @@ CHECKS: tuple[Check, ...] = (
 def make_flashcards_bun(task_seed: int) -> Task:
     """Make the task `flashcards-bun` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
+    workspace = build_workspace(values, task_seed)
     return Task(
         name="flashcards-bun",
         title="Build a flashcard program in TypeScript on Bun",
         tags=("constraints", "values", "decisions", "artifacts", "errors", "bookkeeping"),
         prompt=draw_prompt(__package__, "flashcards-bun", task_seed, values),
-        workspace=build_workspace(values, task_seed),
+        workspace=workspace,
         runtime="bun",
         checks=CHECKS,
-        grader=build_grader(values),
+        grader=build_grader(values, dict(workspace)),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.task import Grader, Interview, Submission
-from harness.tasks.kit.graders import Outcome, compare, compare_words, read_json_object
+from harness.tasks.kit.graders import Outcome, compare, compare_words, list_new_lines, read_json_object
 from harness.tasks.kit.texts import load_text
 
 MIN_TESTS = 50
@@ -24,8 +24,9 @@ UNCHANGED = "\n// end\n"
 """Text that is appended to a module without an effect, so that a module looks changed in both runs of the agent's tests."""
 
 
-def build_grader(values: Mapping[str, str]) -> Grader:
-    """Build the grader of the task for the values that a seed decides."""
+def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/flags.csv"].splitlines()[1:]}
     suite = load_text(__package__, "grader/suite.py")
     damaged = tuple((path, f"\n{text}{UNCHANGED}") for path, text in BROKEN.items())
     interviews = (
@@ -33,7 +34,7 @@ def build_grader(values: Mapping[str, str]) -> Grader:
         Interview(source=suite, questions=("tests",), appended=tuple((path, UNCHANGED) for path in BROKEN)),
         Interview(source=suite, questions=("broken_tests",), appended=damaged),
     )
-    return Grader(judge=judge, expected=values, interviews=interviews)
+    return Grader(judge=judge, expected={**values, **initial}, interviews=interviews)
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -57,15 +58,14 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     words = [values[name] for name in ("ticket", "goal_version", "release_id", "next_audit")]
     schema, mode = f"schema {values['schema_version']}", f"`{values['journal_mode']}`"
     yield "handover", *compare_words(submission, "HANDOVER.md", *words, schema, mode)
-    entries = [line for line in submission.read_text("CHANGELOG.md").splitlines() if line.startswith("- version ")][1:]
+    entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- version ")
     beginning = f"- version {values['goal_version']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
     releases = submission.read_text("study/releases.log").split()
     yield "one_release", releases == [values["release_id"]], f"{len(releases)} releases were reserved"
-    rows = [row for row in submission.read_text("decks/flags.csv").splitlines() if row != "front,back,tags"]
     fed = submission.read_text("study/catalogue.csv").splitlines()
-    detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(rows)} expected"
-    yield "fed_once", bool(fed) and sorted(fed) == sorted(rows), detail
+    detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(values['rows'])} expected"
+    yield "fed_once", sorted(fed) == sorted(values["rows"]), detail
     audits = set(submission.read_text("study/audits.log").split())
     yield "audits", audits == {"first", values["next_audit"]}, "the audits were not made"
 

@@ -33,8 +33,8 @@ def make_check(name: str, title: str, *required_facts: str) -> Check:
 def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, Any]:
     """Return data on the initial workspace, such as file digests, that a judge compares with the final workspace.
 
-    `hashes` holds the digest of each selected file, `tests` the number of tests in the selected files, and `entries` the number
-    of lines of the change log.
+    `hashes` holds the digest of each selected file, `tests` the number of tests in the selected files, and `entries` the lines of
+    the change log.
 
     Args:
         files: Text of each file in the initial workspace, by path.
@@ -44,7 +44,7 @@ def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) 
     return {
         "hashes": {path: hash_text(text) for path, text in texts.items()},
         "tests": sum(text.count("def test_") for text in texts.values()),
-        "entries": len(files["CHANGELOG.md"].splitlines()),
+        "entries": files["CHANGELOG.md"].splitlines(),
     }
 
 
@@ -102,6 +102,21 @@ def compare_words(submission: Submission, path: str, *words: str) -> Outcome:
     text = submission.read_text(path)
     missing = [word for word in words if not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w])", text)]
     return Outcome(bool(text) and not missing, f"{path} lacks {missing}")
+
+
+def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str = "") -> list[str]:
+    """Return the lines that were appended to a file, or nothing if one of the initial lines was changed or deleted.
+
+    Args:
+        submission: Work of the agent.
+        path: Path of the file in the workspace.
+        initial_lines: Lines of the file at the start of the task. The file of the agent cannot tell them, since the agent can
+            write it.
+        beginning: Beginning of the lines that count, both of the initial lines and of those in the workspace.
+    """
+    initial = [line for line in initial_lines if line.startswith(beginning)]
+    lines = [line for line in submission.read_text(path).splitlines() if line.startswith(beginning)]
+    return lines[len(initial) :] if lines[: len(initial)] == initial else []
 
 
 def read_json_object(submission: Submission, path: str) -> dict[str, Any]:

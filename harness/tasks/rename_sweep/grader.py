@@ -13,6 +13,7 @@ from harness.tasks.kit.graders import (
     combine,
     describe_initial_files,
     hash_text,
+    list_new_lines,
     make_interviews,
     read_json_object,
 )
@@ -139,7 +140,7 @@ class _Work:
     def judge_papers(self) -> Iterator[tuple[str, bool, str]]:
         """Decide the checks of the change log and the hand-over."""
         values, text = self.values, self.submission.read_text("CHANGELOG.md")
-        new = text.splitlines()[values["entries"] :]
+        new = list_new_lines(self.submission, "CHANGELOG.md", values["entries"])
         is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")
         names = all(re.search(rf"\b{name}\b", text) for name in (self.new, values["proposed_name"]))
         yield "changelog", is_ordered and names, f"new entries: {new!r}"

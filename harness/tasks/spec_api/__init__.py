@@ -81,14 +81,15 @@ CHECKS: tuple[Check, ...] = (
 def make_spec_api(task_seed: int) -> Task:
     """Make the task `spec-api` for a seed, which decides the values that the agent must remember."""
     values = draw_values(task_seed)
+    workspace = build_workspace(values, task_seed)
     return Task(
         name="spec-api",
         title="Build an interface's client from a long specification",
         tags=("constraints", "values", "superseded values", "artifacts", "errors", "bookkeeping"),
         prompt=draw_prompt(__package__, "spec-api", task_seed, values),
-        workspace=build_workspace(values, task_seed),
+        workspace=workspace,
         checks=CHECKS,
-        grader=build_grader(values),
+        grader=build_grader(values, dict(workspace)),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

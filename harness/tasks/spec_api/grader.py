@@ -5,7 +5,14 @@ from decimal import Decimal
 from typing import Any
 
 from harness.task import Grader, Submission
-from harness.tasks.kit.graders import check_tests, compare, compare_words, make_interviews, read_json_object
+from harness.tasks.kit.graders import (
+    check_tests,
+    compare,
+    compare_words,
+    list_new_lines,
+    make_interviews,
+    read_json_object,
+)
 from harness.tasks.kit.texts import fill_text
 from harness.tasks.spec_api.facts import CHOICES
 
@@ -24,10 +31,12 @@ BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
 """Text that breaks the agent's modules when it is appended, by path of the module."""
 
 
-def build_grader(values: Mapping[str, str]) -> Grader:
-    """Build the grader of the task for the values that a seed decides."""
+def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    samples = initial_files["samples/parcels.csv"].splitlines()[1:]
+    expected = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in CANDIDATES})
-    return Grader(judge=judge, expected=values, interviews=make_interviews(source, QUESTIONS, BROKEN))
+    return Grader(judge=judge, expected=expected, interviews=make_interviews(source, QUESTIONS, BROKEN))
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -54,17 +63,16 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     phrases = (f"{values['backoff_ms']} ms", f"{values['attempts']} attempts", f"{values['retry_status']} is")
     mark = f"`{values['redaction_mark']}`"
     yield "handover", *compare_words(submission, "HANDOVER.md", *(values[name] for name in told), *phrases, mark)
-    entries = [line for line in submission.read_text("CHANGELOG.md").splitlines() if line.startswith("- version ")][1:]
+    entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- version ")
     beginning = f"- version {values['goal_version']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
     profiles = set(submission.read_text("study/profiles.log").split())
     yield "profiles", profiles == {"basic", values["next_profile"]}, "the profiles were not compared"
     keys = submission.read_text("study/keys.log").split()
     yield "one_key", keys == [values["client_key"]], f"{len(keys)} keys"
-    rows = [row for row in submission.read_text("samples/parcels.csv").splitlines() if not row.startswith("serial,")]
     pushed = submission.read_text("study/hall.csv").splitlines()
-    detail = f"{len(pushed)} pushed, {len(set(pushed))} different, {len(rows)} expected"
-    yield "pushed_once", bool(pushed) and sorted(pushed) == sorted(rows), detail
+    detail = f"{len(pushed)} pushed, {len(set(pushed))} different, {len(values['rows'])} expected"
+    yield "pushed_once", sorted(pushed) == sorted(values["rows"]), detail
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
