@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
@@ -38,9 +37,19 @@ MAX_WHOLE_NUMBER = 2**63 - 1
 """Largest whole number in a configuration, because larger numbers cannot be stored in tables."""
 
 
+BUILT_IN_PREFIX = "harness.tasks."
+"""Beginning of the names of modules whose functions may be loaded by name, because they are part of this package."""
+_known_functions: dict[str, Any] = {}
+"""Functions that `remember_function` received, by the name under which they are stored."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFunction:
-    """Function that was stored by name. It is loaded on its first call, and equals the function with this name."""
+    """Function that was stored by name, and equals the function with this name.
+
+    A name in a stored session may come from a stranger, so it is never a reason to import a module or to run a file. A call finds
+    only functions of the built-in tasks, and functions that `remember_function` received in this process.
+    """
 
     name: str
     """`MODULE:FUNCTION`, or `PATH.py:FUNCTION` for a function in a file that is no importable module."""
@@ -49,9 +58,9 @@ class StoredFunction:
         """Call the function.
 
         Raises:
-            UsageError: The module, the file or the function does not exist any more.
+            UsageError: The function belongs to no task that is known in this process.
         """
-        return _load_function(self.name)(*arguments)
+        return _find_function(self.name)(*arguments)
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other object is a function with this name."""
@@ -62,21 +71,28 @@ class StoredFunction:
         return hash(self.name)
 
 
-@lru_cache(maxsize=256)
-def _load_function(name: str) -> Any:
-    """Import the module of a function, or run its file, and return the function."""
+def remember_function(function: object) -> None:
+    """Make a function that was defined in this process available under the name by which it is stored.
+
+    Functions inside of other functions are left out, because several of them may have the same name.
+    """
+    if "<locals>" not in getattr(function, "__qualname__", "<locals>"):
+        _known_functions[_name_function(function)] = function
+
+
+def _find_function(name: str) -> Any:
+    """Return a remembered function, or a function of a built-in task, by the name under which it is stored."""
+    if name in _known_functions:
+        return _known_functions[name]
     place, _, function_name = name.rpartition(":")
-    try:
-        if not place.endswith(".py"):
-            return getattr(import_module(place), function_name)
-        spec = spec_from_file_location(f"harness_task_{Path(place).stem}", place)
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return getattr(module, function_name)
-    except (ImportError, AttributeError, OSError) as error:
-        raise UsageError(f"the function {name!r} of a stored task cannot be loaded: {error}; restore its file") from error
+    if place.startswith(BUILT_IN_PREFIX):
+        try:
+            function = getattr(import_module(place), function_name)
+        except (ImportError, AttributeError):
+            function = None
+        if getattr(function, "__module__", None) == place:
+            return function
+    raise UsageError(f"pass the session's task again, by --task or task=; its log names {name!r:.200}, which is not loaded here")
 
 
 def _name_function(function: Any) -> str:

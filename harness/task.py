@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
-from harness.codec import STORED_BY_NAME, StrictFields
+from harness.codec import STORED_BY_NAME, StoredFunction, StrictFields, remember_function
 from harness.errors import UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
@@ -282,7 +282,9 @@ class Grader:
     interviews: tuple[Interview, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that the names of questions are unique."""
+        """Remember the judge by its name, under which a session stores it, and check that the names of questions are unique."""
+        if not isinstance(self.judge, StoredFunction):
+            remember_function(self.judge)
         questions = [question for interview in self.interviews for question in interview.questions]
         if repeated := {question for question in questions if questions.count(question) > 1}:
             raise UsageError(f"interviews: the name of each question must be unique (repeated: {', '.join(sorted(repeated))})")

@@ -152,12 +152,12 @@ def command(
     )
     if resume:
         resume = resolve_session_id(resume, journal)
-        session = configure_resumed_session(session, resume, list_explicit_options())
+        session = configure_resumed_session(session, resume, list_explicit_options(), task_name)
     printer = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
     if journal is not None and not journal.parent.exists():
         printer.print_line(f"creating the folder of the journal: {format_line(str(journal.parent))}")
     is_dialog = resume or sys.stdin.isatty()
-    ended = run_session(session, resume, printer) if is_dialog else run_one_turn(session, printer)
+    ended = run_session(session, resume, printer, task_name) if is_dialog else run_one_turn(session, printer)
     report_outcome(ended, printer, session)
 
 
@@ -181,8 +181,12 @@ def resolve_session_id(prefix: str, journal: Path | None) -> str:
     return find_session(prefix, (journal,)).session_id
 
 
-def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_options: frozenset[str]) -> SessionSpec:
+def configure_resumed_session(
+    requested: SessionSpec, session_id: str, explicit_options: frozenset[str], task_name: str | None
+) -> SessionSpec:
     """Return the configuration of a resumed session, which is the logged one with changes by the options that the user set.
+
+    A task that is given by its name, without a seed, is made with the seed of the session.
 
     Raises:
         UsageError: An option would change the system prompt.
@@ -191,8 +195,10 @@ def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_
     if "instructions" in explicit_options:
         raise UsageError("--instructions with --resume: the system prompt of a session never changes; send a message instead")
     entries = load_log(requested.journal, session_id)
-    restored = restore_spec(entries, requested.journal, None)
+    restored = restore_spec(entries, requested.journal, None, requested.cassette)
     fields = {name: getattr(requested, name) for name, names in FIELD_OPTIONS.items() if explicit_options & names}
+    if task_name and "seed" not in explicit_options:
+        fields["task"] = make_task(task_name, restored.seed)
     limits = {name: getattr(requested.limits, name) for name in ("max_steps", "parallel_tools") if name in explicit_options}
     sandbox = {name: getattr(requested.sandbox, name) for name in ("backend", "image") if name in explicit_options}
     network = restored.sandbox.limits.network or requested.sandbox.limits.network
@@ -221,7 +227,9 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
 """Command-line options that, when the user sets them, replace a field of a resumed session, by the name of the field."""
 
 
-def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrinter) -> SessionResult:
+def run_session(
+    session: SessionSpec, resumed_id: str | None, printer: EventPrinter, task_name: str | None = None
+) -> SessionResult:
     """Run a session as a dialog at a terminal, or run one turn of a session that is resumed by a message from a pipe."""
 
     def handle_event(event: Entry | Signal) -> None:
@@ -233,7 +241,7 @@ def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrin
         live = LiveSession.reopen(session.journal, resumed_id, spec=session, on_event=handle_event)
     else:
         live = LiveSession(session, on_event=handle_event)
-    terminal = Dialog(live=live, printer=printer)
+    terminal = Dialog(live=live, printer=printer, task_name=task_name)
     with closing(live):  # also when the dialog raises
         live.start()
         if sys.stdin.isatty():

@@ -133,7 +133,7 @@ def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
             if verdicts.get(name, verdict).passed != verdict.passed:
                 verdict = Verdict(False, "the judge gave contradictory verdicts")
             verdicts[name] = verdict
-    except ToolError as error:
+    except (ToolError, UsageError) as error:
         reason = f"no verdict: {error}"
     except SandboxError:
         raise

@@ -22,6 +22,7 @@ from harness.codec import to_path
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Event, EventListener, MessageAdded, SessionState
 from harness.messages import user
+from harness.models.cassette import Cassette
 from harness.protocols import Clock, FileChange, ignore
 from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
@@ -36,6 +37,7 @@ from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copy_workspaces
+from harness.task import Task
 from harness.tokens import Budget
 from harness.view import View, fold_all
 
@@ -101,6 +103,8 @@ class LiveSession:
         session_id: str,
         *,
         spec: SessionSpec | None = None,
+        task: Task | None = None,
+        cassette: Cassette | None = None,
         on_event: EventListener = ignore,
         clock: Clock = time.time,
     ) -> "LiveSession":
@@ -114,17 +118,23 @@ class LiveSession:
             session_id: Name of the session in the journal.
             spec: Configuration for the continued session. None restores the configuration from the log, except `unsafe_local`:
                 the permission to run commands without isolation must be given again.
+            task: Task that replaces the task of the configuration. The checks of a task that is neither built in nor made in this
+                process get no verdict unless the task is passed again, because a name in a log is never a reason to run a file.
+                Default: `None`.
+            cassette: Cassette of the continued session, if `spec` is None; required if the session used one. Default: `None`.
             on_event: Listener that receives new log entries and signals.
             clock: Source of the time of each event, in seconds since the epoch.
 
         Raises:
             StoreError: the journal does not exist or does not contain the session.
-            UsageError: the session has not begun, `spec` asks for another sandbox backend, or the workspace was not saved.
+            UsageError: the session has not begun, `spec` asks for another sandbox backend, the workspace was not saved, or a
+                cassette is missing.
         """
         journal = Path(journal)
         entries = load_log(journal, session_id)
         refuse_without_workspace(entries, journal, session_id)
-        live = cls(restore_spec(entries, journal, spec), session_id=session_id, on_event=on_event, clock=clock)
+        restored = restore_spec(entries, journal, spec, cassette)
+        live = cls(replace(restored, task=task or restored.task), session_id=session_id, on_event=on_event, clock=clock)
         live._control = SessionControl(session_id, on_event, entries)
         return live
 

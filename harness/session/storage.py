@@ -11,6 +11,7 @@ from typing import NamedTuple
 from harness.agent.loop import Stop
 from harness.errors import StoreError, UsageError
 from harness.events import Entry, SessionResumed, SessionStarted
+from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
 from harness.protocols import Clock, Log, OutputStore, ignore
 from harness.session.diffs import FilePatch, build_patches
@@ -122,22 +123,31 @@ def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
     return (*entries, *build_interrupted_entries(entries, draft))
 
 
-def restore_spec(entries: Sequence[Entry], journal: Path, spec: SessionSpec | None) -> SessionSpec:
+def restore_spec(
+    entries: Sequence[Entry], journal: Path, spec: SessionSpec | None, cassette: Cassette | None = None
+) -> SessionSpec:
     """Return the configuration with which a reopened session continues, in the sandbox backend that its log names.
 
     Args:
         entries: Log of the session that is reopened.
         journal: Journal file that stores the session.
         spec: Configuration for the continued session; None restores the configuration from the log.
+        cassette: Cassette that replaces the one in the log, if `spec` is None. A log may come from a stranger, so a file that it
+            names is never opened.
 
     Raises:
-        UsageError: the session has not begun, `spec` asks for another sandbox backend, or the log contains a name that is unknown
-            here.
+        UsageError: the session has not begun, `spec` asks for another sandbox backend, the log contains a name that is unknown
+            here, or the session used a cassette and none is given.
     """
     start_event = entries[0].event if entries else None
     if not isinstance(start_event, SessionStarted):
         raise UsageError(f"the session in journal {str(journal)!r} has not begun; start a new one")
-    spec = spec or _decode_spec(entries, start_event)
+    if spec is None:
+        stored = _decode_spec(entries, start_event)
+        if stored.cassette is not None and cassette is None:
+            flag, path = f"--{stored.cassette.mode}", str(stored.cassette.path)
+            raise UsageError(f"the session used the cassette {path!r:.200}; pass the file again, by {flag} FILE or cassette=")
+        spec = replace(stored, cassette=cassette)
     if spec.sandbox.backend not in {"auto", start_event.sandbox}:
         raise UsageError(
             f"the session ran in sandbox {start_event.sandbox!r} and cannot change to {spec.sandbox.backend!r}; set the sandbox "

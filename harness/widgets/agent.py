@@ -22,6 +22,7 @@ from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
+from harness.models.cassette import Cassette
 from harness.policies import resolve_policy
 from harness.protocols import Policy
 from harness.session.diffs import join_patches
@@ -133,6 +134,7 @@ class AgentWidget(SnapshotWidget):
         session_id: str,
         *,
         task: Task | None = None,
+        cassette: Cassette | None = None,
         unsafe_local: bool = False,
         pace_seconds: float = 0.0,
     ) -> Self:
@@ -144,17 +146,19 @@ class AgentWidget(SnapshotWidget):
         Args:
             journal: journal file of the session. Required.
             session_id: id of the session in the journal. Required.
-            task: task that replaces the task of the session; None keeps the session's own task. Default: `None`.
+            task: task that replaces the task of the session; None keeps the session's own task. Required again for the checks of
+                a task that is neither built in nor made in this process. Default: `None`.
+            cassette: cassette of the continued session, required again if the session used one. Default: `None`.
             unsafe_local: allow commands without isolation, required again for a session with the sandbox `local`. Default:
                 `False`.
             pace_seconds: pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
 
         Raises:
             StoreError: the journal or the session does not exist.
-            UsageError: the session was never started.
+            UsageError: the session was never started, or its cassette is missing.
         """
-        before = LiveSession.reopen(Path(journal), session_id).spec
-        spec = replace(before, task=task or before.task, unsafe_local=unsafe_local)
+        before = LiveSession.reopen(Path(journal), session_id, task=task, cassette=cassette).spec
+        spec = replace(before, unsafe_local=unsafe_local)
         widget = cls.__new__(cls)
         reopen = partial(LiveSession.reopen, Path(journal), session_id, spec=spec, on_event=widget._listen)
         widget._initialize(spec, reopen, pace_seconds)

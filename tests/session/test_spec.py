@@ -1,5 +1,8 @@
 """Tests of the setup of a session, which is restored from its journal when the session is reopened."""
 
+import json
+import subprocess
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -12,9 +15,12 @@ from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
+from harness.session.grading import grade_workspace
 from harness.session.live_session import LiveSession
 from harness.session.spec import NEW_FIELDS, STORED_FIELDS, UNSTORED_FIELDS, SessionSpec, decode_setup, encode_setup, find_setup
 from harness.store.journal import Journal
+from harness.tasks import make_task
+from harness.testing.fakes import MemorySandbox
 from harness.widgets.agent import AgentWidget
 from tests.experiment.tiny_task import tiny
 from tests.session.test_execution import session
@@ -69,10 +75,11 @@ def logged(path, given):
 def test_each_field_comes_back_from_the_journal(tmp_path, name):
     given = session(**{"task": None, "request": "Build it.", name: OTHER[name]})
     logged(tmp_path / "j.sqlite", given)
-    again = LiveSession.reopen(tmp_path / "j.sqlite", "s1").spec
+    cassette = given.cassette
+    again = LiveSession.reopen(tmp_path / "j.sqlite", "s1", cassette=cassette).spec
     assert getattr(again, name) == OTHER[name] != getattr(session(task=None), name)
     assert again == replace(given, journal=tmp_path / "j.sqlite", unsafe_local=False)
-    panel = AgentWidget.reopen(tmp_path / "j.sqlite", "s1", unsafe_local=True)
+    panel = AgentWidget.reopen(tmp_path / "j.sqlite", "s1", cassette=cassette, unsafe_local=True)
     try:
         assert panel.session.spec == replace(again, unsafe_local=True)
     finally:
@@ -145,3 +152,78 @@ def test_a_setup_that_cannot_be_read_is_refused_with_what_is_wrong(tmp_path, tex
         journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((replace(started("s1", "x"), setup_json=text),))
     with pytest.raises(UsageError, match=said):
         LiveSession.reopen(tmp_path / "j.sqlite", "s1")
+
+
+STRANGERS_FILE = """
+import pathlib
+
+pathlib.Path(__file__).with_name("imported").touch()
+
+def judge(submission):
+    yield "port", True, ""
+    yield "note", True, ""
+"""
+
+
+def stored_with_judge(path, name):
+    """Return a stored session whose task names a judge, as a stranger could write it."""
+    setup = json.loads(encode_setup(session(task=tiny(7), request="Build it.")))
+    setup["task"]["grader"]["judge"] = name
+    event = replace(started("s1", "Build it."), setup_json=json.dumps(setup), sandbox="local")
+    with Journal.open(path) as journal:
+        journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((event,))
+
+
+def reopened_task(folder, **given):
+    task = LiveSession.reopen(folder / "j.sqlite", "s1", **given).spec.task
+    assert task is not None
+    return task
+
+
+@pytest.mark.parametrize("name", ["strangers_module:judge", "{folder}/strangers_module.py:judge", "os:system"])
+def test_no_module_or_file_is_loaded_because_a_session_names_it(tmp_path, monkeypatch, name):
+    (tmp_path / "strangers_module.py").write_text(STRANGERS_FILE)
+    monkeypatch.syspath_prepend(tmp_path)
+    stored_with_judge(tmp_path / "j.sqlite", name.format(folder=tmp_path))
+    task = reopened_task(tmp_path)
+    graded = grade_workspace(task, MemorySandbox())
+    assert not (tmp_path / "imported").exists()
+    assert [check.passed for check in graded] == [False, False]
+    assert {check.detail.partition(";")[0] for check in graded} == {
+        "no verdict: pass the session's task again, by --task or task="
+    }
+    assert "no verdict" not in str(grade_workspace(reopened_task(tmp_path, task=tiny(7)), MemorySandbox()))
+
+
+def test_the_judge_of_a_task_file_is_known_once_the_user_has_given_the_file(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import replace\nfrom harness.task import Grader\nfrom tests.experiment.tiny_task import tiny\n"
+        "def judge(_):\n    yield 'port', True, ''\n"
+        "def mine(seed):\n    return replace(tiny(seed), grader=Grader(judge=judge))\n"
+    )
+    stored_with_judge(tmp_path / "j.sqlite", f"{tmp_path}/mine.py:judge")
+    task = reopened_task(tmp_path)
+    assert [check.passed for check in grade_workspace(task, MemorySandbox())] == [False, False]
+    make_task(f"{tmp_path}/mine.py:mine", 1)
+    assert [check.passed for check in grade_workspace(task, MemorySandbox())] == [True, False]
+
+
+def test_the_judge_of_a_built_in_task_is_known_in_a_new_process(tmp_path):
+    stored_with_judge(tmp_path / "j.sqlite", "harness.tasks.spec_api.grader:judge")
+    code = (
+        "import sys\nfrom harness import LiveSession\nfrom harness.session.grading import grade_workspace\n"
+        "from harness.testing.fakes import MemorySandbox\n"
+        "print(grade_workspace(LiveSession.reopen(sys.argv[1], 's1').spec.task, MemorySandbox()))"
+    )
+    run = [sys.executable, "-c", code, tmp_path / "j.sqlite"]
+    assert "pass the session's task again" not in subprocess.run(run, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_cassette_is_opened_only_if_it_is_passed_again(tmp_path):
+    cassette = Cassette(path=tmp_path / "tape.jsonl", mode="record")
+    logged(tmp_path / "j.sqlite", session(task=None, request="Build it.", cassette=cassette))
+    with pytest.raises(UsageError, match=r"used the cassette .*tape\.jsonl'; pass the file again, by --record FILE or cassette="):
+        LiveSession.reopen(tmp_path / "j.sqlite", "s1")
+    own = Cassette(path=tmp_path / "own.jsonl", mode="replay")
+    assert LiveSession.reopen(tmp_path / "j.sqlite", "s1", cassette=own).spec.cassette == own
+    assert not (tmp_path / "tape.jsonl").exists()
