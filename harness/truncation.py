@@ -21,6 +21,8 @@ class Truncation:
     keep: Literal["head", "tail", "ends"] = "head"
     """Part of a longer output to keep. `head` and `tail` apply to the limits on lines and bytes; a limit on characters always
     keeps the head. `ends` keeps both ends, half each, under the limit on characters, and the head under the other limits."""
+    keep_essentials: bool = False
+    """Whether the exit code of a command and the last lines of its standard error stay in view wherever its output is cut."""
     saved: bool = False
     """Whether the whole tool output is saved, so that the agent can search and page through it later."""
 

@@ -215,6 +215,23 @@ class Preset(StrictFields, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnPreset(Preset):
+    """Base of the policies that this project designed; they keep what matters of a command's output in view where they cut it."""
+
+    __slots__ = ()
+
+    @property
+    def revision(self) -> int:
+        """Revision 1, since a cut output retains the exit code of the command and the last lines of its standard error."""
+        return 1
+
+    @property
+    def truncation(self) -> Truncation:
+        """Limits on the length of tool outputs, which retain the exit code and the end of standard error of a command."""
+        return Truncation(max_characters=self.clip_characters, keep_essentials=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SummarizingPreset(Preset):
     """Base of policies that request summaries, with the fields for the summarizer and the length of a summary."""
 

@@ -33,7 +33,7 @@ class FunctionTool:
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Lock shared by all tools of one sandbox, since a sandbox can run only one operation at a time."""
     find_essentials: Callable[[str], Essentials] = field(default=lambda _output: NOTHING_ESSENTIAL)
-    """Function that returns the parts of an output that are kept wherever the output is cut to a number of lines or bytes."""
+    """Function that returns the parts of an output that are kept wherever the output is cut, if `limits` asks for that."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Carry out a tool call and return its result, whose output is shortened to the limits of the tool.
@@ -51,7 +51,8 @@ class FunctionTool:
 
     def _shorten(self, output: str) -> tuple[str, int]:
         """Shorten an output to the limits of the tool, and return it with the number of characters removed."""
-        preview = preview_output(output, self.limits, self.find_essentials(output))
+        essentials = self.find_essentials(output) if self.limits.keep_essentials else NOTHING_ESSENTIAL
+        preview = preview_output(output, self.limits, essentials)
         if preview.cut_bytes:
             return format_preview(preview, self.limits, self._save_output(output)), preview.cut_characters
         most = self.limits.max_characters
@@ -59,7 +60,7 @@ class FunctionTool:
             return output, 0
         name = self._save_output(output)
         where = f"\n\n{describe_location(name)}" if name else ""
-        shown, cut = clip(output, max(0, most - len(where)), ends=self.limits.keep == "ends")
+        shown, cut = clip(output, max(0, most - len(where)), ends=self.limits.keep == "ends", essentials=essentials)
         return shown + where, cut
 
     def _save_output(self, output: str) -> str:
@@ -80,20 +81,23 @@ class FunctionTool:
         return given
 
 
-def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, int]:
+def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Essentials = NOTHING_ESSENTIAL) -> tuple[str, int]:
     """Shorten a text and return the shortened text with the number of characters removed.
 
     Args:
         text: Text to shorten.
         most_characters: Maximum length of the result in characters, including a line with the number of characters removed.
         ends: Whether to keep the beginning and the end of the text, half of the characters each, rather than the beginning only.
+        essentials: Parts of the text that are kept in either case; of the ending, as much as half of the characters.
     """
     if len(text) <= most_characters:
         return text, 0
     room = max(0, most_characters - 60)
-    cut, tail = len(text) - room, room // 2 if ends else 0
+    tail = room // 2 if ends else min(len(essentials.ending), room // 2)
+    head = max(room - tail, len(essentials.opening))
+    cut = len(text) - head - tail
     last = f"\n{text[len(text) - tail :]}" if tail else ""
-    return f"{text[: room - tail]}\n[{cut} of {len(text)} characters cut]{last}"[:most_characters], cut
+    return f"{text[:head]}\n[{cut} of {len(text)} characters cut]{last}"[:most_characters], cut
 
 
 def build_spec(name: str, description: str, properties: Mapping[str, object], required: Iterable[str]) -> ToolSpec:

@@ -9,8 +9,8 @@ from harness.protocols import ExecResult, OutputStore, Sandbox
 from harness.tools.function_tool import FunctionTool, build_spec
 from harness.truncation import Essentials, Truncation
 
-DEFAULT_LIMITS = Truncation(max_characters=10_000)
-"""Default limits on the length of a tool output: 10,000 characters."""
+DEFAULT_LIMITS = Truncation(max_characters=10_000, keep_essentials=True)
+"""Default limits on the length of a tool output: 10,000 characters, the end of a command's standard error included."""
 
 STDERR_HEADING = "[stderr]"
 """Line above what a command wrote to standard error."""

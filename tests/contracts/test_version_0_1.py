@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import zstandard
 
+from harness import codec
 from harness.experiment.experiment import Experiment
-from harness.experiment.trial import Trial
+from harness.experiment.trial import Trial, to_plain
 from harness.inspection.timeline import inspect_session
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
@@ -59,12 +60,23 @@ def grid(tmp_path: Path) -> Path:
     return tmp_path / "grid"
 
 
-def test_a_finished_grid_has_nothing_left_to_run(grid: Path) -> None:
+def compute_unrevised_id(trial: Trial) -> str:
+    """Return the id that a trial would have if no policy, task or tool had been revised since version 0.1."""
+    return codec.hash_configuration(codec.to_identity(trial, to_plain(trial)), dict)
+
+
+@pytest.mark.bubblewrap
+def test_of_a_finished_grid_only_the_trials_of_revised_policies_are_left_to_run(grid: Path) -> None:
     experiment = Experiment.from_toml(grid)
-    assert {cell.trial.trial_id for cell in experiment.grid} == set(TRIALS)
-    before = load(grid / "output").trials
-    after = experiment.run(progress="off", workers=1).trials
-    assert list(after["started_at"]) == list(before["started_at"]), "a trial was run again"
+    assert {compute_unrevised_id(cell.trial) for cell in experiment.grid} == set(TRIALS)
+    before = load(grid / "output").trials.set_index("trial_id")["started_at"]
+    after = experiment.run(progress="off", workers=1).trials.set_index("trial_id")["started_at"]
+    current = {cell.trial.trial_id: cell.trial for cell in experiment.grid}
+    assert set(after.index) == set(current) | set(before.index), "results of the older revision stay in the journal"
+    for trial_id, trial in current.items():
+        assert (trial_id in before.index) == (trial.policy_kind != "keep-last")
+        if trial_id in before.index:
+            assert after[trial_id] == before[trial_id], "a trial was run again"
 
 
 def test_tables_are_made_from_its_journal(grid: Path) -> None:
@@ -94,12 +106,13 @@ def test_its_live_session_goes_on(tmp_path: Path) -> None:
     live.close()
 
 
-def test_every_policy_and_task_has_the_same_trial_id() -> None:
-    ids = {f"policy {name}": Trial(task="flashcards", policy=preset()).trial_id for name, preset in PRESETS.items()}
-    ids |= {f"task {name}": Trial(task=name, policy=PRESETS["none"]()).trial_id for name in SUITE}
-    ids["every field"] = EVERY_FIELD.trial_id
-    revised = {f"policy {name}" for name, preset in PRESETS.items() if preset().revision}
-    assert {name for name in TRIAL_IDS if ids[name] != TRIAL_IDS[name]} == revised & set(TRIAL_IDS)
+def test_every_policy_and_task_has_the_same_trial_id_but_for_revisions() -> None:
+    trials = {f"policy {name}": Trial(task="flashcards", policy=preset()) for name, preset in PRESETS.items()}
+    trials |= {f"task {name}": Trial(task=name, policy=PRESETS["none"]()) for name in SUITE}
+    trials["every field"] = EVERY_FIELD
+    assert {name: compute_unrevised_id(trials[name]) for name in TRIAL_IDS} == TRIAL_IDS
+    revised = {name for name in TRIAL_IDS if trials[name].policy.revision}  # type: ignore[attr-defined]
+    assert {name for name in TRIAL_IDS if trials[name].trial_id != TRIAL_IDS[name]} == revised
 
 
 def test_each_field_is_part_of_the_id() -> None:

@@ -1,11 +1,17 @@
 """Tools of a session under each policy, and the path of a long output from tool to log and back."""
 
 import json
+from collections.abc import Callable
 
+import pytest
+
+from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.gemini import GeminiMasking
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.inspection.sample_run import SampleOracle
 from harness.messages import ToolCall, ToolResult
+from harness.policies import PRESETS
 from harness.protocols import ExecResult, Policy
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import MemorySandbox
@@ -18,9 +24,20 @@ def long(_: str) -> ExecResult:
     return ExecResult(exit_code=0, stdout=LONG, stderr=b"", stdout_bytes=len(LONG), stderr_bytes=0)
 
 
+def fail(_: str) -> ExecResult:
+    return ExecResult(exit_code=2, stdout=LONG, stderr=b"no such port", stdout_bytes=len(LONG), stderr_bytes=12)
+
+
+OWN = {
+    *("none", "drop-all", "random", "oracle", "paced", "keep-last", "ratio", "seed-opencode", "seed-gemini", "reserve-recent"),
+    *("three-tiers", "message-window"),
+}
+"""Kinds of the policies that this project designed."""
+
+
 class Bench:
-    def __init__(self, policy: Policy, outputs: MemoryOutputs | None = None) -> None:
-        self.tools = {tool.spec.name: tool for tool in make_session_tools(policy, MemorySandbox(long), outputs)}
+    def __init__(self, policy: Policy, outputs: MemoryOutputs | None = None, run: Callable[[str], ExecResult] = long) -> None:
+        self.tools = {tool.spec.name: tool for tool in make_session_tools(policy, MemorySandbox(run), outputs)}
 
     def use(self, name: str, **arguments: object) -> ToolResult:
         return self.tools[name].run(ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments)))
@@ -36,6 +53,34 @@ def test_an_output_of_more_than_2000_lines_is_cut_at_the_tool_and_can_be_searche
     name = result.output.split("Full output saved to: ")[1].split("\n")[0]
     assert bench.use("search_output", output=name, text="line 2750").output.startswith("2751: line 2750")
     assert bench.use("read_output", output=name, from_line=3_001).output == "3001: line 3000\n[lines 3001 to 3001 of 3001]"
+
+
+@pytest.mark.parametrize("kind", sorted(OWN))
+def test_policies_of_this_project_keep_exit_code_and_end_of_standard_error(kind: str) -> None:
+    """S3.1: any cut of this project's own; every policy that cuts so is revised, so that its old trials are run again."""
+    policy = PRESETS[kind]()
+    output = Bench(policy, run=fail).use("execute_command", command="x").output
+    assert output.startswith("exit code 2\nline 1\n")
+    assert output.endswith("\n[stderr]\nno such port")
+    assert policy.revision >= 1
+
+
+def test_the_oracle_keeps_the_cut_of_its_policy() -> None:
+    """S3.1."""
+    output = Bench(OracleRetention().with_oracle(SampleOracle()), run=fail).use("execute_command", command="x").output
+    assert output.endswith("\n[stderr]\nno such port")
+
+
+@pytest.mark.parametrize("kind", sorted(set(PRESETS) - OWN))
+def test_policies_of_other_systems_cut_as_before(kind: str) -> None:
+    """S3.1: what a model reads under these policies is unchanged, character by character."""
+    policy = PRESETS[kind]()
+    whole = f"exit code 2\n{LONG.decode()}\n[stderr]\nno such port"
+    mark = f"[{len(whole) - 9_940} of {len(whole)} characters cut]"
+    output = Bench(policy, run=fail).use("execute_command", command="x").output
+    head = whole[: 4_970 if kind == "mini-swe-agent" else 9_940]
+    assert output == f"{head}\n{mark}" + (f"\n{whole[-4_970:]}" if kind == "mini-swe-agent" else "")
+    assert policy.revision == 0
 
 
 def test_the_tail_stays_where_the_policy_says_so() -> None:

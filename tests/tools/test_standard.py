@@ -13,7 +13,7 @@ from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.testing.fakes import MemorySandbox
 from harness.tools.function_tool import clip
-from harness.tools.standard import make_standard_tools
+from harness.tools.standard import DEFAULT_LIMITS, make_standard_tools
 from harness.truncation import Truncation
 
 
@@ -82,7 +82,8 @@ LINES = 5
 def run_cut(keep: str, result: ExecResult) -> str:
     """Return what the model reads of a command's result if only a few lines stay."""
     box = MemorySandbox(lambda _command: result)
-    tools = make_standard_tools(box, limits=Truncation(max_lines=LINES, keep=keep, saved=True))  # type: ignore[arg-type]
+    limits = Truncation(max_lines=LINES, keep=keep, keep_essentials=True, saved=True)  # type: ignore[arg-type]
+    tools = make_standard_tools(box, limits=limits)
     return tools[0].run(ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "make"}')).output
 
 
@@ -123,6 +124,42 @@ def test_what_is_essential_is_never_cut_nor_shown_twice(keep: str, out: int, err
     assert not errors or f"error {errors - 1}" in output.splitlines()
     shown = [line for line in output.splitlines() if line.startswith(("out ", "error "))]
     assert len(shown) == len(set(shown))
+
+
+def run_clipped(result: ExecResult, limits: Truncation) -> str:
+    """Return what the model reads of a command's result under the given limits."""
+    tools = make_standard_tools(MemorySandbox(lambda _command: result), limits=limits)
+    return tools[0].run(ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "make"}')).output
+
+
+def test_a_cut_to_a_number_of_characters_keeps_the_exit_code_and_the_end_of_standard_error() -> None:
+    """S3.1, S0.9."""
+    output = run_clipped(made(2, number_lines("out", 5_000), "Traceback\nValueError: no such port"), DEFAULT_LIMITS)
+    assert output.startswith("exit code 2\nout 0\nout 1\n")
+    assert output.endswith(" characters cut]\n[stderr]\nTraceback\nValueError: no such port")
+    assert 9_900 < len(output) <= 10_000
+    whole = f"exit code 2\n{number_lines('out', 5_000)}\n[stderr]\nTraceback\nValueError: no such port"
+    assert f"\n[{len(whole) - 9_940} of {len(whole)} characters cut]\n" in output
+    long = run_clipped(made(2, "", number_lines("error", 5_000)), DEFAULT_LIMITS)
+    assert long.endswith("\n" + "\n".join(f"error {number}" for number in range(5_000 - 20, 5_000)))
+
+
+@given(out=st.integers(0, 60), errors=st.integers(0, 60), most=st.integers(1, 600))
+def test_no_cut_to_characters_loses_the_exit_code_or_shows_a_line_twice(out: int, errors: int, most: int) -> None:
+    """S3.1."""
+    result = made(3, number_lines("out", out), number_lines("error", errors))
+    output = run_clipped(result, Truncation(max_characters=most, keep_essentials=True))
+    assert len(output) <= most
+    assert output.startswith("exit code 3"[:most])
+    lines = [line for line in output.splitlines() if line.startswith(("out ", "error "))]
+    assert len(lines) == len(set(lines)) or most < 100, "a line that is cut in two may read like another line"
+    if errors and most > 100:
+        assert output.endswith(f"{errors - 1}")
+
+
+def test_limits_that_keep_only_the_head_lose_the_end_of_standard_error() -> None:
+    result = made(2, number_lines("out", 5_000), "the reason")
+    assert run_clipped(result, Truncation(max_characters=10_000)).endswith(" characters cut]")
 
 
 def test_limits_that_cut_or_killed_are_told() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import NonNegative, Pipeline, Share, ThresholdPreset
+from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Share, ThresholdPreset
 from harness.compaction.stages import Block, Forget, Middle, group_blocks
 from harness.errors import UsageError
 from harness.events import Hook, ItemId, Replace
@@ -157,7 +157,7 @@ class MissingRanking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropAll(ThresholdPreset):
+class DropAll(OwnPreset, ThresholdPreset):
     """Eviction of everything but the system message and the newest message, as the lower bound of what a policy achieves.
 
     Choose it as the lower bound of a comparison; a policy that is not better than this one retains nothing useful.
@@ -176,8 +176,8 @@ class DropAll(ThresholdPreset):
             reserves; None uses `threshold`. Default: `None`.
         context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     kind: Literal["drop-all"] = "drop-all"
@@ -189,7 +189,7 @@ class DropAll(ThresholdPreset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomRetention(ThresholdPreset):
+class RandomRetention(OwnPreset, ThresholdPreset):
     """Retention of the system message, the newest message, and randomly drawn messages up to a share of the threshold.
 
     Choose it as the baseline for policies that select messages; they should do better than a random choice of equal size.
@@ -208,8 +208,8 @@ class RandomRetention(ThresholdPreset):
             reserves; None uses `threshold`. Default: `None`.
         context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     keep_share: Share = 0.5
@@ -223,7 +223,7 @@ class RandomRetention(ThresholdPreset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OracleRetention(ThresholdPreset):
+class OracleRetention(OwnPreset, ThresholdPreset):
     """Retention of the messages that the task's script will need, as the upper bound of what retaining messages achieves.
 
     Choose it with a scripted agent, as the upper bound of a comparison; it knows which messages the task still needs.
@@ -253,8 +253,8 @@ class OracleRetention(ThresholdPreset):
             reserves; None uses `threshold`. Default: `None`.
         context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     keep_share: Share = 0.5
@@ -279,7 +279,7 @@ class OraclePolicy:
 
     def __init__(self, policy: OracleRetention, oracle: Oracle) -> None:
         self._policy, self._pipeline = policy, policy.build_ranked_pipeline(OracleRanking(oracle=oracle, counter=policy.counter))
-        self.kind, self.clip_characters = policy.kind, policy.clip_characters
+        self.kind, self.clip_characters, self.truncation = policy.kind, policy.clip_characters, policy.truncation
 
     def __repr__(self) -> str:
         return f"{self._policy!r}.with_oracle(…)"

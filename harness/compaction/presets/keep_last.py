@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, Positive, SummarizingPreset, ThresholdPreset
+from harness.compaction.pipeline import OwnPreset, Pipeline, Positive, SummarizingPreset, ThresholdPreset
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import SixSections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepLast(SummarizingPreset, ThresholdPreset):
+class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
     """Replacement of all but the last 10 messages by a summary, when 80 % of the window without its reserves is full.
 
     Choose it as the starting point of a study: threshold, messages kept and summarizer can each be varied alone.
@@ -36,8 +36,8 @@ class KeepLast(SummarizingPreset, ThresholdPreset):
             the model. Default: `None`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         >>> from harness import KeepLast

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.pipeline import Pipeline, Preset
+from harness.compaction.pipeline import OwnPreset, Pipeline
 from harness.compaction.triggers import NoThreshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoCompaction(Preset):
+class NoCompaction(OwnPreset):
     """No compaction: the session goes on until the provider refuses the prompt.
 
     Choose it as the control of every study: it shows what the window alone does to the task.
@@ -16,8 +16,8 @@ class NoCompaction(Preset):
     Source: this project, as the control of every comparison.
 
     Attributes:
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         >>> from harness import NoCompaction

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
+from harness.compaction.pipeline import OwnPreset, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, AllOf, DueAmounts, Full, NoThreshold, ShareOfAvailable, Trigger
@@ -101,7 +101,7 @@ def check_patterns(policy: object, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paced(SummarizingPreset):
+class Paced(OwnPreset, SummarizingPreset):
     """Summary of all but the last 10 messages after every 20 steps (model calls), or less often with `threshold`.
 
     Choose it to vary one parameter alone: how often the view is edited, or which lines are pinned.
@@ -127,8 +127,8 @@ class Paced(SummarizingPreset):
             Default: `10`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     every_steps: Positive = 20

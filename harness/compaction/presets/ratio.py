@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import LastShare, Snap
-from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
+from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import DEFAULT_COUNTER, Mask, Middle, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import Full, ShareOfAvailable
@@ -21,7 +21,7 @@ HEADING = "Previous context summary:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ShareKept(SummarizingPreset):
+class _ShareKept(OwnPreset, SummarizingPreset):
     """Common fields of three policies that compact at a share of the window and retain a share of the view."""
 
     threshold: Share = 0.8
@@ -60,8 +60,8 @@ class Ratio(_ShareKept):
         keep_share: Share of the messages in view that is retained, above 0 and at most 1. Default: `0.3`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     kind: Literal["ratio"] = "ratio"
@@ -90,8 +90,8 @@ class SeedOpenCode(_ShareKept):
             Default: `0.3`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     protect_tokens: NonNegative = 40_000
@@ -119,8 +119,8 @@ class SeedGemini(_ShareKept):
         keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     threshold: Share = 0.5

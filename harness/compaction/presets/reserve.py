@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
-from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import is_from_user, make_split_slots
 from harness.compaction.summary_formats import append_file_lists, format_material
 from harness.compaction.triggers import Amount, Full, NoThreshold, WindowMinusReserve
@@ -120,7 +120,7 @@ class SummarizeBeforeRecent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReserveRecent(SummarizingPreset):
+class ReserveRecent(OwnPreset, SummarizingPreset):
     """Markdown summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
 
     Choose it in windows of 64K tokens or more, when a fixed reserve and a large amount of recent messages matter most.
@@ -144,8 +144,8 @@ class ReserveRecent(SummarizingPreset):
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.
             Default: `13_107`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     enabled: bool = True
@@ -157,8 +157,8 @@ class ReserveRecent(SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Revision 1, since an older turn is split where a cut at a user message would not make room."""
-        return 1
+        """Revision 2: an older turn is split where a cut at a user message would not make room, and cut outputs keep errors."""
+        return 2
 
     @property
     def pipeline(self) -> Pipeline:

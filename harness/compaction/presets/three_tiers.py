@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from harness.codec import ADDED_LATER
-from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.summary_formats import format_material
 from harness.compaction.triggers import AllOf, Always, Attended, Full, NoThreshold, UsableInput
@@ -82,7 +82,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreeTiers(SummarizingPreset):
+class ThreeTiers(OwnPreset, SummarizingPreset):
     """Truncation of long tool outputs, clearing of old ones before each turn, and a summary of everything if the window is full.
 
     Choose it for long, mixed sessions, or to measure what truncation, clearing and summaries contribute each.
@@ -129,7 +129,8 @@ class ThreeTiers(SummarizingPreset):
             cover. Default: `'coding'`.
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the design sets no limit. Default: `2_000`.
-        clip_characters: Maximum length of a tool output, in characters, if `truncate` is off. Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters, if `truncate` is off; the exit code of a command and the
+            last lines of its standard error stay. Default: `10_000`.
     """
 
     truncate: bool = True
@@ -156,16 +157,17 @@ class ThreeTiers(SummarizingPreset):
     kind: Literal["three-tiers"] = "three-tiers"
 
     @property
-    def revision(self) -> int:
-        """Revision 1 if long outputs are truncated: the exit code and the end of standard error stay in view."""
-        return int(self.truncate)
-
-    @property
     def truncation(self) -> Truncation:
         """Limits on the length of tool outputs, in lines and bytes, or in characters if `truncate` is off."""
         if not self.truncate:
-            return Truncation(max_characters=self.clip_characters)
-        return Truncation(max_lines=self.truncate_lines, max_bytes=self.truncate_bytes, keep=self.truncate_keep, saved=True)
+            return Truncation(max_characters=self.clip_characters, keep_essentials=True)
+        return Truncation(
+            max_lines=self.truncate_lines,
+            max_bytes=self.truncate_bytes,
+            keep=self.truncate_keep,
+            keep_essentials=True,
+            saved=True,
+        )
 
     @property
     def pipeline(self) -> Pipeline:

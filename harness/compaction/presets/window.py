@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import MoreThan, NoThreshold
@@ -100,7 +100,7 @@ class TrimResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageWindow(SummarizingPreset):
+class MessageWindow(OwnPreset, SummarizingPreset):
     """Eviction of the oldest messages but the first ones when the view has more than 100 messages; the newest 20 stay.
 
     Choose it when the number of messages must be bounded and the beginning of the session must stay.
@@ -121,8 +121,8 @@ class MessageWindow(SummarizingPreset):
         summarizer: Name of the model that writes the summaries if `summarize_on_trim` is set; `same` is the agent's own model.
             Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
     """
 
     max_messages: NonNegative = 100
@@ -134,12 +134,13 @@ class MessageWindow(SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Revision 1 if several messages are preserved at the beginning or evicted messages are summarized; otherwise 0.
+        """Revision 2 if several messages are preserved at the beginning or evicted messages are summarized; otherwise 1.
 
-        Since revision 1, a call at the end of the preserved beginning is evicted with its results, and a summary covers all
-        messages that were evicted since the last one.
+        Since revision 1, a cut output retains the exit code of the command and the last lines of its standard error. In revision
+        2, a call at the end of the preserved beginning is evicted with its results as well, and a summary covers all messages
+        that were evicted since the last one.
         """
-        return 1 if self.preserve_first_n > 1 or self.summarize_on_trim else 0
+        return 2 if self.preserve_first_n > 1 or self.summarize_on_trim else 1
 
     @property
     def is_overcommitted(self) -> bool:
