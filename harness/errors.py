@@ -23,7 +23,11 @@
     │   ├── SummaryFailed
     │   │   └── SummaryEmpty  the summarizer replied without text
     │   └── IllegalPlan       a policy proposed an invalid view
-    └── StoreError            the journal or the results
+    ├── StoreError            the journal or the results
+    └── WorkerError           the workers that run the trials of an experiment
+        ├── WorkerDied        a worker ended before the trial that it ran
+        ├── JobFailed         a worker raised an error instead of recording the trial
+        └── WorkersLost       no worker can be reached any more, e.g. because the scheduler of the cluster ended
 
 A command with a non-zero exit code is not an error but a value (`ExecResult`), and a session that is stopped ends with an event
 that holds the reason. Exceptions keep the values named in their messages as attributes and have no other behavior.
@@ -236,3 +240,28 @@ class IllegalPlan(CompactionError):
 
 class StoreError(HarnessError):
     """The journal (the file with the log of a session) or the stored results cannot be read or written."""
+
+
+class WorkerError(HarnessError):
+    """An error of the workers that run the trials of an experiment."""
+
+
+class WorkerDied(WorkerError):
+    """A worker ended, e.g. because its memory ran out, before the trial that it ran; the trial may not have begun."""
+
+    def __init__(self, *, exit_code: int | None = None, has_begun: bool = True, detail: str = "") -> None:
+        self.exit_code, self.has_begun, self.detail = exit_code, has_begun, detail
+        code = "" if exit_code is None else f" (exit code {exit_code})"
+        super().__init__(f"the worker process died{code}: {detail or 'out of memory, or killed from outside'}")
+
+
+class JobFailed(WorkerError):
+    """A worker on another machine raised an error instead of recording the trial; `traceback` says where."""
+
+    def __init__(self, text: str, traceback: str = "") -> None:
+        self.traceback = traceback
+        super().__init__(text)
+
+
+class WorkersLost(WorkerError):
+    """The run cannot go on, because no worker can be reached any more; finished trials are stored."""

@@ -197,12 +197,8 @@ class _ExperimentRun:
             name = self.experiment.name
             output.relabel_trials({cell.trial.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
             provenance = collect_provenance(identify_price_table())
-            jobs = [
-                self._build_job(cell, backends[trial_id], provenance, output, cache_settings)
-                for cell in cells
-                if (trial_id := cell.trial.trial_id) not in finished_ids
-            ]
-            progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=len(cells) - len(jobs))
+            unfinished = [cell for cell in cells if cell.trial.trial_id not in finished_ids]
+            progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=len(cells) - len(unfinished))
             runner = Runner(
                 output=output,
                 open_workers=self._open_workers,
@@ -211,10 +207,11 @@ class _ExperimentRun:
                 stop_event=self.stop_event,
             )
             try:
-                live_models = () if self._wiring.is_replay else [name for job in jobs for name in job.trial.models]
+                live_models = () if self._wiring.is_replay else {name for cell in unfinished for name in cell.trial.models}
                 with serve_models(live_models) as endpoints:
                     wiring = replace(self._wiring, endpoints=endpoints)
-                    runner.run([replace(job, wiring=wiring) for job in jobs])
+                    jobs = (self._build_job(cell, backends, provenance, output, cache_settings) for cell in unfinished)
+                    runner.run(replace(job, wiring=wiring) for job in jobs)
             finally:
                 self.display.close()
                 output.recover_journals()
@@ -228,18 +225,24 @@ class _ExperimentRun:
         return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(
-        self, cell: Cell, backend: str, provenance: Provenance, output: OutputFolder, cache_settings: CacheSettings | None
+        self,
+        cell: Cell,
+        backends: Mapping[str, str],
+        provenance: Provenance,
+        output: OutputFolder,
+        cache_settings: CacheSettings | None,
     ) -> Job:
+        trial_id = cell.trial.trial_id
         uses_cache = self.experiment.settings.action_cache == "on" or is_scripted(cell.trial.model)
         return Job(
             trial=cell.trial,
-            trial_id=cell.trial.trial_id,
+            trial_id=trial_id,
             experiment=self.experiment.name,
             arm=cell.arm,
             axes=cell.axes,
-            backend=backend,
+            backend=backends[trial_id],
             provenance=provenance,
-            journal=output.locate_trial_journal(cell.trial.trial_id),
+            journal=output.locate_trial_journal(trial_id),
             unsafe_local=self.unsafe_local,
             cache_settings=cache_settings if uses_cache else None,
         )

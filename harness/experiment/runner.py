@@ -8,15 +8,12 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pebble import ProcessExpired
-
-from harness.errors import HarnessError, StoreError
+from harness.errors import HarnessError, JobFailed, StoreError, WorkerDied, WorkersLost
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
@@ -55,13 +52,17 @@ class Runner:
     _has_started_any: bool = False
     _death_counts: dict[str, int] = field(default_factory=dict)
 
-    def run(self, jobs: Sequence[Job]) -> RunProgress:
+    def run(self, jobs: Iterable[Job]) -> RunProgress:
         """Run all jobs and store their results. After the stop event, only results of jobs that have finished are stored.
+
+        Args:
+            jobs: Jobs to run; each is requested from the iterable when a worker is free for it.
 
         Raises:
             HarnessError: worker processes cannot be started here.
+            WorkersLost: no worker can be reached any more.
         """
-        waiting, running = deque(jobs), dict[Future[FinishedTrial], Job]()
+        waiting, running = _Queue(jobs), dict[Future[FinishedTrial], Job]()
         workers = self.open_workers()
         self.display.show(self.progress)
         try:
@@ -78,11 +79,11 @@ class Runner:
             remove_journal(job.journal)
         return self.progress
 
-    def _submit(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: deque[Job]) -> None:
-        job = waiting.popleft()
+    def _submit(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue") -> None:
+        job = waiting.take()
         try:
             running[workers.submit(job)] = job
-        except BrokenProcessPool:
+        except WorkerDied:
             self._retry_job(job, waiting)
 
     def _collect_ended(self, running: "dict[Future[FinishedTrial], Job]") -> None:
@@ -92,7 +93,7 @@ class Runner:
                 self._record_trial(finished)
                 del running[future]
 
-    def _collect_finished(self, running: "dict[Future[FinishedTrial], Job]", waiting: deque[Job]) -> None:
+    def _collect_finished(self, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue") -> None:
         """Store the results of finished trials, then wait a short time for more."""
         for future in running:
             if future.running() or (future.done() and not _has_died_unstarted(future)):
@@ -110,7 +111,7 @@ class Runner:
         self.display.show(self.progress)
         wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
 
-    def _retry_job(self, job: Job, waiting: deque[Job]) -> None:
+    def _retry_job(self, job: Job, waiting: "_Queue") -> None:
         """Queue a job again after its worker died before the trial began.
 
         Other jobs run first, because the trial may not be the cause.
@@ -118,7 +119,7 @@ class Runner:
         remove_journal(job.journal)
         self._death_counts[job.trial_id] = self._death_counts.get(job.trial_id, 0) + 1
         if self._death_counts[job.trial_id] < MAX_STARTS:
-            waiting.append(job)
+            waiting.put_back(job)
         elif self._has_started_any:
             ending = Ending(status="crashed", reason="crashed", error="the worker process died each time before the trial began")
             self._record_trial(self._build_killed_trial(job, self.clock(), ending))
@@ -131,7 +132,7 @@ class Runner:
         The signal may reach the worker before it reaches this process.
         """
         error = future.exception()
-        if isinstance(error, ProcessExpired) and error.exitcode in SIGTERM_EXIT_CODES:
+        if isinstance(error, WorkerDied) and error.exit_code in SIGTERM_EXIT_CODES:
             self.stop_event.wait(POLL_SECONDS)
         return error is not None and self.stop_event.is_set()
 
@@ -148,7 +149,9 @@ class Runner:
         error, started_at = future.exception(), self._start_times.pop(future, self.clock())
         if error is None:
             return future.result()
-        if isinstance(error, ProcessExpired) and (finished := read_finished_trial(job.journal)):
+        if isinstance(error, WorkersLost):
+            raise error
+        if isinstance(error, WorkerDied) and (finished := read_finished_trial(job.journal)):
             return finished
         worker_traceback = str(getattr(error, "traceback", ""))
         ending = Ending(status="crashed", reason="crashed", error=_describe_error(error), traceback=worker_traceback)
@@ -175,17 +178,39 @@ class Runner:
             journal.fail_session(trial_run.session_id, reason="crashed", detail=trial_run.ending.error, clock=self.clock)
 
 
+class _Queue:
+    """Queue of the jobs that have not been submitted: jobs that are produced on demand, then jobs that have to start again."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = iter(jobs)
+        self._next = next(self._jobs, None)
+        self._again = deque[Job]()
+
+    def __bool__(self) -> bool:
+        return self._next is not None or bool(self._again)
+
+    def take(self) -> Job:
+        """Remove the first job of the queue and return it."""
+        job, self._next = self._next, next(self._jobs, None)
+        return self._again.popleft() if job is None else job
+
+    def put_back(self, job: Job) -> None:
+        """Add a job that has to start again to the end of the queue."""
+        self._again.append(job)
+
+
 def _has_died_unstarted(future: "Future[FinishedTrial]") -> bool:
     """Return whether the worker of a job died before the trial began."""
-    return future.done() and isinstance(future.exception(), BrokenProcessPool)
+    error = future.exception() if future.done() else None
+    return isinstance(error, WorkerDied) and not error.has_begun
 
 
 def _describe_error(error: BaseException) -> str:
     match error:
         case TimeoutError():
             return "killed: the trial ran longer than trial_timeout_seconds"
-        case ProcessExpired():
-            return f"the worker process died (exit code {error.exitcode}): out of memory, or killed from outside"
+        case WorkerDied() | JobFailed():
+            return str(error)
         case _:
             return f"{type(error).__name__}: {error}"
 

@@ -1,5 +1,8 @@
 """Workers that run the trials of an experiment: processes, which can be killed, or threads, for models that mostly wait.
 
+Other workers run trials in an executor (`harness.experiment.executor_workers`) or on other machines
+(`harness.experiment.cluster`). `harness.testing.WorkersContract` tests all of them, and workers of your own.
+
 Processes are spawned rather than forked, so that a worker uses the current environment and code; a notebook may have set an API
 key in the meantime. Their start takes little time compared with a trial.
 """
@@ -20,6 +23,7 @@ import pebble
 from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
+from harness.errors import WorkerDied
 from harness.experiment.job import FinishedTrial, Job
 from harness.signals import end_with_parent, install_signal_handler
 
@@ -31,21 +35,30 @@ JOBS_PER_WORKER = 100
 
 
 class Workers(Protocol):
-    """Pool of workers that run jobs, used by one thread only. The code that opens a pool closes or stops it."""
+    """Pool of workers that run jobs, used by one thread only. The code that opens a pool closes or stops it.
+
+    Example::
+
+        workers = ProcessWorkers(2, run_trial, timeout_seconds=600.0)
+        futures = [workers.submit(job) for job in jobs[: workers.count]]
+        finished_trials = [future.result() for future in futures]
+        workers.close()
+    """
 
     @property
     def count(self) -> int:
-        """Maximum number of jobs that run at the same time."""
+        """Maximum number of jobs that have been submitted and not finished; may change when workers join or leave."""
         ...
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job in a free worker. The caller never has more than `count` jobs running.
+        """Start a job in a free worker. The caller never has more than `count` unfinished jobs.
 
-        The future fails with `BrokenProcessPool` if a worker died before the job had begun, so that the job can be submitted
-        again.
+        When the future is done, everything that the trial has logged is in the file `job.journal` of this machine, wherever the
+        trial ran. The future fails with `WorkerDied` if the worker died, with `TimeoutError` if the job exceeded its time limit,
+        with `WorkersLost` if no worker can be reached any more, and with the error of the job if the job raised one.
 
         Raises:
-            BrokenProcessPool: the worker died immediately.
+            WorkerDied: the worker died immediately; the job has not begun and can be submitted again.
         """
         ...
 
@@ -97,6 +110,33 @@ class _WorkerSlot:
         self.pool.join()
 
 
+class _JobFuture(Future[FinishedTrial]):
+    """Future of a job in a worker process, which fails with `WorkerDied` where the future of the process pool fails otherwise."""
+
+    def __init__(self, pool_future: "Future[FinishedTrial]") -> None:
+        super().__init__()
+        self._pool_future = pool_future
+        pool_future.add_done_callback(self._finish)
+
+    def running(self) -> bool:
+        """Return whether the worker process has taken the job and has not finished."""
+        return not self.done() and self._pool_future.running()
+
+    def _finish(self, pool_future: "Future[FinishedTrial]") -> None:
+        if pool_future.cancelled():
+            self.cancel()
+            return
+        match pool_future.exception():
+            case None:
+                self.set_result(pool_future.result())
+            case ProcessExpired() as error:
+                self.set_exception(WorkerDied(exit_code=error.exitcode))
+            case BrokenProcessPool() as error:
+                self.set_exception(WorkerDied(has_begun=False, detail=str(error)))
+            case error:
+                self.set_exception(error)
+
+
 class ProcessWorkers:
     """Pool of worker processes, each of which runs one trial at a time.
 
@@ -120,9 +160,9 @@ class ProcessWorkers:
         pickled_job = pickle.dumps((self._run_job, job))
         slot = next(place for place in self._slots if place.is_free)
         try:
-            return slot.schedule(pickled_job, self._timeout_seconds)
+            return _JobFuture(slot.schedule(pickled_job, self._timeout_seconds))
         except RuntimeError as error:
-            raise BrokenProcessPool(str(error)) from error
+            raise WorkerDied(has_begun=False, detail=str(error)) from error
 
     def close(self) -> None:
         """Wait until all submitted jobs have finished, then end the processes."""
@@ -170,21 +210,32 @@ class ThreadWorkers:
 
     def _run(self, job: Job) -> FinishedTrial:
         cancellation = Cancellation()
-        timer = threading.Timer(self._timeout_seconds, cancellation.request)
-        timer.daemon = True
         self._running.add(cancellation)
         if self._stop_event.is_set():
             cancellation.request()
-        timer.start()
-        start_seconds = time.monotonic()
         try:
-            finished = self._run_job(job, cancellation)
+            return run_with_time_limit(self._run_job, job, cancellation, self._timeout_seconds)
         finally:
-            timer.cancel()
             self._running.discard(cancellation)
-        if time.monotonic() - start_seconds >= self._timeout_seconds and cancellation.is_requested:
-            raise TimeoutError
-        return finished
+
+
+def run_with_time_limit(run_job: TrialRunner, job: Job, cancellation: Cancellation, timeout_seconds: float) -> FinishedTrial:
+    """Run a job in this thread, and request its cancellation when the time limit is reached.
+
+    Raises:
+        TimeoutError: the job exceeded the time limit and was cancelled.
+    """
+    timer = threading.Timer(timeout_seconds, cancellation.request)
+    timer.daemon = True
+    timer.start()
+    start_seconds = time.monotonic()
+    try:
+        finished = run_job(job, cancellation)
+    finally:
+        timer.cancel()
+    if time.monotonic() - start_seconds >= timeout_seconds and cancellation.is_requested:
+        raise TimeoutError
+    return finished
 
 
 class _WorkerTerminated(BaseException):

@@ -10,10 +10,9 @@ import types
 from concurrent.futures import Future
 
 import pytest
-from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
-from harness.errors import HarnessError
+from harness.errors import HarnessError, WorkerDied
 from harness.events import SessionEnded
 from harness.experiment import workers
 from harness.experiment.job import FinishedTrial
@@ -78,6 +77,26 @@ def test_every_trial_comes_back_once_under_its_own_name(tmp_path):
     assert {seed: (record.status, record.steps) for seed, record in records.items()} == dict.fromkeys(range(12), ("completed", 3))
     assert (display.standings[-1].finished, display.standings[-1].running_trials) == (12, ())
     assert display.standings[0].finished == 0
+
+
+def test_jobs_are_requested_when_a_worker_is_free_for_them(tmp_path):
+    requested: list[str] = []
+
+    def produce(output):
+        for job in jobs_of(range(20), output):
+            requested.append(job.trial_id)
+            yield job
+
+    class Counts(EndsAtOnce):
+        def submit(self, job):
+            assert len(requested) <= len(self.submitted) + 2
+            return super().submit(job)
+
+    with open_output(tmp_path) as output:
+        progress = RunProgress(experiment="e", total_trials=20)
+        workers = Counts(2, work, FOREVER)
+        Runner(output=output, open_workers=lambda: workers, display=NoDisplay(), progress=progress).run(produce(output))
+        assert requested == workers.submitted == [record.trial_id for record in output.journal.list_trials()]
 
 
 def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
@@ -165,6 +184,24 @@ def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ende
         assert [row["status"] for row in output.journal.query("SELECT status FROM sessions")] == ["failed"]
 
 
+class EndsAtOnce:
+    """Pool whose jobs end when they are submitted."""
+
+    def __init__(self, count, doing, timeout_seconds):
+        self.count, self.submitted = count, []
+
+    def submit(self, job):
+        self.submitted.append(job.trial_id)
+        future: Future[FinishedTrial] = Future()
+        future.set_result(work(job, None))
+        return future
+
+    def stop(self):
+        """Do nothing, because no job is ever running."""
+
+    close = stop
+
+
 class EndsWhenStopped:
     """Pool whose jobs end at the moment when the pool is stopped, except the first job, which ends at once."""
 
@@ -200,9 +237,9 @@ def test_what_ends_between_the_last_look_and_the_stop_is_kept(tmp_path):
 @pytest.mark.parametrize(
     ("trouble", "crashed"),
     [
-        (ProcessExpired("ended", code=-signal.SIGTERM, pid=1), False),
-        (ProcessExpired("ended", code=143, pid=1), False),
-        (ProcessExpired("ended", code=-signal.SIGKILL, pid=1), True),
+        (WorkerDied(exit_code=-signal.SIGTERM), False),
+        (WorkerDied(exit_code=143), False),
+        (WorkerDied(exit_code=-signal.SIGKILL), True),
         (EOFError("half a result"), True),
     ],
     ids=["terminated", "unwound", "killed", "cut off"],
@@ -282,9 +319,7 @@ def test_threads_run_as_many_trials_at_once_as_they_are_told(tmp_path):
 def test_workers_that_cannot_start_end_the_run_with_advice(tmp_path):
     class Hopeless(ProcessWorkers):
         def submit(self, job):
-            from concurrent.futures.process import BrokenProcessPool
-
-            raise BrokenProcessPool("no")
+            raise WorkerDied(has_begun=False)
 
     with pytest.raises(HarnessError, match=r"__main__.*fewer workers"):
         run(tmp_path, [0], pool=Hopeless)
