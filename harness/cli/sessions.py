@@ -219,7 +219,8 @@ def clean_journals(places: tuple[Path, ...]) -> None:
     """Delete data that is no longer needed from journals.
 
     Deleted are full tool outputs saved more than seven days ago, and texts and files that no session refers to any more. The
-    disk space is released. Each run and each session deletes old tool outputs at its start too.
+    disk space is released. Files are kept while a session of the journal runs. Each run and each session deletes old tool
+    outputs at its start too.
 
     Example: `harness sessions clean --in experiments/quickstart`
     """
@@ -229,9 +230,10 @@ def clean_journals(places: tuple[Path, ...]) -> None:
 
 def _clean_journal(journal: Journal) -> None:
     now_ms = int(time.time() * 1000)
-    removed = cleaning.clean(journal, outputs_before_ms=now_ms - RETENTION_MS, quiet_before_ms=now_ms - cleaning.QUIET_MS)
-    counts = format_counts((removed.outputs, "tool output"), (removed.texts, "text"), (removed.files, "file"))
-    click.echo(f"{format_line(str(journal.path))}: deleted {counts}; released {removed.freed_bytes:,} bytes")
+    removed = cleaning.clean(journal, outputs_before_ms=now_ms - RETENTION_MS)
+    counts = format_counts((removed.outputs, "tool output"), (removed.texts, "text"), (removed.files or 0, "file"))
+    note = "; files are kept while a session runs, close it and try again" if removed.files is None else ""
+    click.echo(f"{format_line(str(journal.path))}: deleted {counts}; released {removed.freed_bytes:,} bytes{note}")
 
 
 def _list_journal_files(named_places: tuple[Path, ...]) -> list[Path]:

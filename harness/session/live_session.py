@@ -456,7 +456,12 @@ class LiveSession:
         events = (*history.build_fork_events(entries, new_id, to_event, encode_setup(spec)), *extra_events)
         entries_copy = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
         if path is not None:
-            with self._open_workspaces() as source, closing(JournalWorkspaces(path)) as target, Journal.open(path) as opened:
+            with (
+                lock_session(path, new_id),  # a clean-up keeps the copied files, although no event refers to them yet
+                self._open_workspaces() as source,
+                closing(JournalWorkspaces(path)) as target,
+                Journal.open(path) as opened,
+            ):
                 if path != self.spec.journal:
                     copy_workspaces(history.list_trees(entries_copy), source, target)
                 opened.open_session_log(new_id, created_at_ms=int(self._clock() * 1000), clock=self._clock).append(events)

@@ -24,6 +24,7 @@ from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.sessions import queries
+from harness.store.sessions.locks import lock_session
 from harness.store.texts import check_unpacked_size
 
 FOLDER = "archive"
@@ -82,8 +83,13 @@ def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[Arch
 
     Raises:
         StoreError: a file cannot be written, or a session id is too long for a file name; earlier sessions stay archived.
+        UsageError: a session is running; earlier sessions stay archived.
     """
-    return tuple([_archive_session(journal, session_id) for session_id in session_ids])
+    archived = []
+    for session_id in session_ids:
+        with lock_session(journal.path, session_id):
+            archived.append(_archive_session(journal, session_id))
+    return tuple(archived)
 
 
 def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:

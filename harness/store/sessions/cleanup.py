@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from harness.store.journal import Journal
+from harness.store.sessions.locks import has_running_session
 from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
 from harness.store.workspaces import find_file_hashes
 
@@ -14,24 +15,22 @@ class CleanupResult(NamedTuple):
     """Number of saved tool outputs that were removed from the journal because of their age."""
     texts: int
     """Number of stored texts that were removed because no session referred to them any more."""
-    files: int
-    """Number of workspace files that were removed because no session referred to them any more."""
+    files: int | None
+    """Number of workspace files that were removed because no session referred to them any more; None if a session was running,
+    so that none was removed."""
     freed_bytes: int
     """Number of bytes by which the journal file became smaller."""
 
 
-QUIET_MS = 10 * 60 * 1000
-"""Time in milliseconds without a logged event after which no session can be in the middle of saving a workspace."""
-
-
-def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> CleanupResult:
+def clean(journal: Journal, *, outputs_before_ms: int) -> CleanupResult:
     """Remove unneeded data from a journal and shrink the file. Other processes may read and write the journal meanwhile.
+
+    Files of workspaces are removed only while no session of the journal runs, because a session writes files some time before the
+    event that refers to them. A session that starts later finds the journal as it is after the clean-up.
 
     Args:
         journal: journal to clean up, open for writing.
         outputs_before_ms: time before which saved tool outputs are removed, in milliseconds since the epoch.
-        quiet_before_ms: unreferenced workspaces are removed only if no event was logged since this time, because a workspace is
-            saved shortly before the event that refers to it; in milliseconds since the epoch.
 
     Raises:
         StoreError: the file cannot be written or is locked by another process; data removed before the error stays removed.
@@ -42,7 +41,7 @@ def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> 
     with database.transaction():
         referenced_addresses, referenced_hashes = _collect_references(journal)
         texts = _remove(journal, "text", referenced_addresses)
-        files = _remove_workspaces(journal, referenced_hashes) if _find_newest_ms(journal) < quiet_before_ms else 0
+        files = None if has_running_session(journal.path) else _remove_workspaces(journal, referenced_hashes)
     database.fetch("VACUUM")
     database.fetch("PRAGMA wal_checkpoint(TRUNCATE)")
     return CleanupResult(outputs, texts, files, max(0, before - _measure_size(journal)))
@@ -52,10 +51,6 @@ def _remove_workspaces(journal: Journal, referenced_hashes: set[str]) -> int:
     _remove(journal, "tree", referenced_hashes)
     tree_ids = [row[0] for row in journal.database.execute("SELECT tree_id FROM tree")]
     return _remove(journal, "blob", referenced_hashes | find_file_hashes(journal.database, tree_ids))
-
-
-def _find_newest_ms(journal: Journal) -> int:
-    return int(journal.database.execute("SELECT coalesce(max(at_ms), 0) FROM event").fetchone()[0])
 
 
 def _remove(journal: Journal, table: str, needed: set[str]) -> int:

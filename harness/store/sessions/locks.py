@@ -1,14 +1,17 @@
 """Locks that allow only one process at a time to run a session, because two writers would corrupt its log."""
 
 import fcntl
+import glob
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from harness.errors import StoreError, UsageError
+
+_SUFFIX = ".lock"
 
 
 @contextmanager
@@ -26,7 +29,7 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
     if journal is None:
         yield
         return
-    path = journal.with_name(f"{journal.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}.lock")
+    path = journal.with_name(f"{journal.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}{_SUFFIX}")
     busy = (
         f"session {session_id!r} of journal {str(journal)!r} is already running, here or in another process; continue it there, "
         "close it there first, or fork it"
@@ -37,6 +40,17 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
         finally:
             path.unlink(missing_ok=True)
             fcntl.flock(lock, fcntl.LOCK_UN)  # a forked worker may hold the file open, too
+
+
+def has_running_session(journal: Path) -> bool:
+    """Return whether any process, this one included, holds the lock of a session of a journal file."""
+    for path in journal.parent.glob(f"{glob.escape(journal.name)}.*{_SUFFIX}"):
+        with suppress(FileNotFoundError), path.open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False
 
 
 def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import StoreError
+from harness.errors import StoreError, UsageError
 from harness.events import WorkspaceSaved
 from harness.store.journal import Journal
 from harness.store.merge import merge
@@ -17,6 +17,7 @@ from harness.store.records import Draft
 from harness.store.results import load
 from harness.store.sessions import archive, queries
 from harness.store.sessions import cleanup as cleaning
+from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import JournalWorkspaces
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, started, step, ticking, trial
 from tests.store.test_workspaces import put_all
@@ -39,8 +40,8 @@ def write(journal, name, *more):
     journal.open_outputs(name, ticking().__next__).save(f"{name}{LONG}")
 
 
-def cleaned(journal, quiet_before_ms=10**13):
-    return cleaning.clean(journal, outputs_before_ms=0, quiet_before_ms=quiet_before_ms)
+def cleaned(journal):
+    return cleaning.clean(journal, outputs_before_ms=0)
 
 
 @pytest.fixture
@@ -204,6 +205,13 @@ def test_sessions_are_put_away_while_other_processes_write(tmp_path: Path, check
         assert journal.query("PRAGMA integrity_check")[0][0] == "ok"
 
 
+def test_a_running_session_is_not_archived(journal):
+    with lock_session(journal.path, "b"), pytest.raises(UsageError, match="already running"):
+        archive.archive_sessions(journal, ["a", "b"])
+    assert journal.list_session_ids() == ("b", "of-trial")
+    assert [one.session_id for one in archive.list_archived(journal.path)] == ["a"]
+
+
 def test_kept_workspaces_go_along_and_come_back(journal, tmp_path):
     files = {"src/a.py": b"print(1)" * 100, "b.txt": b"b"}
     with closing(JournalWorkspaces(journal.path)) as kept:
@@ -211,7 +219,8 @@ def test_kept_workspaces_go_along_and_come_back(journal, tmp_path):
         orphan = put_all(kept, {"c.txt": b"nobody has this"})
         begun(journal, "a").append([WorkspaceSaved(step=3, tree_id=snapshot.tree_id)])
     archive.archive_sessions(journal, ["a"])
-    assert cleaned(journal, quiet_before_ms=0).files == 0, "somebody may be keeping a workspace right now"
+    with lock_session(journal.path, "a"):
+        assert cleaned(journal).files is None, "the session may be keeping a workspace right now"
     assert cleaned(journal).files == 3
     archive.restore(journal, ["a"])
     with closing(JournalWorkspaces(journal.path)) as kept:

@@ -1,10 +1,16 @@
 """Clean-up removes unneeded data and nothing else."""
 
+import hashlib
+import subprocess
+import sys
+from contextlib import closing
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.store.journal import Journal
 from harness.store.sessions.cleanup import clean
+from harness.store.workspaces import JournalWorkspaces
 from tests.store.samples import begun, events, opening, step, ticking
 
 
@@ -17,7 +23,7 @@ def test_a_journal_that_is_cleaned_says_the_same_as_before(tmp_path_factory, log
             for batch in batches:
                 log.append(batch)
         before = [list(journal.read_entries(name)) for name in journal.list_session_ids()]
-        done = clean(journal, outputs_before_ms=0, quiet_before_ms=10**13)
+        done = clean(journal, outputs_before_ms=0)
         assert (done.outputs, done.texts) == (0, 0)
         assert [list(journal.read_entries(name)) for name in journal.list_session_ids()] == before
 
@@ -33,8 +39,60 @@ def test_old_outputs_and_the_texts_of_deleted_sessions_go_and_their_space_comes_
         outputs.save("old" * 5_000)
         journal.open_outputs("kept", ticking(9_000.0).__next__).save("new" * 5_000)
         journal.database.execute("DELETE FROM session WHERE id = 'gone'")
-        done = clean(journal, outputs_before_ms=5_000_000, quiet_before_ms=0)
+        done = clean(journal, outputs_before_ms=5_000_000)
         assert (done.outputs, done.texts) == (1, 59)
         assert done.freed_bytes > 0
         assert len(list(journal.read_entries("kept"))) == 3 + 3 * 59
-        assert clean(journal, outputs_before_ms=5_000_000, quiet_before_ms=0)[:3] == (0, 0, 0)
+        assert clean(journal, outputs_before_ms=5_000_000)[:3] == (0, 0, 0)
+
+
+WRITER = """
+import hashlib, random, stat, sys
+from contextlib import closing
+from pathlib import Path
+from harness.events import WorkspaceSaved
+from harness.protocols import FileState, Snapshot
+from harness.sandboxes.snapshots import compute_tree_id
+from harness.store.journal import Journal
+from harness.store.sessions.locks import lock_session
+from harness.store.workspaces import MAX_BUFFERED_BYTES, JournalWorkspaces
+from tests.store.samples import begun, opening
+
+path, pieces = Path(sys.argv[1]), 6
+with lock_session(path, "live"), closing(JournalWorkspaces(path)) as workspaces, Journal.open(path) as journal:
+    log = begun(journal, "live")
+    log.append(opening("live"))
+    files = {}
+    for number in range(pieces):
+        content = random.Random(number).randbytes(MAX_BUFFERED_BYTES // (pieces - 2))
+        sha256 = hashlib.sha256(content).hexdigest()
+        workspaces.put(sha256, content)
+        files[f"{number}.bin"] = FileState(mode=stat.S_IFREG | 0o644, sha256=sha256, size_bytes=len(content))
+    print("a part of the files is written", flush=True)
+    sys.stdin.readline()
+    snapshot = Snapshot(tree_id=compute_tree_id(files), files=files)
+    workspaces.save(snapshot)
+    print(snapshot.tree_id, flush=True)
+    sys.stdin.readline()
+    log.append([WorkspaceSaved(step=1, tree_id=snapshot.tree_id)])
+"""
+
+
+def test_files_that_a_running_session_has_written_stay_although_no_event_refers_to_them_yet(tmp_path):
+    path = tmp_path / "j.sqlite"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with writer, Journal.open(path) as journal:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        tree_id = ""
+        for _ in range(2):  # before and after the snapshot is saved
+            tree_id = writer.stdout.readline().strip()
+            assert journal.query("SELECT count(*) FROM blob")[0][0] > 0
+            assert clean(journal, outputs_before_ms=0).files is None
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+        assert writer.wait(300) == 0
+        assert clean(journal, outputs_before_ms=0).files == 0
+    with closing(JournalWorkspaces(path)) as workspaces:
+        for state in workspaces.load(tree_id).files.values():
+            assert hashlib.sha256(workspaces.get(state.sha256)).hexdigest() == state.sha256
