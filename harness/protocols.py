@@ -6,6 +6,7 @@ models, sandboxes and tasks. A summarizer is an ordinary `Model`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -360,7 +361,10 @@ class FileChange:
 
 
 class Sandbox(Protocol):
-    """A workspace at `/workspace` in which commands run. Serves one caller at a time; whoever opens it must close it."""
+    """A workspace at `/workspace` in which commands run. Whoever opens it must close it.
+
+    Serves one caller at a time, except in the context of `allow_parallel_calls`.
+    """
 
     @property
     def info(self) -> SandboxInfo:
@@ -393,6 +397,12 @@ class Sandbox(Protocol):
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """Return the entries of a directory in the workspace, sorted by name."""
+
+    def allow_parallel_calls(self) -> AbstractContextManager[None]:
+        """Return a context in which several threads can run commands, read, write and list files at the same time.
+
+        Each command keeps its own timeout. All calls must end before the context does. Contexts may be nested, in any thread.
+        """
 
     def snapshot(self) -> Snapshot:
         """Return the current state of all files in the workspace.

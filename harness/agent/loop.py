@@ -13,6 +13,7 @@ for each.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,8 +44,8 @@ class Limits:
 
     Attributes:
         max_steps: Maximum number of model calls in a turn; the turn then ends with the stop reason `max_steps`. Default: `50`.
-        parallel_tools: Whether to run the tool calls of one reply at the same time. Results are logged in call order either way.
-            Default: `False`.
+        parallel_tools: Whether to run the tool calls of one reply at the same time, at most 16. Results are logged in call order
+            either way. Commands that run at the same time bypass the action cache. Default: `False`.
 
     Example:
         >>> from harness import Limits
@@ -132,6 +133,8 @@ class Agent:
             returns the events to log. Default: `None`.
         save_result: Function that takes the number of a step and the result of one of its tool calls, and saves the result until
             the whole step is logged. Called in the thread that ran the tool, as soon as the result is there. Default: `None`.
+        allow_parallel_calls: Function that returns a context in which the tools may be called in several threads. Used only if
+            `limits` asks for parallel tool calls. Default: `nullcontext`.
         logs_steps_at_once: Whether to log each step in one transaction after its tools have run. This saves time in sessions that
             can be run again at no cost; after a crash, the step is lost. Default: `False`.
 
@@ -157,6 +160,7 @@ class Agent:
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     save_workspace: Callable[[int], Sequence[Event]] | None = None
     save_result: Callable[[int, ToolResult], None] | None = None
+    allow_parallel_calls: Callable[[], AbstractContextManager[None]] = nullcontext
     logs_steps_at_once: bool = False
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
@@ -183,7 +187,7 @@ class Session:
     def __init__(self, agent: Agent) -> None:
         """Rebuild the state of the conversation from the events in the agent's log, which is empty for a new session."""
         self.agent = agent
-        self.toolbox = Toolbox(agent.tools, agent.listen)
+        self.toolbox = Toolbox(agent.tools, agent.listen, agent.allow_parallel_calls)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
         self.request_builder = RequestBuilder(agent.compactor.policy.counter)
         self.usage = self.conversation.usage

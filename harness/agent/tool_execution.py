@@ -3,20 +3,35 @@
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, TypeAlias
 
 from harness.events import EventListener, ToolEnded, ToolStarted
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import Tool, ignore
 
+MAX_PARALLEL_CALLS = 16
+"""Maximum number of tool calls of one reply that run at the same time; further calls start as others end."""
+
 
 class Toolbox:
     """The tools of a session, by name. Runs the tool calls that the model requests. Thread-safe if all tools are."""
 
-    def __init__(self, tools: Sequence[Tool], listen: EventListener) -> None:
-        """Collect the tools of a session; the function `listen` is called whenever a tool call starts or ends."""
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        listen: EventListener,
+        allow_parallel_calls: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Collect the tools of a session.
+
+        Args:
+            tools: Tools that the model can call.
+            listen: Function that is called whenever a tool call starts or ends, in the thread of the call.
+            allow_parallel_calls: Function that returns a context in which the tools may be called in several threads.
+        """
         self._tools = {tool.spec.name: tool for tool in tools}
-        self._listen = listen
+        self._listen, self._allow_parallel_calls = listen, allow_parallel_calls
         self.specs = tuple(tool.spec for tool in tools)
 
     def run(
@@ -47,7 +62,10 @@ class Toolbox:
             return result
 
         if parallel and len(calls) > 1:
-            with ThreadPoolExecutor(max_workers=len(calls)) as pool:
+            with (
+                self._allow_parallel_calls(),
+                ThreadPoolExecutor(min(len(calls), MAX_PARALLEL_CALLS), thread_name_prefix="harness-tool") as pool,
+            ):
                 return list(pool.map(answer, calls))
         return [answer(call) for call in calls]
 

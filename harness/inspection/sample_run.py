@@ -11,7 +11,6 @@ The sample shows how a policy works; the cost of a policy is measured on tasks i
 import json
 import random
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -329,7 +328,6 @@ class _SampleTool:
 
     name: str
     truncation: Truncation
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def spec(self) -> ToolSpec:
@@ -338,7 +336,7 @@ class _SampleTool:
     def run(self, call: ToolCall) -> ToolResult:
         """Return the output that the sample session contains for a tool call, truncated to the output limit."""
         step = make_sample_step(int(call.call_id.removeprefix("step-")))
-        tool = FunctionTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock)
+        tool = FunctionTool(self.spec, lambda _: step.output, (), self.truncation)
         return (replace(tool, find_essentials=find_essentials) if self.name == "execute_command" else tool).run(call)
 
 

@@ -12,9 +12,10 @@ import shlex
 import signal
 import stat
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -39,6 +40,8 @@ from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_
 from harness.sandboxes.toolserver import load_source
 
 START_SECONDS = 30.0
+CANCEL_SECONDS = 10.0
+"""Seconds within which the tool server must end a command that was interrupted before the sandbox is considered lost."""
 GRACE_SECONDS = 20.0
 """Seconds that the tool server may take beyond the timeout of a command before the sandbox is considered lost."""
 MAX_TIMEOUT_SECONDS = 86_400
@@ -155,10 +158,37 @@ class StartedOnce(ABC):
         self.close()
 
 
+class _Batch:
+    """Calls of several threads that use a sandbox at the same time. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._calls, self._has_ended = 0, False
+
+    def begin_call(self) -> bool:
+        """Add a call to the batch, and return whether this was possible because the batch has not ended."""
+        with self._condition:
+            self._calls += not self._has_ended
+            return not self._has_ended
+
+    def end_call(self) -> None:
+        """Remove a call, which has ended, from the batch."""
+        with self._condition:
+            self._calls -= 1
+            self._condition.notify_all()
+
+    def end(self) -> None:
+        """Accept no further calls, and wait until all calls of the batch have ended."""
+        with self._condition:
+            self._has_ended = True
+            self._condition.wait_for(lambda: self._calls == 0)
+
+
 class ServedSandbox(StartedOnce):
     """A sandbox in which a tool server runs commands and reads and writes files.
 
-    Calls from several threads wait for each other, and `close` from another thread ends a running command.
+    Calls from several threads wait for each other, except in the context of `allow_parallel_calls`. `close` from another thread
+    ends a running command.
     """
 
     def __init__(
@@ -194,6 +224,10 @@ class ServedSandbox(StartedOnce):
         self._connection: FrameConnection | None = None
         self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
+        """Lock held during a call, or during a batch of parallel calls."""
+        self._batch: _Batch | None = None
+        self._death_lock = threading.RLock()
+        """Lock held while the cause of the sandbox's death is found, because calls of several threads may find it dead."""
         self._removal_lock = threading.RLock()
         """Lock held while the tool server is removed, because two threads may try to remove it at the same time."""
 
@@ -252,7 +286,8 @@ class ServedSandbox(StartedOnce):
             timeout_seconds: Seconds after which the program is killed.
         """
         header = {"fork": build_fork_request(command, modules)}
-        return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
+        with self._lock:
+            return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
 
     def run_traced(self, command: str, *, timeout_seconds: float = 60.0, extra_header: Mapping[str, Any] = {}) -> TracedResult:
         """Run a shell command and return its result with a flag that is set if the command affected only the workspace."""
@@ -273,10 +308,10 @@ class ServedSandbox(StartedOnce):
             )
             if max(len(result.stdout), len(result.stderr)) > self.limits.output_bytes:
                 raise ValueError("more output than the limit allows")
-            contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
-            self._history.is_contained &= contained
+            contained, started = reply.header["contained"], bool(reply.header.get("started", True))
+            self._history.is_contained &= contained is not False
             self._oom_kills = int(reply.header.get("oom_kills", 0))
-        return TracedResult(result, contained, started and _is_whole(result))
+        return TracedResult(result, contained is True, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """Return the content of a file in the workspace, cut to `max_bytes` if given; raises ToolError for too large files."""
@@ -359,6 +394,29 @@ class ServedSandbox(StartedOnce):
             self._request(Frame(header={"op": "reset"}))
             self._apply(sorted({PurePosixPath(path).parts[0] for path in files}), pieces)
 
+    @contextmanager
+    def allow_parallel_calls(self) -> Iterator[None]:
+        """Let several threads run commands and use files at the same time; their calls must end with the context.
+
+        Other operations, such as snapshots, wait until the context ends. A context within a context changes nothing.
+        """
+        with self._join_batch() as batch:
+            if batch is not None:
+                yield
+                return
+        with self._lock:
+            self._batch = batch = _Batch()
+            try:
+                yield
+            finally:
+                batch.end()
+                self._batch = None
+
+    @property
+    def is_contained(self) -> bool:
+        """Whether the commands since the last snapshot left no running process and changed nothing outside the workspace."""
+        return self._history.is_contained
+
     def close(self) -> None:
         """End every process of the sandbox and delete the sandbox, even while a command runs in another thread."""
         self._death_reason = self._death_reason or "closed"
@@ -399,18 +457,8 @@ class ServedSandbox(StartedOnce):
             raise
 
     def _request(self, frame: Frame, timeout_seconds: float = 60.0, path: str = "") -> Frame:
-        with self._lock:
-            if self._death_reason is not None or self._connection is None:
-                raise self._death_type(f"the sandbox is gone: {self._death_reason}")
-            self._history.add(frame, timeout_seconds)
-            try:
-                reply = self._connection.request(frame, timeout_seconds)
-            except SandboxDied as error:
-                self._die(str(error), frame, timeout_seconds)
-            except BaseException:  # after an interrupt the next reply would belong to this request
-                self._death_reason = "interrupted during a request"
-                self.close()
-                raise
+        with self._join_batch() as batch, nullcontext() if batch else self._lock:
+            reply = self._exchange(frame, timeout_seconds)
         match reply.header.get("error"):
             case None:
                 return reply
@@ -421,6 +469,48 @@ class ServedSandbox(StartedOnce):
             case _:
                 raise ToolError(f"{path!r}: {str(reply.header.get('detail'))[:200]}")
 
+    @contextmanager
+    def _join_batch(self) -> "Iterator[_Batch | None]":
+        """Yield the batch of parallel calls that is open, if any, which then waits for the end of this context."""
+        batch = self._batch
+        if batch is None or not batch.begin_call():
+            yield None
+            return
+        try:
+            yield batch
+        finally:
+            batch.end_call()
+
+    def _exchange(self, frame: Frame, timeout_seconds: float) -> Frame:
+        """Send a request to the tool server and return the reply. An interrupt, such as Ctrl-C, ends a command but no sandbox."""
+        connection = self._connection
+        if self._death_reason is not None or connection is None:
+            raise self._death_type(f"the sandbox is gone: {self._death_reason}")
+        self._history.add(frame, timeout_seconds)
+        deadline = time.monotonic() + timeout_seconds
+        number = None
+        try:
+            number = connection.send(frame, deadline)
+            return connection.await_reply(number, deadline)
+        except SandboxDied as error:
+            self._die(str(error), frame, timeout_seconds)
+        except BaseException:
+            if number is None or frame.header["op"] != "run" or not self._cancel(connection, number):
+                self._death_reason = "interrupted during a request"  # the sandbox and its mirror here may differ from now on
+                self.close()
+            raise
+
+    def _cancel(self, connection: FrameConnection, number: int) -> bool:
+        """End one running command, and return whether the sandbox can still be used."""
+        deadline = time.monotonic() + CANCEL_SECONDS
+        try:
+            connection.request(Frame(header={"op": "cancel", "target": number}), CANCEL_SECONDS)
+            reply = connection.await_reply(number, deadline)
+        except (SandboxDied, KeyboardInterrupt):
+            return False
+        self._history.is_contained &= reply.header.get("contained") is not False
+        return True
+
     def _die(self, reason: str, request: Frame | None = None, timeout_seconds: float = 60.0) -> NoReturn:
         """Close the sandbox and raise SandboxKilled if the commands ended it, or else SandboxDied.
 
@@ -429,7 +519,7 @@ class ServedSandbox(StartedOnce):
             request: Request during which the sandbox was lost; None if the tool server replied.
             timeout_seconds: Seconds that the tool server had to reply to the request.
         """
-        with self._lock:
+        with self._death_lock:
             was_closed = self._death_reason is not None
             words = self._read_stderr()
             end = ServerEnd() if was_closed else self._find_end()

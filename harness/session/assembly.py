@@ -7,7 +7,7 @@ and resources only.
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -287,6 +287,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         instructions=spec.instructions,
         cancellation=resources.cancellation,
         listen=resources.on_event,
+        allow_parallel_calls=nullcontext if resources.sandbox is None else resources.sandbox.allow_parallel_calls,
         loop_detector=_make_loop_detector(spec, resources),
     )
     if spec.explore:

@@ -3,6 +3,7 @@
 import hashlib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from harness import protocols
@@ -136,6 +137,10 @@ class MemorySandbox:
             size = 0 if inner else len(self._files[prefix + name])
             found[first] = protocols.FileEntry(name=first, kind="directory" if inner else "file", size_bytes=size)
         return tuple(found[name] for name in sorted(found))
+
+    def allow_parallel_calls(self) -> AbstractContextManager[None]:
+        """Return a context that does nothing, because calls of several threads may run at the same time anyway."""
+        return nullcontext()
 
     def snapshot(self) -> protocols.Snapshot:
         """Return a snapshot of the files in memory."""

@@ -10,13 +10,14 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, ToolError
-from harness.protocols import SANDBOX_BOUNDS, FileChange, Sandbox, SandboxLimits
+from harness.protocols import SANDBOX_BOUNDS, ExecResult, FileChange, Sandbox, SandboxLimits
 from harness.sandboxes.backends import open_sandbox
 
 SMALL_LIMITS = SandboxLimits(
@@ -320,6 +321,72 @@ class LayFilesLaws(SandboxLaws):
         assert sandbox.run("echo on").stdout == b"on\n"
 
 
+class ParallelCallLaws(SandboxLaws):
+    """Contract tests of calls that several threads make at the same time, in the context of `allow_parallel_calls`."""
+
+    def test_parallel_commands_run_at_the_same_time_and_keep_their_outputs_apart(self, sandbox: Sandbox) -> None:
+        """Each of three commands waits until the other two run; each gets its own output and exit code."""
+        others = {"a": "bc", "b": "ac", "c": "ab"}
+
+        def run(name: str) -> ExecResult:
+            waits = "; ".join(f"until [ -e {other} ]; do sleep 0.01; done" for other in others[name])
+            command = f"touch {name}; {waits}; echo {name}; echo {name}{name} >&2; exit {ord(name)}"
+            return sandbox.run(command, timeout_seconds=300)
+
+        with sandbox.allow_parallel_calls(), ThreadPoolExecutor(3) as pool:
+            results = list(pool.map(run, others))
+        assert [(result.stdout, result.stderr, result.exit_code) for result in results] == [
+            (b"a\n", b"aa\n", 97),
+            (b"b\n", b"bb\n", 98),
+            (b"c\n", b"cc\n", 99),
+        ]
+        assert [entry.name for entry in sandbox.list(".")] == ["a", "b", "c"]
+        assert {"a", "b", "c"} == set(sandbox.snapshot().files)
+
+    def test_files_can_be_used_while_a_command_runs(self, sandbox: Sandbox) -> None:
+        """A command that waits for a file goes on once another thread has written the file."""
+        with sandbox.allow_parallel_calls(), ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(sandbox.run, "touch here; until [ -s go ]; do sleep 0.01; done; cat go", timeout_seconds=300)
+            _wait_until(lambda: [entry.name for entry in sandbox.list(".")] == ["here"])
+            assert sandbox.read("here") == b""
+            sandbox.write("go", b"go on\n")
+            assert waiting.result().stdout == b"go on\n"
+
+    def test_a_timeout_ends_its_own_command_only(self, sandbox: Sandbox) -> None:
+        """Each parallel command has a timeout of its own, which ends its process tree and no other command."""
+        mark = _make_mark()
+        with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as pool:
+            other = pool.submit(sandbox.run, "until [ -s go ]; do sleep 0.01; done; echo fine", timeout_seconds=300)
+            late = pool.submit(sandbox.run, f"(sleep {mark}) & setsid sleep {mark} & sleep {mark}; true", timeout_seconds=1)
+            assert late.result().timed_out
+            assert _count_processes("sleep", mark) <= 1  # a process that has left its session may stay until the batch ends
+            sandbox.write("go", b"1")
+            assert other.result().stdout == b"fine\n"
+        _wait_until(lambda: _count_processes("sleep", mark) == 0)
+        assert sandbox.run("echo still here").stdout == b"still here\n"
+
+    def test_contexts_of_parallel_calls_may_be_nested_in_any_thread(self, sandbox: Sandbox) -> None:
+        """A tool that runs in a thread, such as a sub-agent, may open a context too; the batch then goes on."""
+
+        def call_tools(name: str) -> bytes:
+            with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as inner:
+                return b"".join(result.stdout for result in inner.map(sandbox.run, [f"echo {name}1", f"echo {name}2"]))
+
+        with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(call_tools, "ab")) == [b"a1\na2\n", b"b1\nb2\n"]
+        assert sandbox.run("echo after").stdout == b"after\n"
+
+    def test_a_snapshot_waits_for_the_end_of_parallel_calls(self, sandbox: Sandbox) -> None:
+        """A snapshot that another thread takes meanwhile holds the effects of all calls of the batch."""
+        with ThreadPoolExecutor(2) as pool:
+            with sandbox.allow_parallel_calls():
+                running = pool.submit(sandbox.run, "until [ -s go ]; do sleep 0.01; done; touch made", timeout_seconds=300)
+                snapshot = pool.submit(sandbox.snapshot)
+                sandbox.write("go", b"1")
+                running.result()
+            assert set(snapshot.result().files) == {"go", "made"}
+
+
 class LifecycleLaws(SandboxLaws):
     """Contract tests of the start, the close and the unexpected end of sandboxes."""
 
@@ -427,7 +494,7 @@ class LifecycleLaws(SandboxLaws):
         return True
 
 
-class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, LifecycleLaws):
+class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, ParallelCallLaws, LifecycleLaws):
     """Contract tests of a sandbox, except for attacks. Inherit the suite and set `sandbox_options`.
 
     Name abilities that the backend lacks in `missing_abilities` with the reason. Tests that need such an ability are skipped,

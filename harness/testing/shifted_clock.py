@@ -6,6 +6,7 @@ A task that depends on the date gives equal results when it is repeated at once,
 import importlib.util
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from harness.protocols import ExecResult, FileChange, FileEntry, Sandbox, SandboxInfo, Snapshot
@@ -80,6 +81,10 @@ class ShiftedClockSandbox:
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """Return the entries of a directory."""
         return self._sandbox.list(path)
+
+    def allow_parallel_calls(self) -> AbstractContextManager[None]:
+        """Return a context in which several threads can use the sandbox at the same time."""
+        return self._sandbox.allow_parallel_calls()
 
     def snapshot(self) -> Snapshot:
         """Return the state of the workspace."""

@@ -5,7 +5,6 @@ the model reads. Outputs are shortened before they are logged.
 """
 
 import json
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,8 +29,6 @@ class FunctionTool:
     """Limits on the length of the tool's output; a longer output is shortened before the model reads it."""
     outputs: OutputStore | None = None
     """Store that keeps the complete text of an output which was shortened; None discards the part beyond the limits."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    """Lock shared by all tools of one sandbox, since a sandbox can run only one operation at a time."""
     find_essentials: Callable[[str], Essentials] = field(default=lambda _output: NOTHING_ESSENTIAL)
     """Function that returns the parts of an output that are kept wherever the output is cut, if `limits` asks for that."""
 
@@ -42,8 +39,7 @@ class FunctionTool:
         """
         try:
             arguments = self._parse_arguments(call)
-            with self.lock:
-                output, status = self.act(arguments), "completed"
+            output, status = self.act(arguments), "completed"
         except ToolError as error:
             output, status = f"error: {error}", "error"
         kept, cut = self._shorten(output)
@@ -67,8 +63,7 @@ class FunctionTool:
         """Save the complete output of a tool call and return the name of the saved text; empty if outputs are not saved."""
         if self.outputs is None or not self.limits.saved:
             return ""
-        with self.lock:
-            return self.outputs.save(output)
+        return self.outputs.save(output)
 
     def _parse_arguments(self, call: ToolCall) -> Mapping[str, Any]:
         try:

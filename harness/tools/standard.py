@@ -1,7 +1,6 @@
 """The four standard tools, which run a command, read a file, write a file and list a folder inside the sandbox."""
 
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -42,12 +41,11 @@ def make_standard_tools(
         >>> [tool.spec.name for tool in harness.make_standard_tools(sandbox)]  # doctest: +SKIP
         ['execute_command', 'read_file', 'write_file', 'list_directory']
     """
-    lock = threading.Lock()
 
     def make_tool(name: str, description: str, act: Callable[[Mapping[str, str]], str], **parameters: str) -> FunctionTool:
         properties = {key: {"type": "string", "description": text} for key, text in parameters.items()}
         spec = build_spec(name, description, properties, parameters)
-        tool = FunctionTool(spec, act, tuple(parameters), limits, outputs, lock)
+        tool = FunctionTool(spec, act, tuple(parameters), limits, outputs)
         return replace(tool, find_essentials=find_essentials) if act is execute else tool
 
     def execute(arguments: Mapping[str, str]) -> str:

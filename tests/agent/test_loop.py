@@ -23,6 +23,7 @@ from harness.events import (
     Compaction,
     ContextUsage,
     Entry,
+    Event,
     Hook,
     MessageAdded,
     SessionEnded,
@@ -34,6 +35,7 @@ from harness.events import (
 from harness.messages import Message, ToolCall, ToolResult, assistant, extract_part_text
 from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
+from harness.sandboxes import open_sandbox
 from harness.store.log import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.fakes import FakeModel, MemorySandbox
@@ -130,6 +132,33 @@ def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
     agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), log, limits=Limits(parallel_tools=True))
     agent.tools = [Meeting()]
     assert agent.run(STARTED, "s").status == "completed"
+
+
+@pytest.mark.bubblewrap
+def test_parallel_tools_overlap_in_one_sandbox_and_the_workspace_is_saved_once() -> None:
+    """S1.3: each of three commands waits for the other two; the results are logged in call order."""
+    commands = [
+        "touch a; until [ -e b -a -e c ]; do sleep 0.01; done; echo first",
+        "touch b; until [ -e a -a -e c ]; do sleep 0.01; done; echo second",
+        "touch c; until [ -e a -a -e b ]; do sleep 0.01; done; echo third",
+    ]
+    saved: list[set[str]] = []
+    with open_sandbox("bubblewrap", session_id="parallel") as sandbox:
+
+        def save_workspace(step: int) -> list[Event]:
+            saved.append(set(sandbox.snapshot().files))
+            return []
+
+        calls = [call(number, command) for number, command in enumerate(commands)]
+        log = MemoryLog()
+        agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, limits=Limits(parallel_tools=True))
+        agent.tools = make_standard_tools(sandbox, timeout_seconds=300)
+        agent.save_workspace, agent.allow_parallel_calls = save_workspace, sandbox.allow_parallel_calls
+        agent.run(STARTED, "s")
+    messages = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
+    outputs = [message.results[0].output for message in messages if message.role == "tool"]
+    assert outputs == ["exit code 0\nfirst", "exit code 0\nsecond", "exit code 0\nthird"]
+    assert saved == [{"a", "b", "c"}]
 
 
 def test_text_that_cannot_be_encoded_is_mended_where_it_enters_the_log() -> None:

@@ -17,9 +17,17 @@ from harness.sandboxes.framing import SocketStream
 LIMITS = SandboxLimits(output_bytes=1000, file_bytes=1000, disk_bytes=10_000)
 
 
-def frame(header: object, body: bytes = b"") -> bytes:
-    """Return a message as a server would send it."""
-    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+NUMBER = 99_999_999
+"""Stands for the number of the request in a prepared reply."""
+
+
+def frame(header: object, body: bytes = b"", number: int = NUMBER) -> bytes:
+    """Return a message as a server would send it; by default it is the reply to whatever request it follows."""
+    raw = (
+        header
+        if isinstance(header, bytes)
+        else json.dumps(header | {"number": number} if isinstance(header, dict) else header).encode()
+    )
     return struct.pack(">II", len(raw), len(body)) + raw + body
 
 
@@ -69,14 +77,14 @@ class Liar:
         with self.theirs, self.theirs.makefile("rb") as incoming:
             for _ in range(3):
                 incoming.read(struct.unpack(">I", incoming.read(4))[0])
-            for answer in [self.hello, *self.answers]:
+            for number, answer in enumerate([self.hello, *self.answers], 1):
                 lengths = incoming.read(8)
                 if len(lengths) < 8:
                     return
                 incoming.read(sum(struct.unpack(">II", lengths)))
                 if answer is None:
                     return
-                self.theirs.sendall(answer)
+                self.theirs.sendall(answer.replace(b"%d" % NUMBER, b"%8d" % number))
             incoming.read(1)
 
 

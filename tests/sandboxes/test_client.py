@@ -2,8 +2,13 @@
 
 import hashlib
 import json
+import socket
+import struct
+import subprocess
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,6 +16,7 @@ from harness.blobs import TemporaryBlobStore
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import FileState, Snapshot
 from harness.sandboxes.client import ServedSandbox
+from harness.sandboxes.framing import Frame, FrameConnection, SocketStream
 from tests.sandboxes.conftest import LIMITS, Liar, frame
 
 RUN = {
@@ -109,6 +115,68 @@ def test_a_listing_that_lies_ends_the_sandbox(lying):
     for body in (b'[["x", "castle", 1]]', b'[["x", "file"]]', b"{}x"):
         with pytest.raises(SandboxDied):
             lying(frame({}, body)).list(".")
+
+
+INTERRUPTED_SCRIPT = r"""
+import os, signal, threading, time
+from harness.sandboxes import open_sandbox
+
+def interrupt():
+    while "begun" not in {entry.name for entry in sandbox.list(".")}:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+with open_sandbox("bubblewrap", session_id="interrupted") as sandbox, sandbox.allow_parallel_calls():
+    threading.Thread(target=interrupt).start()
+    other = threading.Thread(target=lambda: print(sandbox.run("until [ -s go ]; do sleep 0.01; done; echo other").stdout))
+    other.start()
+    try:
+        sandbox.run("(sleep 1000) & touch begun; sleep 1000; true", timeout_seconds=900)
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(sandbox.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 100[0]'").stdout)
+    sandbox.write("go", b"1")
+    other.join()
+"""
+
+
+@pytest.mark.bubblewrap
+def test_an_interrupt_cancels_its_own_command_and_leaves_the_sandbox_usable():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_SCRIPT], capture_output=True, text=True, timeout=600, check=False)
+    assert done.stdout.splitlines() == ["interrupted", r"b'0\n'", r"b'other\n'"], done.stderr
+
+
+def test_a_reply_to_a_request_that_was_not_sent_ends_the_sandbox(lying):
+    sandbox = lying(frame(RUN, b"ok", number=7))
+    with pytest.raises(SandboxDied, match="request 7"):
+        sandbox.run("x")
+
+
+def test_replies_reach_the_threads_that_wait_for_them_in_any_order(lying):
+    """The replies arrive in the opposite order of the requests."""
+    ours, theirs = socket.socketpair()
+    connection = FrameConnection(SocketStream(ours))
+    barrier = threading.Barrier(8)
+
+    def ask(name: str) -> object:
+        barrier.wait()
+        return connection.request(Frame(header={"op": name}), 300).header["op"]
+
+    def serve() -> None:
+        with theirs.makefile("rb") as incoming:
+            headers = []
+            for _ in range(8):
+                header_bytes, _ = struct.unpack(">II", incoming.read(8))
+                headers.append(json.loads(incoming.read(header_bytes)))
+            for header in reversed(headers):
+                theirs.sendall(frame({"op": header["op"]}, number=header["number"]))
+
+    with ThreadPoolExecutor(9) as pool:
+        server = pool.submit(serve)
+        assert list(pool.map(ask, "abcdefgh")) == list("abcdefgh")
+        server.result()
+    connection.close()
+    theirs.close()
 
 
 def test_errors_of_the_server_are_for_the_model(lying):

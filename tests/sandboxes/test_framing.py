@@ -16,15 +16,15 @@ def test_a_reply_that_comes_in_drops_is_put_together():
     wire = FrameConnection(SocketStream(ours))
 
     def drip():
-        for byte in frame({"a": 1}, b"body"):
+        for byte in frame({"a": 1}, b"body", number=1):
             theirs.sendall(bytes([byte]))
             time.sleep(0.001)
 
     thread = threading.Thread(target=drip)
     thread.start()
-    assert wire.request(Frame(header={"op": "x"}, body=b"123"), 60) == Frame(header={"a": 1}, body=b"body")
+    assert wire.request(Frame(header={"op": "x"}, body=b"123"), 60) == Frame(header={"a": 1, "number": 1}, body=b"body")
     thread.join()
-    assert theirs.recv(100) == frame({"op": "x"}, b"123")
+    assert theirs.recv(100) == frame({"op": "x"}, b"123", number=1)
     wire.close()
     wire.close()
     theirs.close()

@@ -12,8 +12,10 @@ The real sandbox starts in the background as soon as the session starts, because
 checks of its task. It serves this session alone and is closed with it.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -53,6 +55,7 @@ class CachedSandbox(StartedOnce):
             task: Name of the task, stored with each cache entry for display.
         """
         self.counts = CacheCounts()
+        self._count_lock = threading.Lock()
         self._real, self._cache, self._kind, self._task = real, cache, kind, task
         mirror = Mirror(real.limits)
         self._mirror: Mirror | None = mirror
@@ -85,7 +88,7 @@ class CachedSandbox(StartedOnce):
         self._check_open()
         check_timeout(timeout_seconds)
         if self._mirror is None:
-            self.counts.misses += 1
+            self._count_miss()
             return self._real.run(command, timeout_seconds=timeout_seconds)
         key = compute_action_key(self._environment, self._mirror.state_id, command, timeout_seconds)
         entry = self._cache.get(key)
@@ -121,6 +124,19 @@ class CachedSandbox(StartedOnce):
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """Return the entries of a directory in the workspace, sorted by name."""
         return self._query(lambda mirror: mirror.list(path), lambda real: real.list(path))
+
+    @contextmanager
+    def allow_parallel_calls(self) -> Iterator[None]:
+        """Let several threads run commands and use files at the same time, in the real sandbox and without the action cache.
+
+        After the context, commands are answered from the cache again, unless the calls had effects outside the workspace.
+        """
+        self._check_open()
+        mirror = None if self._mirror is None else self._detach_mirror()
+        with self._real.allow_parallel_calls():
+            yield
+        if mirror is not None and self._real.is_contained:
+            self._refresh_mirror(mirror, EMPTY_RESULT)
 
     def snapshot(self) -> Snapshot:
         """Return the current state of all files in the workspace."""
@@ -160,6 +176,10 @@ class CachedSandbox(StartedOnce):
         self._real.close()
         self._cache.flush()
 
+    def _count_miss(self) -> None:
+        with self._count_lock:
+            self.counts.misses += 1
+
     def _check_open(self) -> None:
         if self._end_reason is not None:
             raise SandboxDied(f"the sandbox is gone: {self._end_reason}")
@@ -167,7 +187,7 @@ class CachedSandbox(StartedOnce):
     def _run(self, key: bytes, command: str, timeout_seconds: float) -> ExecResult:
         """Run a command in the real sandbox, and store its result in the action cache if the result is repeatable."""
         mirror = self._detach_mirror()
-        self.counts.misses += 1
+        self._count_miss()
         traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
         entry = self._refresh_mirror(mirror, traced.result) if traced.contained else None
         if entry is not None and traced.repeatable:

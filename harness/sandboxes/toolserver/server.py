@@ -6,8 +6,9 @@ killed from inside, and one `kill(-1)` ends every other process. If it is not pr
 finds its descendants in /proc.
 
 A message in either direction consists of the length of the header (u32, big endian), the length of the body (u32), a header in
-JSON and a body. Each request gets one reply. The server is not dumpable, so commands of the same user cannot open its descriptors
-and forge replies.
+JSON and a body. Each request has a number and gets one reply with the same number. The reply to a command is sent when the
+command has ended; meanwhile the server answers other requests and can run further commands. The server is not dumpable, so
+commands of the same user cannot open its descriptors and forge replies.
 """
 
 from __future__ import annotations
@@ -382,35 +383,60 @@ class Server:
         self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
         self.scan_bytes = 0
         self.left_open: list[int] = []
+        self.children = Children()
+        self.commands: dict[int, Command] = {}
+        """Commands that have not ended yet, by the numbers of their requests."""
+        self.has_strays = False
+        """Whether a command was killed while another one ran, so that processes may be left which are ended with the last one."""
         self.initial_outside_state = {path: _read_directory_state(path) for path in (config["scratch"], *OUTSIDE_PATHS)}
         self._apply_limits(config["rlimits"])
         self.initial_rights = _read_process_rights(0)
-        self.fork_server = ForkServer(config["env"])
+        self.fork_server = ForkServer(config["env"], self.children)
         os.chdir(config["workspace"])
         self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
 
     def serve(self) -> None:
-        """Answer requests one after the other; between requests, clean up ended processes and read background output."""
+        """Answer requests as they arrive, and send the results of commands as they end."""
         while True:
-            poller = select.poll()
-            for fd in (self.read_fd, self.wake_fd, *self.left_open):
-                poller.register(fd, select.POLLIN)
-            ready = [fd for fd, _ in poller.poll()]
+            ready = self._wait()
             self._tidy(ready)
             if self.read_fd in ready:
                 frame = read_frame(self.read_fd)
                 if frame is None:
                     self.kill_all()
                     return
-                send_frame(self.write_fd, *self.answer(*frame))
+                header, body = frame
+                reply = self.answer(header, body)
+                if reply is not None:
+                    self._send(header["number"], reply)
+            for number, command in list(self.commands.items()):
+                if command.advance(ready):
+                    self._send(number, self._finish_command(number, command))
 
-    def answer(self, header: Header, body: bytes) -> Reply:
-        """Return the reply to one request; an error is reported in the header of the reply."""
+    def _wait(self) -> list[int]:
+        """Wait for a request, output, the end of a process or the deadline of a command; return the readable descriptors."""
+        poller = select.poll()
+        for fd in (self.read_fd, self.wake_fd, *self.left_open):
+            poller.register(fd, select.POLLIN)
+        seconds = []
+        for command in self.commands.values():
+            seconds.append(command.deadline - time.monotonic())
+            for stream in command.streams:
+                if not stream.has_ended:
+                    poller.register(stream.fd, select.POLLIN)
+        return [fd for fd, _ in poller.poll(max(0, int(min(seconds) * 1000) + 1) if seconds else None)]
+
+    def _send(self, number: int, reply: Reply) -> None:
+        header, body = reply
+        send_frame(self.write_fd, {**header, "number": number}, body)
+
+    def answer(self, header: Header, body: bytes) -> Reply | None:
+        """Return the reply to one request, or None if a command was started; an error is reported in the header of the reply."""
         try:
             operation = getattr(self, "do_" + header["op"])
-            reply: Reply = operation(header, body)
+            reply: Reply | None = operation(header, body)
             return reply
         except RequestError as error:
             return {"error": error.kind, "detail": error.detail}, b""
@@ -485,39 +511,64 @@ class Server:
             start += size
         return {}, b""
 
-    def do_run(self, header: Header, body: bytes) -> Reply:
-        """Run a shell command and return its exit code and its outputs.
+    def do_run(self, header: Header, body: bytes) -> Reply | None:
+        """Start a shell command, whose result is sent when it has ended; return a result only if it cannot be started.
 
         If the header contains `fork`, all other processes end first, and a program is forked as the value of `fork` describes.
         """
-        oom_before = count_oom_kills()
         started = time.monotonic()
+        oom_kills = count_oom_kills()
         try:
             command = self._start_command(header)
         except (OSError, ValueError) as error:  # the command is too long or contains a NUL, or /bin/sh is missing
             return _build_not_started_reply(error)
-        status = command.wait(started + header["timeout_seconds"])
-        if command.hung_up:
+        command.started, command.deadline, command.oom_kills_before = started, started + header["timeout_seconds"], oom_kills
+        self.commands[header["number"]] = command
+        return None
+
+    def do_cancel(self, header: Header, body: bytes) -> Reply:
+        """Kill one running command, whose result is sent as usual; nothing happens if the command has ended already."""
+        command = self.commands.get(header["target"])
+        if command is not None:
+            command.kill()
+        return {}, b""
+
+    def _finish_command(self, number: int, command: Command) -> Reply:
+        """Return the result of an ended command: its exit code, its outputs, and whether it left anything behind."""
+        del self.commands[number]
+        self._close_streams(command)
+        if self.has_strays and not self.commands:
             self.kill_all()
-            os._exit(0)
         out, err = command.streams
         oom_kills = count_oom_kills()
         reply = {
-            "exit_code": _decode_exit_code(status),
+            "exit_code": _decode_exit_code(command.status or 0),
             "timed_out": command.timed_out,
-            "oom_killed": oom_kills > oom_before,
+            "oom_killed": oom_kills > command.oom_kills_before,
             "oom_kills": oom_kills,
-            "seconds": time.monotonic() - started,
+            "seconds": time.monotonic() - command.started,
             "stdout_bytes": out.produced_bytes,
             "stderr_bytes": err.produced_bytes,
             "stdout_kept": len(out.kept_output),
-            "contained": not self._has_leftover_processes() and not self._has_outside_changes(),
+            # unknown while other commands run; the last of them reports what all have left behind
+            "contained": None if self.commands else not (self._has_leftover_processes() or self._has_outside_changes()),
         }
         return reply, bytes(out.kept_output + err.kept_output)
 
+    def _close_streams(self, command: Command) -> None:
+        """Close the outputs of an ended command; outputs that background processes hold open are read and dropped from now on."""
+        for stream in command.streams:
+            if stream.has_ended:
+                os.close(stream.fd)
+            else:
+                self.left_open.append(stream.fd)
+        for fd in self.left_open[:-MAX_LEFT_OPEN]:
+            self.left_open.remove(fd)
+            os.close(fd)
+
     def _has_leftover_processes(self) -> bool:
         """Return whether a process started by a command is still alive."""
-        return _reap() and (not self.fork_server.is_alive() or bool(_list_processes() - {1, self.fork_server.pid}))
+        return self.children.reap() and (not self.fork_server.is_alive() or bool(_list_processes() - {1, self.fork_server.pid}))
 
     def _has_outside_changes(self) -> bool:
         """Return whether a command changed files or kernel objects outside the workspace, or the limits of this process."""
@@ -543,6 +594,8 @@ class Server:
         try:
             return Command(self, spawn_shell)
         except BlockingIOError:  # background processes have reached the limit on processes
+            if self.commands:
+                raise
             self.kill_all()
             return Command(self, spawn_shell)
 
@@ -553,13 +606,14 @@ class Server:
 
     def kill_all(self) -> None:
         """End every process of the sandbox except the tool server itself."""
+        self.has_strays = False
         give_up = time.monotonic() + 5.0
         while time.monotonic() < give_up:
             if os.getpid() == 1:
                 _kill(-1, signal.SIGKILL)
             else:
-                _kill_descendants()
-            if not _reap(time.monotonic() + 0.2):
+                _kill_descendants(os.getpid())
+            if not self.children.reap(time.monotonic() + 0.2):
                 return
 
     @staticmethod
@@ -574,7 +628,7 @@ class Server:
     def _tidy(self, ready: list[int]) -> None:
         if self.wake_fd in ready:
             _read_available(self.wake_fd)
-            _reap()
+            self.children.reap()
         for fd in [fd for fd in self.left_open if fd in ready]:
             if _read_available(fd) == b"":
                 self.left_open.remove(fd)
@@ -588,8 +642,8 @@ class ForkServer:
     run beside it.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self.environment = environment
+    def __init__(self, environment: Mapping[str, str], children: Children) -> None:
+        self.environment, self.children = environment, children
         self.pid = 0
         self.control_socket: _socket.socket | None = None
         self.interpreter: list[str] = []
@@ -635,7 +689,7 @@ class ForkServer:
             others = _list_processes() - {os.getpid(), self.pid}
             for pid in others:
                 _kill(pid, signal.SIGKILL)
-            _reap()
+            self.children.reap()
             if not others:
                 is_intact = self.is_alive() and _read_process_rights(self.pid) == rights
                 _kill(self.pid, signal.SIGCONT)
@@ -664,15 +718,50 @@ class Stream:
                 self.kept_output += chunk[: self.max_bytes - len(self.kept_output)]
 
 
+class Children:
+    """The child processes of the tool server, which are removed from the process table as soon as they have ended."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int | None] = {}
+        """Wait status of each process whose status somebody waits for; None while the process runs."""
+
+    def take_status(self, pid: int) -> int | None:
+        """Return the wait status of a process, once only, or None if it has not ended."""
+        self.reap()
+        return None if self.statuses[pid] is None else self.statuses.pop(pid)
+
+    def reap(self, until: float = 0.0) -> bool:
+        """Remove ended child processes from the process table, and return whether any child is still alive.
+
+        The function waits for all children to end, but no longer than `until`.
+        """
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid in self.statuses:
+                self.statuses[pid] = status
+            if pid == 0:
+                if time.monotonic() >= until:
+                    return True
+                time.sleep(0.001)
+
+
 class Command:
     """A command of a sandbox: one process in a separate process session, with its outputs.
 
-    Background processes outlive a command that ends by itself, as in a shell; a timeout ends all processes.
+    Background processes outlive a command that ends by itself, as in a shell. A timeout ends all processes of the sandbox. While
+    other commands run, it ends those that descend from the command, and the rest when the last command has ended.
     """
+
+    started = deadline = 0.0
+    oom_kills_before = 0
 
     def __init__(self, server: Server, spawn: Spawn) -> None:
         self.server = server
-        self.timed_out = self.hung_up = False
+        self.timed_out = False
+        self.status: int | None = None
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
         try:
             self.pid = spawn(out[1], err[1])
@@ -683,64 +772,46 @@ class Command:
         finally:
             os.close(out[1])
             os.close(err[1])
+        server.children.statuses[self.pid] = None
         _offer_to_oom_killer(self.pid)
         self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
 
-    def wait(self, deadline: float) -> int:
-        """Wait for the command to end, collect its output and return its wait status."""
-        status = None
-        while status is None:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0 or self.hung_up:
-                self.timed_out = not self.hung_up
-                status = self._end()
-                break
-            self._poll(remaining)
-            status = _wait_for(self.pid)
-        self._finish()
-        return status
+    def advance(self, ready: list[int]) -> bool:
+        """Read available output, kill the command at its deadline, and return whether it has ended and its output is complete.
 
-    def _poll(self, seconds: float) -> None:
-        poller = select.poll()
-        poller.register(self.server.read_fd, HANG_UP_EVENTS)
-        poller.register(self.server.wake_fd, select.POLLIN)
+        Background processes may hold the output open; after the end of the command it is read for a short time only.
+        """
         for stream in self.streams:
-            if not stream.has_ended:
-                poller.register(stream.fd, select.POLLIN)
-        for fd, events in poller.poll(max(1, int(seconds * 1000) + 1)):
-            if fd == self.server.read_fd and events & HANG_UP_EVENTS:
-                self.hung_up = True
-            elif fd == self.server.wake_fd:
-                _read_available(fd)
+            if stream.fd in ready:
+                stream.drain()
+        if self.status is None:
+            if time.monotonic() >= self.deadline:
+                self.timed_out = True
+                self.kill()
+            self.status = self.server.children.take_status(self.pid)
+            if self.status is None:
+                return False
+            self.deadline = time.monotonic() + DRAIN_SECONDS
             for stream in self.streams:
-                if stream.fd == fd:
-                    stream.drain()
+                stream.drain()
+        return all(stream.has_ended for stream in self.streams) or time.monotonic() >= self.deadline
 
-    def _end(self) -> int:
-        _kill(self.pid, signal.SIGKILL)
-        status = None
+    def kill(self) -> None:
+        """End the processes of the command, and wait a short time for its end."""
+        children = self.server.children
+        if self.status is not None:
+            return
+        if len(self.server.commands) == 1:
+            self.server.kill_all()
+        else:
+            self.server.has_strays = True
+            _kill_descendants(self.pid)
         give_up = time.monotonic() + 2.0
-        while status is None and time.monotonic() < give_up:
-            status = _wait_for(self.pid)
+        while children.reap() and children.statuses[self.pid] is None:
+            _kill(self.pid, signal.SIGKILL)
+            if time.monotonic() >= give_up:
+                children.statuses[self.pid] = signal.SIGKILL
             time.sleep(0.001)
-        self.server.kill_all()
-        return signal.SIGKILL if status is None else status
-
-    def _finish(self) -> None:
-        give_up = time.monotonic() + DRAIN_SECONDS
-        for stream in self.streams:
-            stream.drain()
-        while not all(stream.has_ended for stream in self.streams) and time.monotonic() < give_up:
-            self._poll(give_up - time.monotonic())
-        for stream in self.streams:
-            if stream.has_ended:
-                os.close(stream.fd)
-            else:
-                self.server.left_open.append(stream.fd)
-        for fd in self.server.left_open[:-MAX_LEFT_OPEN]:
-            self.server.left_open.remove(fd)
-            os.close(fd)
-        _reap()
 
 
 def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
@@ -948,12 +1019,16 @@ def _kill(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _kill_descendants() -> None:
+def _kill_descendants(root: int) -> None:
+    """Kill a process, unless it is this one, and all processes that descend from it or are in the process session it leads."""
     parents: dict[int, int] = {}
+    ours = {root}
     for pid in _list_processes():
         with suppress(OSError, ValueError, IndexError), open("/proc/%d/stat" % pid) as file:
-            parents[pid] = int(file.read().rpartition(")")[2].split()[1])
-    ours = {os.getpid()}
+            _, parent, _, session = file.read().rpartition(")")[2].split()[:4]
+            parents[pid] = int(parent)
+            if int(session) == root:
+                ours.add(pid)
     while more := {pid for pid, parent in parents.items() if parent in ours and pid not in ours}:
         ours |= more
     for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -972,27 +1047,6 @@ def _is_ready(fd: int, events: int, seconds: float) -> bool:
     poller = select.poll()
     poller.register(fd, events)
     return bool(poller.poll(int(seconds * 1000)))
-
-
-def _wait_for(pid: int) -> int | None:
-    done, status = os.waitpid(pid, os.WNOHANG)
-    return status if done == pid else None
-
-
-def _reap(until: float = 0.0) -> bool:
-    """Remove ended child processes from the process table, and return whether any child is still alive.
-
-    The function waits for all children to end, but no longer than `until`.
-    """
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return False
-        if pid == 0:
-            if time.monotonic() >= until:
-                return True
-            time.sleep(0.001)
 
 
 def _decode_exit_code(status: int) -> int:
@@ -1054,9 +1108,9 @@ def main() -> None:
             restrict_system_calls(program, header["keyctl_numbers"])
         server = Server(read_fd, write_fd, header)
     except (OSError, KeyError) as error:
-        send_frame(write_fd, {"error": "failed", "detail": str(error)}, b"")
+        send_frame(write_fd, {"error": "failed", "detail": str(error), "number": header["number"]}, b"")
         return
-    send_frame(write_fd, {}, b"")
+    send_frame(write_fd, {"number": header["number"]}, b"")
     server.serve()
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -96,6 +97,27 @@ def test_any_calls_are_answered_as_by_a_real_sandbox(machines, calls):
 @given(calls=st.lists(action(COMMANDS + ODD_COMMANDS * 2), min_size=3, max_size=10))
 def test_what_no_mirror_can_hold_is_left_to_the_real_one(machines, calls):
     agree(machines, calls)
+
+
+def test_parallel_calls_bypass_the_cache_and_later_commands_use_it_again(tmp_path):
+    """S1.3."""
+    for hits in (0, 1):
+        with closing(ActionCache(tmp_path)) as cache, cached(cache) as sandbox:
+            with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as pool:
+                results = list(pool.map(sandbox.run, ["echo 1 > a; echo one", "echo 2 > b; echo two"]))
+            assert [result.stdout for result in results] == [b"one\n", b"two\n"]
+            assert (sandbox.counts.hits, sandbox.counts.misses) == (0, 2)
+            assert sandbox.run("cat a b").stdout == b"1\n2\n"
+            assert (sandbox.counts.hits, sandbox.counts.misses) == (hits, 3 - hits)
+
+
+def test_parallel_calls_with_effects_outside_the_workspace_end_the_use_of_the_cache(tmp_path):
+    for _ in range(2):
+        with closing(ActionCache(tmp_path)) as cache, cached(cache) as sandbox:
+            with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as pool:
+                list(pool.map(sandbox.run, ["echo 1 > /tmp/t", "true"]))
+            assert sandbox.run("cat /tmp/t").stdout == b"1\n"
+            assert (sandbox.counts.hits, sandbox.counts.misses) == (0, 3)
 
 
 def test_a_known_action_runs_nowhere(tmp_path):
