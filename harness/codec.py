@@ -8,13 +8,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, get_type_hints, overload
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T")
+Held = TypeVar("Held")
+Accepted = TypeVar("Accepted")
 
 ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
 """Metadata of a dataclass field that was added to a configuration after version 0.1. A field with this metadata is left out of
@@ -222,6 +224,30 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
     """Return a dict with the attributes of `source` that have the name of an annotated field of the class `kind`."""
     return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
+
+
+if TYPE_CHECKING:
+
+    class Converted(Generic[Held, Accepted]):
+        """Type of a dataclass field, for type checkers only, whose constructor accepts more types than the field holds.
+
+        Type checkers recognize the type only if the field has a default; a required field has the default `required()`.
+        """
+
+        @overload
+        def __get__(self, instance: None, owner: Any) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: Any) -> Held: ...
+        def __get__(self, instance: object | None, owner: Any) -> Any: ...
+        def __set__(self, instance: object, value: Accepted) -> None: ...
+
+    def required() -> Any:
+        """Return the default of a required field, which it does not have at run time."""
+
+    PathField = Converted[Path, str | os.PathLike[str]]
+    OptionalPathField = Converted[Path | None, str | os.PathLike[str] | None]
+else:
+    required, PathField, OptionalPathField = field, Path, Path | None
 
 
 def to_path(value: "str | os.PathLike[str] | None") -> Path | None:

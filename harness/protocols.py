@@ -8,7 +8,7 @@ models, sandboxes and tasks. A summarizer is an ordinary `Model`.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from harness.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import UsageError
@@ -145,6 +145,14 @@ class Policy(Protocol):
             usage: Token usage that the provider reported for the last step alone; None before the first step.
             hook: Occasion of the call: before a turn, before a step, after an overflow, or on request of the user.
         """
+
+
+if TYPE_CHECKING:
+    from harness.codec import Converted
+
+    PolicyField = Converted[Policy, Policy | str]
+else:
+    PolicyField = Policy
 
 
 @runtime_checkable

@@ -6,18 +6,19 @@ excluded before any comparison, solely because of their recorded stop reason, an
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from math import isnan
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from harness import codec
 from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import flatten
+from harness.experiment.paths import flatten, is_block
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
@@ -240,22 +241,25 @@ def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str
         trials: rows with the columns `arm`, `axes_json` and `config_json`.
         selection: name of an arm, or values by dotted path into a trial, e.g. `{"policy.threshold": 0.5}`. The last part of a
             path is sufficient if it is unambiguous; axes take precedence over other fields. The value of an axis is the value
-            in the plan. Task, seed and world vary within an arm and cannot be used.
+            in the plan; `"policy"` takes a policy, or its name for any fields. Task, seed and world vary within an arm and
+            cannot be used.
 
     Raises:
         UnknownName: a path does not exist; the message suggests similar paths.
         UsageError: a path is ambiguous, or no arm or several arms have these values; the message lists the candidates.
     """
+    if not isinstance(selection, str | Mapping):
+        raise UsageError(f'an arm is selected by its name or by values such as {{"threshold": 0.5}} (got {selection!r:.80})')
     if isinstance(selection, str):
         return str(select_arm(trials, selection)["arm"].iloc[0])
     current = trials[~trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)].drop_duplicates("arm")
     axes = {row.arm: _drop_blocks(json.loads(row.axes_json or "{}")) for row in current.itertuples()}
-    configurations = {row.arm: _drop_blocks(flatten(json.loads(row.config_json))) for row in current.itertuples()}
+    configurations = {row.arm: _flatten_configuration(json.loads(row.config_json)) for row in current.itertuples()}
     values = {arm: {**configurations[arm], **axes[arm]} for arm in axes}
     axis_paths = sorted({path for arm in axes.values() for path in arm})
     all_paths = sorted({path for arm in values.values() for path in arm})
     wanted = {_complete_path(path, axis_paths, all_paths): value for path, value in selection.items()}
-    matches = [arm for arm in values if all(path in values[arm] and values[arm][path] == wanted[path] for path in wanted)]
+    matches = [arm for arm in values if all(_is_equal(values[arm].get(path, _ABSENT), wanted[path]) for path in wanted)]
     if len(matches) == 1:
         return str(matches[0])
     if matches:
@@ -265,13 +269,34 @@ def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str
     raise UsageError(f"no arm has {dict(selection)!r}; the arms are {_list_names(order_arms(trials))}")
 
 
+_ABSENT = object()
+
+
+def _flatten_configuration(configuration: Mapping[str, Any]) -> dict[str, object]:
+    """Return the values of a trial by dotted path, and its whole policy under the path `policy`."""
+    return _drop_blocks({**flatten(configuration), "policy": configuration.get("policy")})
+
+
+def _is_equal(value: object, wanted: object) -> bool:
+    """Return whether a value of a trial is the wanted one, which may be a policy or the name of a policy of any fields."""
+    if isinstance(value, Mapping) and isinstance(wanted, str):
+        return bool(value.get("kind") == wanted)
+    if is_dataclass(wanted) and not isinstance(wanted, type):
+        wanted = codec.to_plain(wanted)
+    return bool(value == wanted)
+
+
 def _drop_blocks(values: Mapping[str, object]) -> dict[str, object]:
     """Return the values of a trial without task, seed and world (the generated content of a task), which vary within an arm."""
-    return {path: value for path, value in values.items() if path.partition(".")[0] not in {"task", "seed", "world"}}
+    return {path: value for path, value in values.items() if not is_block(path)}
 
 
 def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str]) -> str:
     """Return the full dotted path of a value of a trial that ends with the given path."""
+    if not isinstance(path, str):
+        raise UsageError(f"the path of a value must be text such as 'policy.threshold' (got {path!r:.80})")
+    if is_block(path):
+        raise UsageError(f"{path!r} varies within an arm, so it cannot select one; compare pairs trials of equal task and seed")
     for known in (axis_paths, all_paths):
         ends = [one for one in known if one == path or one.endswith(f".{path}")]
         if path in ends or len(ends) == 1:

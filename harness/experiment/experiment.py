@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from harness.codec import to_path
+from harness.codec import OptionalPathField, to_path
 from harness.errors import UsageError
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
@@ -68,7 +68,7 @@ class Experiment:
     base: Trial
     axes: Mapping[str, Sequence[object]] = field(default_factory=dict)
     arms: Sequence[Arm] = ()
-    folder: Path | None = None
+    folder: OptionalPathField = None  # type: ignore[assignment]
     settings: Settings = field(default_factory=Settings)
     backend: BackendName | None = None
     cassette: Cassette | None = None

@@ -16,24 +16,12 @@ from typing import Any, overload
 
 from harness import codec
 from harness.errors import UsageError, format_count
-from harness.experiment.paths import flatten, list_changes, look_up_value, with_values
+from harness.experiment.paths import BLOCK_AXES, flatten, is_block, list_changes, look_up_value, with_values
 from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
 from harness.experiment.trial import Trial, to_plain
 from harness.policies import expand_shorthand
 from harness.sandboxes.backends import BackendName
 from harness.task import World
-
-BLOCK_AXES = ("task", "seed", "world")
-"""Settings of a trial (task, seed and world) that vary the problem rather than the configuration under study.
-
-Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
-"""
-
-
-def is_block(path: str) -> bool:
-    """Return whether a setting varies the problem (task, seed or world) rather than the configuration that is compared."""
-    return path.partition(".")[0] in BLOCK_AXES
-
 
 MAX_TRIALS = 1_000_000
 

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from harness import codec
 from harness.errors import StoreError
-from harness.experiment.grid import BLOCK_AXES
 from harness.experiment.job import FinishedTrial
+from harness.experiment.paths import BLOCK_AXES
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge

@@ -6,6 +6,17 @@ from typing import Any
 
 from harness.errors import UnknownName, UsageError
 
+BLOCK_AXES = ("task", "seed", "world")
+"""Settings of a trial (task, seed and world) that vary the problem rather than the configuration under study.
+
+Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
+"""
+
+
+def is_block(path: str) -> bool:
+    """Return whether a setting varies the problem (task, seed or world) rather than the configuration that is compared."""
+    return path.partition(".")[0] in BLOCK_AXES
+
 
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Return the values of a nested table, by dotted path such as `policy.threshold`. An empty table counts as a value."""

@@ -14,12 +14,13 @@ from harness.compaction.description import find_summarizer, name_policy
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
 from harness.models.factory import ToolCallMode, resolve_summarizer_name
+from harness.models.scripted.profiles import is_scripted
 from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
-from harness.protocols import Policy
+from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
 from harness.task import World
-from harness.tasks import TASK_REVISIONS, hash_task_file
+from harness.tasks import CHECKS_REVISION, TASK_REVISIONS, hash_task_file
 from harness.tools.session_tools import find_tool_revisions
 
 
@@ -59,7 +60,7 @@ class Trial(codec.StrictFields):
     """
 
     task: str
-    policy: Policy
+    policy: PolicyField = codec.required()
     seed: int = 0
     world: World = field(default_factory=World)
     replicate: int = 0
@@ -104,6 +105,7 @@ class Trial(codec.StrictFields):
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
+            "checks": 0 if is_scripted(self.model) else CHECKS_REVISION,
             "tools": find_tool_revisions(self.policy),
         }
         return {name: revision for name, revision in revisions.items() if revision}

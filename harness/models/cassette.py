@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from harness import codec
-from harness.codec import to_path
+from harness.codec import PathField, required, to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
 from harness.input_files import open_input
@@ -34,7 +34,7 @@ HEADER = b'{"cassette":1}\n'
 class Cassette:
     """Cassette (file of recorded model answers) and its mode, record or replay. Not part of a trial's configuration."""
 
-    path: Path
+    path: PathField = required()
     """Path of the cassette file, which holds recorded model answers."""
     mode: Literal["record", "replay"]
     """Mode of use: `record` plays recorded answers and records missing ones, so an interrupted recording can continue.

@@ -9,13 +9,12 @@ import json
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from harness import codec
 from harness.agent.loop import Limits
 from harness.agent.prompts import build_system_prompt
-from harness.codec import refuse_mistyped_fields
+from harness.codec import OptionalPathField, refuse_mistyped_fields, required
 from harness.compaction.description import find_summarizer
 from harness.errors import UsageError
 from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
@@ -23,7 +22,7 @@ from harness.models.cassette import Cassette
 from harness.models.factory import ToolCallMode, Wiring, resolve_summarizer_name
 from harness.models.litellm_model import STALL_SECONDS
 from harness.policies import policy_from_plain, resolve_policy
-from harness.protocols import Policy
+from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Grader, Runtime, Task, judge_old_session
 
@@ -81,7 +80,7 @@ class SessionSpec(codec.StrictFields):
     """
 
     request: str
-    policy: Policy
+    policy: PolicyField = required()
     model: str = "scripted"
     task: Task | None = None
     seed: int = 0
@@ -97,8 +96,8 @@ class SessionSpec(codec.StrictFields):
     runtime: Runtime = "python"
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
     unsafe_local: bool = False
-    journal: Path | None = None
-    keep: Path | None = None
+    journal: OptionalPathField = None  # type: ignore[assignment]
+    keep: OptionalPathField = None  # type: ignore[assignment]
     snapshots: bool = True
     explore: bool = False
     repeated: Literal["ask", "continue", "stop"] = "ask"

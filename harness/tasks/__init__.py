@@ -39,6 +39,12 @@ SUITE: dict[str, TaskTemplate] = {
 """Task template (function that makes a task from a seed) for each task of the suite, by task name."""
 
 
+CHECKS_REVISION = 1
+"""Revision of the checks of all tasks. Revision 1: checks are decided outside the sandbox and refuse forged work.
+
+The revision is part of the id of every trial with a real model. A scripted model forges nothing and gets the same verdicts as in
+version 0.1, so its trials keep their ids.
+"""
 TASK_REVISIONS: Mapping[str, int] = {}
 """Revision of each task whose behaviour changed since version 0.1, by task name.
 

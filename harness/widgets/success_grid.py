@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
-from harness.experiment.grid import Cell, is_block
+from harness.experiment.grid import Cell
+from harness.experiment.paths import is_block
 from harness.experiment.progress import format_record
 from harness.store.records import TrialRecord
 from harness.widgets.message_channel import JsonObject

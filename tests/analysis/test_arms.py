@@ -20,6 +20,9 @@ from harness.analysis.arms import (
     summarize_axes,
 )
 from harness.errors import UnknownName, UsageError
+from harness.experiment.grid import Grid
+from harness.experiment.trial import Trial, to_plain
+from harness.policies import KeepLast
 from tests.analysis.made import grid, results
 
 
@@ -138,6 +141,7 @@ CELLS = [
         ({"threshold": 0.5, "keep_last": 10}, "0.5, 10"),
         ({"policy.threshold": 0.8, "policy.keep_last": 4}, "0.8, 4"),
         ({"kind": "none"}, "control"),
+        ({"policy": "none"}, "control"),
         ({"pids": 4, "limits.pids": 4, "threshold": 0.8, "keep_last": 10}, "0.8, 10"),
     ],
 )
@@ -151,13 +155,35 @@ def test_an_arm_is_found_by_its_name_or_its_values(selection, arm):
         ({"threshold": 0.5}, UsageError, "matches 2 arms: '0.5, 4', '0.5, 10'; give more values"),
         ({"threshold": 0.6}, UsageError, "no arm has {'threshold': 0.6}; the arms are 'control', '0.5, 4'"),
         ({"treshold": 0.5}, UnknownName, "policy.threshold"),
-        ({"seed": 0}, UnknownName, "path of a trial: 'seed'"),
+        ({"seed": 0}, UsageError, "'seed' varies within an arm"),
+        ({"policy": "codex"}, UsageError, "no arm has {'policy': 'codex'}"),
+        ({5: 0}, UsageError, "must be text such as 'policy.threshold' (got 5)"),
+        (["a"], UsageError, "by its name or by values"),
         ("contrl", UnknownName, "control"),
     ],
 )
 def test_values_that_leave_no_arm_or_several_are_refused_with_the_candidates(selection, error, words):
     with pytest.raises(error, match=re.escape(words)):
         find_arm(results(CELLS).trials, selection)
+
+
+@pytest.mark.parametrize("axes", [{"policy": ["codex", KeepLast(threshold=0.5)]}, {"window_tokens": [16_384, 32_768]}])
+def test_an_arm_is_found_by_its_policy(axes):
+    """The policy may be an axis or not, and may be given by its name or as an object."""
+    grid = Grid(base=Trial(task="greeting", policy="codex"), axes=axes)
+    rows = [
+        {
+            "arm": cell.arm,
+            "axes_json": json.dumps({path: value for path, value in cell.axes.items() if path != "seed"}),
+            "config_json": json.dumps(to_plain(cell.trial)),
+        }
+        for cell in grid
+    ]
+    trials = results(rows).trials
+    for cell in grid:
+        selection = {"policy": cell.trial.policy, "window_tokens": cell.trial.window_tokens}
+        assert find_arm(trials, selection) == cell.arm
+        assert find_arm(trials, selection | {"policy": cell.trial.policy_kind}) == cell.arm
 
 
 def test_an_ambiguous_end_of_a_path_is_refused():

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,12 @@ from harness.codec import ADDED_LATER, to_identity
 from harness.codec import to_plain as encode
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.opencode import OpenCode
 from harness.errors import UnknownName, UsageError
+from harness.experiment.experiment import Experiment
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.models.cassette import Cassette
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
@@ -279,6 +283,22 @@ def test_a_field_added_later_is_left_out_of_the_id_at_its_default():
     assert to_identity(Outer(), encode(Outer())) == {"inner": {"old": 1}}
     changed = Outer(inner=Inner(new=3), new=(1,))
     assert to_identity(changed, encode(changed)) == encode(changed)
+
+
+def test_type_checkers_accept_names_of_policies_and_paths_as_text() -> None:
+    assert SessionSpec(request="", policy="codex", journal="a.sqlite").journal == Path("a.sqlite")
+    assert Trial(task="flashcards", policy="codex").policy.clip_characters == 10_000
+    assert Cassette(path="b.cassette", mode="replay").path.suffix == ".cassette"
+    assert Experiment(name="x", base=Trial(task="flashcards", policy="codex"), axes={}, folder="x").folder == Path("x")
+
+
+def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_real_models_only() -> None:
+    for model, revisions in (("scripted", {}), ("scripted:typical", {}), ("openai/gpt-5", {"checks": 1})):
+        assert Trial(task="flashcards", policy="codex", model=model)._revisions == revisions
+
+
+def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:
+    assert [OpenCode(input_limit_tokens=limit).revision for limit in (None, 100_000)] == [1, 0]
 
 
 def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):

@@ -126,6 +126,11 @@ class OpenCode(SummarizingPreset):
     result_characters: Positive = 2_000
     kind: Literal["opencode"] = "opencode"
 
+    @property
+    def revision(self) -> int:
+        """Revision 1 without an input limit of its own, since the registry's limit is used where the model has one."""
+        return int(self.input_limit_tokens is None)
+
     def check_combination(self) -> None:
         """Raise UsageError if the minimum and maximum of the retained turns, or the input limit and its reserve, contradict."""
         if self.tail_least_tokens > self.tail_most_tokens:
