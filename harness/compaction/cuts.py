@@ -31,7 +31,7 @@ class Tail(Protocol):
         """
         ...
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of tokens or messages retained at the end of the view, or None if it is unknown."""
         ...
 
@@ -71,7 +71,7 @@ class LastMessages:
         """Return the index of the first of the last `count` messages; 0 if there are fewer messages."""
         return max(0, len(items) - self.count)
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the number of messages that are retained at the end of the view."""
         return Amount(self.count, "messages")
 
@@ -102,7 +102,7 @@ class LastTokens:
                 return index
         return 0
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the configured number of tokens to retain at the end of the view."""
         return Amount(self.tokens, "tokens")
 
@@ -131,7 +131,7 @@ class LastShare:
             gone += size
         return len(items)
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return `ALL_KEPT` if all messages are retained; otherwise None, because a share is no fixed number of messages."""
         return ALL_KEPT if self.share >= 1 else None
 

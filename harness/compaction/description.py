@@ -77,7 +77,7 @@ def describe_stages(policy: object) -> tuple[str, ...]:
         return (*truncation_line, "unknown: the policy is not a pipeline of stages")
     return (
         *truncation_line,
-        *(f"{rule.moment}: {format_stage(rule.trigger)} → {format_stage(rule.reducer)}" for rule in pipeline.rules),
+        *(f"{rule.hook}: {format_stage(rule.trigger)} → {format_stage(rule.reducer)}" for rule in pipeline.rules),
     )
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from harness.compaction.description import list_parts, name_policy
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.stages import Retaining
-from harness.compaction.triggers import ALL_KEPT, Amount, Unit, state_due
+from harness.compaction.triggers import ALL_KEPT, Amount, Unit, compute_due_amounts
 from harness.compaction.wrappers import count_required_messages
 from harness.errors import UsageError
 from harness.protocols import Policy
@@ -84,7 +84,7 @@ def explain_never_due(policy: object, budget: Budget) -> str:
 
 def _list_rules(policy: object) -> tuple[Rule, ...]:
     pipeline = getattr(policy, "pipeline", None)
-    return tuple(rule for rule in pipeline.rules if rule.moment != "overflow") if isinstance(pipeline, Pipeline) else ()
+    return tuple(rule for rule in pipeline.rules if rule.hook != "overflow") if isinstance(pipeline, Pipeline) else ()
 
 
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
@@ -93,7 +93,7 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     When the rule becomes due, the view holds no more tokens than the threshold, whatever else triggers the rule. A quiet rule
     waits until it finds something to do, at most until the view fills the window.
     """
-    due_amounts, kept_amounts = state_due(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
+    due_amounts, kept_amounts = compute_due_amounts(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
     for due in due_amounts:
         amount, limit = kept_amounts.get(due.unit, kept_amounts.get("all")), due.size
@@ -124,7 +124,7 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
 def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
     """Yield the minimum numbers of tokens or messages that the parts of a rule retain, as far as the parts report them."""
     if isinstance(part, Retaining):
-        amount = part.state_kept(budget)
+        amount = part.compute_kept_amount(budget)
         if amount is not None:
             yield amount
     else:
@@ -138,7 +138,7 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
     A required number of messages is considered only if it exceeds the number of tokens in the window, since every message has at
     least one token.
     """
-    due, messages = state_due(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
+    due, messages = compute_due_amounts(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:
         return due
     return max(due or Amount(0, "messages"), Amount(messages, "messages"), key=lambda amount: amount.size)

@@ -35,7 +35,7 @@ class Rule:
     """Condition under which the rule acts, such as a threshold in tokens."""
     reducer: Reducer
     """Way to shorten the view (the messages that the model sees next), for example by a summary."""
-    moment: Hook = "step"
+    hook: Hook = "step"
     """Point in the session at which the condition is checked, such as before each model call or after an overflow."""
     quiet: bool = False
     """Whether the log omits attempts in which the condition was met but nothing could be compacted."""
@@ -79,8 +79,8 @@ class Pipeline:
         A compaction that the user requests uses the first automatic hook for which the policy has rules.
         """
         if hook == "manual":
-            hook = next((one for one in AUTOMATIC_HOOKS if any(rule.moment == one for rule in self.rules)), "step")
-        return [rule for rule in self.rules if rule.moment == hook]
+            hook = next((one for one in AUTOMATIC_HOOKS if any(rule.hook == one for rule in self.rules)), "step")
+        return [rule for rule in self.rules if rule.hook == hook]
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:

@@ -50,7 +50,7 @@ class Span(Protocol):
         """
         ...
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of tokens or messages that are never selected for eviction, or None if it is unknown."""
         ...
 
@@ -59,7 +59,7 @@ class Span(Protocol):
 class Retaining(Protocol):
     """Part of a policy that can report a minimum number of tokens or messages that it leaves in view."""
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of tokens or messages that always stay in view, or None if no number can be given."""
         ...
 
@@ -90,9 +90,9 @@ class Middle:
         )
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the size of the retained end of the view, plus the retained beginning if both are counted in messages."""
-        kept = self.tail.state_kept(budget)
+        kept = self.tail.compute_kept_amount(budget)
         return kept._replace(size=kept.size + max(1, self.head_messages)) if kept and kept.unit == "messages" else kept
 
 
@@ -271,7 +271,7 @@ class Mask:
         """
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the number of tokens of the newest tool results that are never replaced by a short text."""
         return Amount(self.keep_tokens, "tokens")
 
@@ -508,7 +508,7 @@ class Prunable:
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the minimum size of the view, in tokens, at which replacing old tool results by short texts can save enough.
 
         The size is the number of tokens of protected results plus one more than the required savings.

@@ -88,7 +88,7 @@ class Trigger(Protocol):
         """Return the reason for a compaction, such as `900 tokens ≥ threshold 800`, or None if the policy need not act now."""
         ...
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the sizes of the conversation, in tokens or messages, at which this condition for a compaction is met.
 
         The value is `DUE_IN_ANY_VIEW` if the condition does not depend on the size.
@@ -96,18 +96,18 @@ class Trigger(Protocol):
         ...
 
 
-def state_due(trigger: Trigger, budget: Budget) -> DueAmounts:
+def compute_due_amounts(trigger: Trigger, budget: Budget) -> DueAmounts:
     """Return the sizes of the conversation, in tokens or messages, at which a trigger makes the policy act.
 
     Raises:
-        UsageError: the trigger has no method `state_due`, which may happen if another package defines the trigger.
+        UsageError: the trigger has no method `compute_due_amounts`, which may happen if another package defines the trigger.
     """
-    if not hasattr(trigger, "state_due"):
+    if not hasattr(trigger, "compute_due_amounts"):
         raise UsageError(
-            f"trigger {type(trigger).__name__} has no method state_due(budget); add one that returns DUE_IN_ANY_VIEW, or a "
-            "DueAmounts with the tokens or messages that make it due (both are in harness.compaction.triggers)"
+            f"trigger {type(trigger).__name__} has no method compute_due_amounts(budget); add one that returns DUE_IN_ANY_VIEW, "
+            "or a DueAmounts with the tokens or messages that make it due (both are in harness.compaction.triggers)"
         )
-    return trigger.state_due(budget)
+    return trigger.compute_due_amounts(budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +286,7 @@ class Full:
             return None
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the threshold as the number of tokens in view at which the policy acts; infinite if there is no threshold."""
         size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
         amount = Amount(size, "tokens")
@@ -310,7 +310,7 @@ class MoreThan:
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `count` + 1 messages as the size of the view at which the policy acts; for events, no size can be given."""
         amount = Amount(self.count + 1, "messages")
         return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
@@ -324,7 +324,7 @@ class Always:
         """Return the same reason at every check, so that the policy always acts."""
         return "asked at every step"
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `DUE_IN_ANY_VIEW`, because the policy acts at any size of the view."""
         return DUE_IN_ANY_VIEW
 
@@ -340,9 +340,9 @@ class AnyOf:
         """Return the reason given by the first condition that is met, or None if no condition is met."""
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the sizes of the view at which one of the conditions is met; no sizes if a condition does not depend on size."""
-        statements = [state_due(trigger, budget) for trigger in self.triggers]
+        statements = [compute_due_amounts(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
         return DueAmounts(
@@ -363,7 +363,7 @@ class AllOf:
         reasons = [trigger.check_due(view, budget, usage) for trigger in self.triggers]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `DUE_IN_ANY_VIEW`, because no single size of the view is sure to meet all conditions."""
         return DUE_IN_ANY_VIEW
 
@@ -376,7 +376,7 @@ class Attended:
         """Return the reason that somebody attends the session, or None if nobody does."""
         return "somebody attends the session" if view.attended else None
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `DUE_IN_ANY_VIEW`, because this trigger does not depend on the size of the view."""
         return DUE_IN_ANY_VIEW
 

@@ -59,8 +59,8 @@ class Room:
         )
         self.signals: list[Signal] = []
 
-    def ask(self, view: View, usage: Usage | None = None, moment: Hook = "step") -> Compaction | None:
-        return self.compactor.compact(view, usage, 9, moment, self.signals.append)
+    def ask(self, view: View, usage: Usage | None = None, hook: Hook = "step") -> Compaction | None:
+        return self.compactor.compact(view, usage, 9, hook, self.signals.append)
 
     def prompts(self) -> list[str]:
         """Prompts of the summarizer, in order."""
@@ -106,5 +106,5 @@ def work(first: int, count: int, size: int = 384) -> list[Message]:
     return [message for number in range(first, first + count) for message in step(number, "o" * size)]
 
 
-def planned(policy: Policy, view: View, size: int, usage: Usage, moment: str = "step") -> Plan | None:
-    return policy.plan(view, policy.budget(window(size)), usage, moment)  # type: ignore[arg-type]
+def planned(policy: Policy, view: View, size: int, usage: Usage, hook: str = "step") -> Plan | None:
+    return policy.plan(view, policy.budget(window(size)), usage, hook)  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ class Stubborn:
     def budget(self, window: Window) -> Budget:
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=0, rule="always")
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         return self.proposal
 
 

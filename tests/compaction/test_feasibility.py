@@ -235,7 +235,7 @@ def views(policy: Policy, budget: Budget) -> Iterator[View]:
 
 
 def acts(policy: Policy, budget: Budget, view: View) -> bool:
-    plans = (policy.plan(view, budget, None, moment) for moment in ("step", "turn"))
+    plans = (policy.plan(view, budget, None, hook) for hook in ("step", "turn"))
     return any(plan is not None and not plan.is_empty for plan in plans)
 
 
@@ -329,7 +329,11 @@ def test_what_is_refused_finds_nothing_while_the_view_is_within_what_it_keeps(ke
 def test_every_trigger_and_every_cut_states_its_amounts() -> None:
     modules = [importlib.import_module(info.name) for info in pkgutil.walk_packages(compaction.__path__, "harness.compaction.")]
     stages = {value for module in modules for value in vars(module).values() if inspect.isclass(value)}
-    for method, statement in (("check_due", "state_due"), ("find_start", "state_kept"), ("select_items", "state_kept")):
+    for method, statement in (
+        ("check_due", "compute_due_amounts"),
+        ("find_start", "compute_kept_amount"),
+        ("select_items", "compute_kept_amount"),
+    ):
         stating = [stage for stage in stages if hasattr(stage, method)]
         assert len(stating) > 3
         assert [stage for stage in stating if not hasattr(stage, statement)] == []
@@ -345,5 +349,7 @@ class EveryOther:
 @pytest.mark.parametrize("trigger", [EveryOther(), AnyOf((Full(), EveryOther()))], ids=["alone", "inside another"])  # type: ignore[arg-type]
 def test_a_trigger_that_states_no_amounts_is_refused_with_what_to_write(trigger: Trigger) -> None:
     policy = Piped(Rule(trigger, forgetting(10)))
-    with pytest.raises(UsageError, match=r"trigger EveryOther has no method state_due\(budget\); add one that returns DUE_IN"):
+    with pytest.raises(
+        UsageError, match=r"trigger EveryOther has no method compute_due_amounts\(budget\); add one that returns DUE_IN"
+    ):
         check_feasible(policy, policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration")))

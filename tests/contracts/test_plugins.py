@@ -48,7 +48,7 @@ class Lawless(Thinning):
 
     kind: Literal["lawless"] = "lawless"
 
-    def plan(self, view, budget, usage, moment="step"):
+    def plan(self, view, budget, usage, hook="step"):
         if view.tokens < self.at_tokens:
             return None
         return Plan(reason="enough", forget=tuple(item.item_id for item in view.items))

@@ -43,7 +43,7 @@ class Odd(NoCompaction):
 
     kind: Literal["none"] = "none"
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         return Plan(reason="now", forget=tuple(item.item_id for item in self.forgets(view)))
 
     def forgets(self, view: View) -> tuple[Any, ...]:
@@ -66,19 +66,19 @@ NUMBERS = count()
 
 
 class Moody(Odd):
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
-        return replace(super().plan(view, budget, usage, moment) or Plan(reason=""), reason=f"the {next(NUMBERS)}. time")
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
+        return replace(super().plan(view, budget, usage, hook) or Plan(reason=""), reason=f"the {next(NUMBERS)}. time")
 
 
 class Idle(Odd):
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         return None
 
 
 class Nibbling(Odd):
     """Policy that removes one word of a tool result at every call."""
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         results = [item for item in view.items if item.message.role == "tool"]
         longest = max(results, key=lambda item: item.tokens, default=None)
         bitten = (replace_results(longest, lambda result: with_output(result, result.output[:-4])),) if longest else ()

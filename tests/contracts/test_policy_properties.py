@@ -143,24 +143,24 @@ def compactor(policy: Policy, summarizer: FakeModel) -> SessionCompactor:
     return SessionCompactor(policy=policy, window=WINDOW, summarizer=summarizer, outputs=MemoryOutputs())
 
 
-def compacted(policy: Policy, view: View, summary: str, moment: Hook) -> Compaction | None:
-    return compactor(policy, FakeModel([assistant(summary)] * 9)).compact(view, None, 1, moment, lambda _: None)
+def compacted(policy: Policy, view: View, summary: str, hook: Hook) -> Compaction | None:
+    return compactor(policy, FakeModel([assistant(summary)] * 9)).compact(view, None, 1, hook, lambda _: None)
 
 
 BETWEEN_TURNS: list[Policy] = [Goose(threshold=0.02), OpenCodePrune(protect_tokens=40, least_saved_tokens=20, keep_turns=1)]
 """Policies that compact only between turns, so in a session with one request only after an overflow."""
 MOMENTS: list[tuple[Policy, Hook]] = [
-    (policy, moment)
-    for moment in ("step", "manual", "turn", "overflow")
+    (policy, hook)
+    for hook in ("step", "manual", "turn", "overflow")
     for policy in (*POLICIES, *BETWEEN_TURNS)
-    if moment in {"step", "manual"} or any(rule.moment == moment for rule in rules_of(policy))
+    if hook in {"step", "manual"} or any(rule.hook == hook for rule in rules_of(policy))
 ]
 """Every policy at the hooks `step` and `manual`, and at other hooks the policies that have a rule for them."""
 summaries = st.text(min_size=1, max_size=900).filter(str.strip)
 
 
 def test_policies_act_at_every_moment() -> None:
-    acting = {moment: {policy.kind for policy, at in MOMENTS if at == moment} for moment in ("turn", "overflow")}  # type: ignore[attr-defined]
+    acting = {hook: {policy.kind for policy, at in MOMENTS if at == hook} for hook in ("turn", "overflow")}  # type: ignore[attr-defined]
     assert {"goose", "opencode-prune", "three-tiers"} <= acting["turn"]
     assert {"cline", "deepagents", "goose", "inspect-summary", "letta", "openhands", "roo-code"} <= acting["overflow"]
 
@@ -171,23 +171,23 @@ def test_every_policy_under_test_changes_some_view_at_every_moment_that_it_has_a
     @settings(max_examples=100, derandomize=True, database=None, phases=[Phase.generate])
     @given(log=logs())
     def look(log: tuple[Entry, ...]) -> None:
-        for at, (policy, moment) in tuple(idle.items()):
-            events = (compacted(policy, fold_all(one, policy.counter), "s", moment) for one in (log, lengthened(log)))
+        for at, (policy, hook) in tuple(idle.items()):
+            events = (compacted(policy, fold_all(one, policy.counter), "s", hook) for one in (log, lengthened(log)))
             if any(event is not None and event.status == "applied" for event in events):
                 del idle[at]
 
     look()
-    ruled = [(policy, at) for policy, at in idle.values() if any(at in {rule.moment, "manual"} for rule in rules_of(policy))]
+    ruled = [(policy, at) for policy, at in idle.values() if any(at in {rule.hook, "manual"} for rule in rules_of(policy))]
     assert ruled == []
 
 
 @given(log=logs(), summary=summaries)
 def test_a_compaction_is_legal_and_saves_tokens(log: tuple[Entry, ...], summary: str) -> None:
-    for policy, moment in MOMENTS:
-        note(f"{moment}: {policy!r}")
+    for policy, hook in MOMENTS:
+        note(f"{hook}: {policy!r}")
         view = fold_all(log, policy.counter)
-        event = compacted(policy, view, summary, moment)
-        assert event == compacted(policy, view, summary, moment), "the same view gives the same event"
+        event = compacted(policy, view, summary, hook)
+        assert event == compacted(policy, view, summary, hook), "the same view gives the same event"
         if event is not None:
             check(policy, view, event, len(log) + 1)
 
@@ -204,26 +204,26 @@ WITHOUT_REQUEST = tuple(
 @example(log=WITHOUT_REQUEST, summary="so far")
 def test_a_compaction_of_a_recording_that_begins_in_any_role_is_legal(log: tuple[Entry, ...], summary: str) -> None:
     """S1.6: a recording may begin with an answer, whose call must keep its result under every policy."""
-    for policy, moment in MOMENTS:
+    for policy, hook in MOMENTS:
         for one in (log, lengthened(log)):
-            note(f"{moment}: {policy!r}")
+            note(f"{hook}: {policy!r}")
             view = fold_all(one, policy.counter)
-            event = compacted(policy, view, summary, moment)
+            event = compacted(policy, view, summary, hook)
             if event is not None:
                 check(policy, view, event, len(log) + 1, keeps_request=False)
 
 
 @given(log=logs(), summary=summaries)
 def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it(log: tuple[Entry, ...], summary: str) -> None:
-    for policy, moment in MOMENTS:
+    for policy, hook in MOMENTS:
         view = fold_all(log, policy.counter)
         summarizer = FakeModel([assistant(summary)] * 9)
-        event = compactor(policy, summarizer).compact(view, None, 1, moment, lambda _: None)
+        event = compactor(policy, summarizer).compact(view, None, 1, hook, lambda _: None)
         if event is None or not event.summary or view.task is None or view.task not in view.messages:
             continue
         after = fold(view, Entry(len(log) + 1, event), policy.counter)
         told = " ".join(one.text for request in summarizer.requests for one in request.messages)
-        assert view.task in after.messages or beginning(view.task.text) in beginning(told, None), (policy, moment)
+        assert view.task in after.messages or beginning(view.task.text) in beginning(told, None), (policy, hook)
 
 
 def beginning(text: str, characters: int | None = 100) -> str:
@@ -249,14 +249,14 @@ def check(policy: Policy, view: View, event: Compaction, seq: int, *, keeps_requ
 @settings(max_examples=15)
 @given(log=logs())
 def test_a_policy_that_was_asked_at_every_step_answers_as_one_that_never_was(log: tuple[Entry, ...]) -> None:
-    for policy, moment in MOMENTS:
+    for policy, hook in MOMENTS:
         budget, view, plan = policy.budget(WINDOW), View(), None
         for entry in log:
             view = fold(view, entry, policy.counter)
             plan = (
-                policy.plan(view, budget, None, moment) if find_violation(view.messages) is None and len(view.items) > 1 else None
+                policy.plan(view, budget, None, hook) if find_violation(view.messages) is None and len(view.items) > 1 else None
             )
-        assert plan == policy.plan(fold_all(log, policy.counter), budget, None, moment), (policy, moment)
+        assert plan == policy.plan(fold_all(log, policy.counter), budget, None, hook), (policy, hook)
 
 
 @given(log=logs())
@@ -279,13 +279,13 @@ OF_NO_TOKENS = (
 @given(log=logs(), summary=summaries)
 @example(log=OF_NO_TOKENS, summary="0")
 def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
-    for policy, moment in MOMENTS:
-        if moment in HOOKS_WITHOUT_PAUSE:  # the session itself asks once for each overflow and each request of the user
+    for policy, hook in MOMENTS:
+        if hook in HOOKS_WITHOUT_PAUSE:  # the session itself asks once for each overflow and each request of the user
             continue
-        note(f"{moment}: {policy!r}")
+        note(f"{hook}: {policy!r}")
         view = fold_all(log, policy.counter)
         for attempt in range(len(log) + FRUITLESS_IN_A_ROW + 1):  # one that halves the view takes several rounds
-            event = compacted(policy, view, summary, moment)
+            event = compacted(policy, view, summary, hook)
             if event is None:
                 break
             view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)

@@ -81,7 +81,7 @@ class BeforeNewest:
             cut = min(cut, typed)
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of a retained amount, because it depends on the view's size and on the user's last message."""
         return None
 
@@ -362,7 +362,7 @@ class _ClineSdk(Preset):
         """Return a pipeline that summarizes at the threshold; a notice without a model is used after a failure or overflow."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         reducer = OnFailure(first=summarize, then=digest) if summarize else digest
-        rules = (Rule(Full(), reducer), Rule(Always(), digest, moment="overflow"))
+        rules = (Rule(Full(), reducer), Rule(Always(), digest, hook="overflow"))
         return Pipeline(ShareOfAvailable(share=self.threshold * self.input_share), rules, counter=JSON_COUNTER)
 
 

@@ -20,7 +20,7 @@ class AnsweredSpan:
         """Return all messages in view except the system message and those that the user wrote after the last answer."""
         return view.items[1 : find_answered_end(view)]
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of a retained amount, because the number of unanswered user messages is not known in advance."""
         return None
 

@@ -37,7 +37,7 @@ class BeforeTurnsOrShare:
             cut = Snap().find_legal_index(items, len(items) - max(self.least_messages, int(self.share * new)))
         return items[1:cut] if cut > first else ()
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of the retained amount, because the size of the last turns is not known in advance."""
         return None
 

@@ -32,7 +32,7 @@ class BeforeUserMessage:
         """Return the messages that hold the first share of the characters, extended up to a user message or an answer."""
         return view.items[1 : self._find_end(view.items)]
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return `ALL_KEPT` if the retained share is 1; otherwise None, because the amount depends on the size of the view."""
         return ALL_KEPT if self.keep_share >= 1 else None
 

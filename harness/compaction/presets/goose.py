@@ -90,5 +90,5 @@ class Goose(SummarizingPreset):
         )
         again = WithClosingMessage(reducer=summary, text="{said}")
         full = Full(measure="reported", above=True)
-        due = Rule(full, again) if self.adapted else Rule(full, summary, moment="turn")
-        return Pipeline(ShareOfAvailable(share=self.threshold), (due, Rule(Always(), again, moment="overflow")))
+        due = Rule(full, again) if self.adapted else Rule(full, summary, hook="turn")
+        return Pipeline(ShareOfAvailable(share=self.threshold), (due, Rule(Always(), again, hook="overflow")))

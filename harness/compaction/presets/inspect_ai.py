@@ -73,7 +73,7 @@ class _Inspect(Preset):
     """Context window in tokens that the policy assumes; None uses the window of the model."""
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
-        rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
+        rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, hook="overflow"))
         return Pipeline(ShareOfAvailable(share=self.threshold), rules)
 
 

@@ -109,7 +109,7 @@ class LastOfWindow:
         tokens = max(1, int(budget.window_tokens * self.share))
         return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the number of tokens that the retained messages may fill, or None if the context window is unknown."""
         return Amount(int(self.share * budget.window_tokens), "tokens") if budget.window_tokens else None
 
@@ -432,7 +432,7 @@ class DeepAgents(SummarizingPreset):
         rules = (
             Rule(Full(measure="unedited"), shorten, quiet=True),
             Rule(full, summarize),
-            Rule(Always(), summarize, moment="overflow"),
+            Rule(Always(), summarize, hook="overflow"),
         )
         return Pipeline(ShareOfAvailable(share=self.threshold), rules, counter=COUNTER_WITH_SYSTEM)
 

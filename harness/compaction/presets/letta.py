@@ -43,7 +43,7 @@ class UpToShare:
             steps += 1
         return items[1:]
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of a retained amount, because everything but the system message may be selected for eviction."""
         return None
 
@@ -122,7 +122,7 @@ class Letta(SummarizingPreset):
         """Pipeline that summarizes the oldest messages, above the threshold and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
         reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
-        rules = (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
+        rules = (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, hook="overflow"))
         return Pipeline(ShareOfAvailable(share=self.threshold), rules)
 
     def _build_summarize(self, stretch: UpToShare | Middle) -> Summarize:

@@ -46,7 +46,7 @@ class BeforeTurns:
             before, room = start, room - size
         return items[1:before]
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of the retained amount, because the size of the last turns is not known in advance."""
         return None
 
@@ -148,7 +148,7 @@ class OpenCode(SummarizingPreset):
         )
         nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
         due = Rule(Full(measure="reported"), WithClosingMessage(reducer=self._build_summarize(tail), text=CONTINUE_REQUEST))
-        emergency = Rule(Always(), WithClosingMessage(reducer=self._build_summarize(nothing), text="{said}"), moment="overflow")
+        emergency = Rule(Always(), WithClosingMessage(reducer=self._build_summarize(nothing), text="{said}"), hook="overflow")
         division = UsableInput(
             max_output_tokens=self.max_output_tokens,
             input_limit_tokens=self.input_limit_tokens,
@@ -208,4 +208,4 @@ class OpenCodePrune(Preset):
             stop_at_summary=True,
         )
         division = NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}")
-        return Pipeline(division, (Rule(Prunable(mask=mask), mask, moment="step" if self.adapted else "turn", quiet=True),))
+        return Pipeline(division, (Rule(Prunable(mask=mask), mask, hook="step" if self.adapted else "turn", quiet=True),))

@@ -52,7 +52,7 @@ class LastEvents:
         room = int(self.share * sum(sizes)) + self.count
         return find_fitting_start(sizes, room) if room >= 0 else 0
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of a retained amount, because a limit on events gives no number of messages or tokens."""
         return None
 
@@ -74,7 +74,7 @@ class LastBelowThreshold:
         room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
         return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of a retained amount, because it depends on the size of the first messages."""
         return None
 
@@ -101,7 +101,7 @@ class ShortestTail:
         """Return the index of the first retained message, as the largest index that any of the rules gives."""
         return max(tail.find_start(items, budget) for tail in self.tails)
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None instead of a retained amount, because it is not known in advance which of the rules retains least."""
         return None
 
@@ -331,8 +331,8 @@ class OpenHands(_OpenHands):
             Rule(AllOf((full, many)), self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
             Rule(full, self._build_hard_reset(by_tokens)),
             Rule(many, self._build_condensation(by_events)),
-            Rule(many, self._build_hard_reset(ShortestTail((by_half, by_events))), moment="overflow"),
-            Rule(Always(), self._build_hard_reset(by_half), moment="overflow"),
+            Rule(many, self._build_hard_reset(ShortestTail((by_half, by_events))), hook="overflow"),
+            Rule(Always(), self._build_hard_reset(by_half), hook="overflow"),
         )
         return Pipeline(ShareOfAvailable(share=1.0, at_most_tokens=self.max_tokens), rules)
 
@@ -398,5 +398,5 @@ class OpenHandsV0(_OpenHands):
             max_tokens=self.summary_max_tokens,
         )
         forget = Forget(middle=Middle(tail=LastEvents(share=0.5, count=-1), head_messages=2, snap=SNAP_FORWARD))
-        rules = (Rule(MoreThan(count=self.max_size, unit="events"), summarize), Rule(Always(), forget, moment="overflow"))
+        rules = (Rule(MoreThan(count=self.max_size, unit="events"), summarize), Rule(Always(), forget, hook="overflow"))
         return Pipeline(NoThreshold(rule=f"at most {self.max_size} events"), rules)

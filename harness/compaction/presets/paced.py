@@ -32,7 +32,7 @@ class Steps:
         steps = view.steps_since_compaction
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `DUE_IN_ANY_VIEW`, because this trigger counts steps, so compaction can be due in a view of any size."""
         return DUE_IN_ANY_VIEW
 

@@ -64,7 +64,7 @@ class SummarizeSplitTurn:
         gone = tuple(item.item_id for item in view.items[1:cut])
         return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of newest tokens that the reducer retains."""
         return Amount(self.keep_tokens, "tokens")
 
@@ -166,5 +166,5 @@ class Pi(SummarizingPreset):
             excerpt=CapTexts(result_characters=self.result_characters),
             forgets_kept=not self.fixed,
         )
-        rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow"))
+        rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, hook="overflow"))
         return Pipeline(WindowMinusReserve(reserve_tokens=self.reserve_tokens), rules)

@@ -51,7 +51,7 @@ class LastBundles:
         bundles, count = group_results(items[1:]), max(1, self.count)
         return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the number of bundles (requests and answers) that are retained at the end of the view, at least 1."""
         return Amount(max(1, self.count), "requests and answers")
 
@@ -92,7 +92,7 @@ class MoreBundles:
         since = "" if self.stub is None else " since results were cleared"
         return f"more than {self.count} requests and answers{since}" if count > self.count else None
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the smallest number of requests and answers at which compaction is triggered, which is `count` + 1."""
         return DueAmounts(amounts=(Amount(self.count + 1, "requests and answers"),))
 

@@ -114,7 +114,7 @@ class SummarizeBeforeRecent:
         threshold = budget.threshold_tokens
         return turn > 1 + len(view.summaries) and (threshold is None or view.tokens - evicted_tokens <= threshold)
 
-    def state_kept(self, budget: Budget) -> Amount | None:
+    def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of newest tokens that the reducer retains."""
         return Amount(self.keep_tokens, "tokens")
 

@@ -66,7 +66,7 @@ class FullBy:
         """Return a reason with the tokens in view and this trigger's threshold if the threshold is reached, or None."""
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `DUE_IN_ANY_VIEW`, because this trigger's threshold is not part of the policy's budget."""
         return DUE_IN_ANY_VIEW
 
@@ -165,7 +165,7 @@ class RooCode(_RooCode, SummarizingPreset):
         rules = (
             Rule(FullBy(division=hard, measure=full), reducer),
             Rule(Full(measure=full), alone),
-            Rule(Always(), reducer, moment="overflow"),
+            Rule(Always(), reducer, hook="overflow"),
         )
         return Pipeline(SmallestThreshold(divisions=(soft, hard)), rules)
 
@@ -195,5 +195,5 @@ class RooSliding(_RooCode):
     def pipeline(self) -> Pipeline:
         """Pipeline that evicts half of the messages, at the hard limit and after an overflow."""
         half = self._build_forget_half()
-        rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, moment="overflow"))
+        rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, hook="overflow"))
         return Pipeline(self._build_hard_division(), rules)

@@ -66,7 +66,7 @@ class Overdue:
         count = _count_overdue(view, self.keep, self.every)
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `DUE_IN_ANY_VIEW`, because this trigger counts tool results, so it can be due in a view of any size."""
         return DUE_IN_ANY_VIEW
 
@@ -126,7 +126,7 @@ class TurnsSinceSummary:
         turns = view.tally_cache.read(view.items, _TurnTally, lambda: _TurnTally(newest), lambda tally: tally.count)
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
-    def state_due(self, budget: Budget) -> DueAmounts:
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return `DUE_IN_ANY_VIEW`, because this trigger counts turns, so it can be due in a view of any size."""
         return DUE_IN_ANY_VIEW
 

@@ -173,7 +173,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
     def pipeline(self) -> Pipeline:
         """Pipeline that clears old tool outputs and, at the threshold or after an overflow, summarizes everything."""
         mask = self._build_mask()
-        prune = Rule(Prunable(mask=mask), mask, moment=self.prune_at, quiet=True)
+        prune = Rule(Prunable(mask=mask), mask, hook=self.prune_at, quiet=True)
         pruning = (prune,) if self.prune else ()
         if not self.auto:
             return Pipeline(NoThreshold(rule="no summaries"), pruning, counter=RoundedQuarter())
@@ -181,8 +181,8 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
         full, summarize = Full(measure="reported", above=True), self._build_summarize()
         due: tuple[Rule, ...] = (Rule(full, summarize),)
         if self.lazy:
-            due = (Rule(full, summarize, moment="turn"), Rule(AllOf((Attended(), full)), summarize))
-        return Pipeline(division, (*pruning, *due, Rule(Always(), summarize, moment="overflow")), counter=RoundedQuarter())
+            due = (Rule(full, summarize, hook="turn"), Rule(AllOf((Attended(), full)), summarize))
+        return Pipeline(division, (*pruning, *due, Rule(Always(), summarize, hook="overflow")), counter=RoundedQuarter())
 
     def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]

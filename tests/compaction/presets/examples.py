@@ -19,7 +19,7 @@ def session(steps: int, output: str = "x" * 400) -> tuple[Message, ...]:
 
 
 def compacted(
-    policy: Policy, messages: tuple[Message, ...], window_tokens: int, moment: Hook = "step"
+    policy: Policy, messages: tuple[Message, ...], window_tokens: int, hook: Hook = "step"
 ) -> tuple[list[str], Compaction]:
     """Return view and event after a compaction; a message is given by its number, with `~` if edited, a summary as `S`."""
     view = View()
@@ -27,7 +27,7 @@ def compacted(
         view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
     window = Window(tokens=window_tokens, source="configuration")
     room = SessionCompactor(policy=policy, window=window, summarizer=FakeModel([assistant("so far so good")]))
-    event = room.compact(view, None, 1, moment, lambda _: None)
+    event = room.compact(view, None, 1, hook, lambda _: None)
     assert event is not None, "nothing was due"
     after = fold(view, Entry(len(messages) + 1, event), policy.counter)
     numbers = [(item.item_id.event - 1, item.message) for item in after.items]

@@ -142,7 +142,7 @@ SINCE: Choices = {"Full.measure": ("reported-and-since",)}
 """Constants of a trigger by the last report and an estimate of later messages."""
 REPORTED: Choices = {"Full.measure": ("reported",)}
 """Constants of a trigger by the last report."""
-REFUSED: Choices = {"Rule.moment": ("overflow",)}
+REFUSED: Choices = {"Rule.hook": ("overflow",)}
 """Constants of a rule for a refused prompt."""
 RETOLD: Choices = {"Summarize.former": ("among",)}
 """Constants of a summary that treats a former summary as one of the messages."""
@@ -198,7 +198,7 @@ CHOICES: dict[str, Choices] = {
         "Brief.files": (True,),
         "Brief.layout": ("system",),
         "Message.role": ("assistant",),
-        "Rule.moment": ("overflow", "turn"),
+        "Rule.hook": ("overflow", "turn"),
     },
     # Inspect AI 0.3.285
     "inspect-edit": {**ABOVE, **SINCE, **REFUSED},
@@ -218,7 +218,7 @@ CHOICES: dict[str, Choices] = {
     "opencode-prune": {
         "Mask.completed_only": (True,),
         "Mask.stop_at_summary": (True,),
-        "Rule.moment": ("turn",),
+        "Rule.hook": ("turn",),
         "Rule.quiet": (True,),
     },
     # OpenHands SDK 1.58.0: the strictest reason, both ends snapped forward; an empty summary is taken

@@ -1,4 +1,4 @@
-"""Tests of goose: the moments at which it acts, and the messages beside the summary."""
+"""Tests of goose: the hooks at which it acts, and the messages beside the summary."""
 
 import pytest
 
@@ -26,11 +26,11 @@ def test_goose_looks_before_a_turn_and_leaves_a_summary_and_a_note() -> None:
     assert len(after.summaries) == 1
 
 
-@pytest.mark.parametrize(("policy", "moment"), [(GOOSE, "overflow"), (ADAPTED, "overflow"), (ADAPTED, "step")])
-def test_within_a_turn_goose_repeats_what_the_user_said_last(policy: Goose, moment: str) -> None:
+@pytest.mark.parametrize(("policy", "hook"), [(GOOSE, "overflow"), (ADAPTED, "overflow"), (ADAPTED, "step")])
+def test_within_a_turn_goose_repeats_what_the_user_said_last(policy: Goose, hook: str) -> None:
     view = view_of(user("old"), assistant("done"), user("the request"), *work(0, 9), policy=policy)
     room = Room(policy, 1_000, "SUMMARY")
-    after = room.after(view, room.ask(view, report(900), moment))  # type: ignore[arg-type]
+    after = room.after(view, room.ask(view, report(900), hook))  # type: ignore[arg-type]
     assert [item.message.text for item in after.items[1:]] == ["SUMMARY", NOTE, "the request"]
 
 

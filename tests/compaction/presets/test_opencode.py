@@ -92,7 +92,7 @@ def test_results_are_told_by_their_first_2000_characters_and_the_former_summary_
 def test_after_an_overflow_only_the_summary_and_the_last_request_stay() -> None:
     talk = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)])
     room = Room(SMALL, 10_000, "S")
-    after = room.after(talk, room.ask(talk, moment="overflow"))
+    after = room.after(talk, room.ask(talk, hook="overflow"))
     assert [item.message.text for item in after.items[1:]] == [QUESTION, "S", "the newest request"]
 
 
@@ -118,16 +118,16 @@ def test_results_outside_the_newest_tokens_and_the_last_two_turns_are_cleared_at
     talk = view(turn(1, 4, THOUSAND), turn(2, 4, THOUSAND), turn(3, 4, THOUSAND), turn(4, 1, THOUSAND), policy=PRUNE)
     room = Room(PRUNE, 10_000)
     assert room.ask(talk) is None, "it looks before a turn only"
-    after = room.after(talk, room.ask(talk, moment="turn"))
+    after = room.after(talk, room.ask(talk, hook="turn"))
     assert results_cleared(talk, after) == [4, 6, 8, 10, 14, 16], "of turn 2 the newest 2 results are within 250 tokens"
-    assert room.ask(after, moment="turn") is None, "what is cleared is not cleared again"
+    assert room.ask(after, hook="turn") is None, "what is cleared is not cleared again"
 
 
 def test_in_a_session_of_one_request_only_the_adapted_variant_clears() -> None:
     single = [user("do it"), *(message for at in range(8) for message in step(at, THOUSAND))]
     adapted = OpenCodePrune(protect_tokens=250, least_saved_tokens=150, adapted=True)
     faithful = view_of(*single, policy=PRUNE)
-    assert Room(PRUNE, 10_000).ask(faithful, moment="turn") is None
+    assert Room(PRUNE, 10_000).ask(faithful, hook="turn") is None
     assert Room(PRUNE, 10_000).ask(faithful) is None
     room = Room(adapted, 10_000)
     assert results_cleared(faithful, room.after(faithful, room.ask(faithful))) == [4, 6, 8, 10, 12, 14]

@@ -64,14 +64,14 @@ def test_half_of_the_size_must_hold_the_head_the_summary_and_one_event_more(kind
 DOWN = ProviderFailed("puppet", 500, "down")
 
 
-def asked(replies: list[Message | ModelError], messages: tuple[Message, ...], moment: Hook) -> tuple[FakeModel, Compaction]:
+def asked(replies: list[Message | ModelError], messages: tuple[Message, ...], hook: Hook) -> tuple[FakeModel, Compaction]:
     puppet = FakeModel(replies)
     policy = OpenHands()
     view = View()
     for number, message in enumerate(messages):
         view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
     room = SessionCompactor(policy=policy, window=Window(tokens=100_000, source="configuration"), summarizer=puppet)
-    event = room.compact(view, None, 1, moment, lambda _: None)
+    event = room.compact(view, None, 1, hook, lambda _: None)
     assert event is not None
     return puppet, event
 
@@ -97,8 +97,8 @@ def test_too_many_events_whose_summary_fails_stay():
 
 
 def test_an_empty_summary_is_taken():
-    for moment in ("step", "overflow"):
-        puppet, event = asked([assistant(" \n")], session(40), moment)
+    for hook in ("step", "overflow"):
+        puppet, event = asked([assistant(" \n")], session(40), hook)
         assert (len(puppet.requests), event.status, event.summary) == (1, "applied", "")
         assert "no text" in event.failure
 

@@ -86,14 +86,14 @@ def session(turns: int = 12, steps: int = 5) -> list[Message]:
     return messages
 
 
-def asked_and_put_in(kind: str, moment: Hook) -> tuple[str, list[str]]:
+def asked_and_put_in(kind: str, hook: Hook) -> tuple[str, list[str]]:
     """Return the prompts of the summarizer, and the messages of the view that are not part of the conversation."""
     policy, puppet = PRESETS[kind](), FakeModel([assistant("SUMMARY")] * 4)
     view = View()
     for number, message in enumerate(session()):
         view = fold(view, Entry(number, MessageAdded(message=message, step=0)), policy.counter)
     room = SessionCompactor(policy=policy, window=Window(tokens=100_000, source="configuration"), summarizer=puppet)
-    event = room.compact(view, None, 1, moment, lambda _: None)
+    event = room.compact(view, None, 1, hook, lambda _: None)
     assert event is not None
     last = view.items[-1].item_id.event + 1
     after = fold(view, Entry(last, event), policy.counter)
@@ -113,14 +113,14 @@ def test_the_summarizer_is_asked_for_the_sections_of_the_source_in_its_order(kin
 
 
 @pytest.mark.parametrize(
-    ("kind", "moment", "stands"),
+    ("kind", "hook", "stands"),
     [
         *((kind, "manual", texts) for kind, texts in STANDS.items()),
         *((kind, "overflow", texts) for kind, texts in OVERFLOW.items()),
     ],
 )
-def test_a_summary_stands_between_what_the_source_puts_around_it(kind: str, moment: Hook, stands: tuple[str, ...]) -> None:
-    _, put_in = asked_and_put_in(kind, moment)
+def test_a_summary_stands_between_what_the_source_puts_around_it(kind: str, hook: Hook, stands: tuple[str, ...]) -> None:
+    _, put_in = asked_and_put_in(kind, hook)
     assert len(put_in) == len(stands)
     for text, pattern in zip(put_in, stands, strict=True):
         assert re.fullmatch(pattern, text, re.DOTALL), text

@@ -37,10 +37,10 @@ def cleared(view: View) -> list[int]:
     return [at for at, result in enumerate(results) if result.output == CLEARED]
 
 
-def pruned(policy: ThreeTiers, talk: list[Message], moment: Any = "turn") -> tuple[Room, View, Compaction | None]:
+def pruned(policy: ThreeTiers, talk: list[Message], hook: Any = "turn") -> tuple[Room, View, Compaction | None]:
     room = Room(policy, 1_000_000)
     view = view_of(*talk, policy=policy)
-    event = room.ask(view, None, moment)
+    event = room.ask(view, None, hook)
     return room, room.after(view, event) if event else view, event
 
 
@@ -334,8 +334,8 @@ def test_each_tier_works_without_the_others() -> None:
     ):
         policy = ThreeTiers(**fields)  # type: ignore[arg-type]
         view, budget = view_of(*view_talk, policy=policy), policy.budget(window(1_000_000))
-        moments: tuple[Any, ...] = ("turn", "step", "overflow")
-        assert {moment for moment in moments if policy.plan(view, budget, usage, moment)} == acts
+        hooks: tuple[Any, ...] = ("turn", "step", "overflow")
+        assert {hook for hook in hooks if policy.plan(view, budget, usage, hook)} == acts
         assert policy.truncation.saved == fields.get("truncate", True)
 
 
@@ -365,20 +365,20 @@ def test_what_the_model_says_last_is_summarized_too() -> None:
     assert "LAST" in room.prompts()[0]
 
 
-@given(log=logs(), moment=st.sampled_from(["turn", "step", "overflow"]), lazy=st.booleans(), protect=st.integers(0, 300))
+@given(log=logs(), hook=st.sampled_from(["turn", "step", "overflow"]), lazy=st.booleans(), protect=st.integers(0, 300))
 def test_at_any_moment_a_change_is_legal_saves_tokens_and_keeps_the_system_message(
-    log: tuple[Entry, ...], moment: Any, lazy: bool, protect: int
+    log: tuple[Entry, ...], hook: Any, lazy: bool, protect: int
 ) -> None:
     policy = ThreeTiers(max_output_tokens=15_900, lazy=lazy, protect_tokens=protect, prune_minimum_tokens=10, protect_turns=1)
     room = Room(policy, 16_000, "all that was done")
     view = fold_all(log, policy.counter)
-    event = room.ask(view, report(4_000), moment)
+    event = room.ask(view, report(4_000), hook)
     if event is None or event.status != "applied":
         return
     after = room.after(view, event, len(log) + 1)
     assert find_violation(after.messages) is None
     assert after.items[0] == view.items[0]
     assert after.tokens < view.tokens
-    if moment == "turn" and not event.summary:
+    if hook == "turn" and not event.summary:
         calls = [call for message in view.messages for call in message.calls]
         assert [call for message in after.messages for call in message.calls] == calls
