@@ -241,13 +241,13 @@ class SessionWorker:
     def _save_result(self, step: int, result: ToolResult) -> None:
         """Save the result of a tool call, then the workspace as it is now, so that a crash loses neither before the step ends.
 
-        The result is saved first, because a snapshot waits for other calls that are still running in the sandbox.
+        Of calls that run in parallel only the results are saved: the workspace is saved once after all of them.
         """
         with self._results_lock:
             former = self._draft if self._draft.step == step else Draft(step, "")
             self._draft = former._replace(results=(*former.results, result))
             self._control.log.save_draft(self._draft)
-        if not self._spec.snapshots:
+        if not self._spec.snapshots or self._spec.limits.parallel_tools:
             return
         snapshot = self._opened.sandbox.snapshot()
         if snapshot.tree_id == self._tree_id:

@@ -5,18 +5,22 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from harness.store.sessions.lookup import find_session
+from harness.session.storage import load_log
 from tests.notebooks.lab import LabNotebook
-from tests.widgets.test_agent import CELL, finds
+from tests.widgets.test_agent import CELL, CHECKOUT, finds
 from tests.widgets.test_grid import COUNTED, IN_JUPYTER, goes_on_to_the_end
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.bubblewrap]
 
 GRID, PANEL, AGAIN, LOGGED, END, COUNT = range(6)
-REOPENING = """\
-from harness import AgentWidget
+REOPENING = f"""\
+import sys
 
-again = {told}
+sys.path.insert(0, {str(CHECKOUT)!r})
+from harness import AgentWidget
+from tests.widgets.test_agent import hostile_task
+
+again = {{told}}
 again
 """
 LOGGED_IN_KERNEL = "print('reopened with', len(again.session.entries), 'events')"
@@ -68,7 +72,7 @@ def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_a
     page.screenshot(path=tmp_path / "alarmed.png")
     assert transcript(page) == seen
     root, _ = request.getfixturevalue(server)
-    logged = len(find_session(told[2], [root / told[1]]).read_entries())
+    logged = len(load_log(root / told[1], told[2]))
     a_session_goes_on(page, notebook, told, seen, logged)
     page.screenshot(path=tmp_path / "gone-on.png")
     notebook.start_cell(GRID)
@@ -79,7 +83,8 @@ def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_a
 
 def a_session_goes_on(page: Page, notebook: LabNotebook, told: re.Match[str], seen: list[str], logged: int) -> None:
     """Run the suggested line: it shows the logged rows and brings the session to its end."""
-    notebook.write_cell(AGAIN, REOPENING.format(told=told[0]))
+    passed_task = told[0].removesuffix(")") + ", task=hostile_task())"  # a task of one's own is not loaded because a log names it
+    notebook.write_cell(AGAIN, REOPENING.format(told=passed_task))
     notebook.write_cell(LOGGED, LOGGED_IN_KERNEL)
     notebook.write_cell(END, ENDED)
     notebook.write_cell(COUNT, COUNTED)

@@ -33,6 +33,7 @@ from harness.events import (
     ToolStarted,
     TurnEnded,
     Waiting,
+    WorkspaceSaved,
 )
 from harness.inspection.timeline import inspect_session
 from harness.messages import ToolCall, assistant
@@ -711,6 +712,21 @@ def test_results_that_were_there_when_the_process_died_are_kept_with_their_chang
     sent = stub.asked[-1]["messages"]
     assert [one["role"] for one in sent] == ["system", "user", "assistant", "tool", "tool"]
     assert [one["tool_call_id"] for one in sent[-2:] if "done" in one["content"]] == ["c0"]
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+def test_parallel_tools_of_a_live_session_overlap_and_the_workspace_is_saved_once_after_them(living, provider):
+    """S1.3: each command waits for the other."""
+    waiting = "touch {0}; until [ -e {1} ]; do sleep 0.01; done; echo {0}"
+    commands = (waiting.format("first", "second"), waiting.format("second", "first"))
+    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": one})) for number, one in enumerate(commands))
+    provider(Say(pieces=("I run them.",), calls=calls, finish="tool_calls"), Say(pieces=("Done.",)))
+    live = living(**REAL, limits=Limits(max_steps=5, parallel_tools=True), command_timeout_seconds=SECONDS)
+    assert live.wait(2 * SECONDS) == "idle", live.failure
+    results = [entry.event.message.results for entry in live.entries if isinstance(entry.event, MessageAdded)]
+    assert [one.output for group in results for one in group] == ["exit code 0\nfirst", "exit code 0\nsecond"]
+    assert [entry.event.step for entry in live.entries if isinstance(entry.event, WorkspaceSaved)] == [0, 1]
+    assert [one.path for one in live.summarize_changes().changes] == ["first", "second"]
 
 
 REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}
