@@ -52,12 +52,16 @@ UNREACHABLE_ADVICE = "no server answers at this address: check the address, and 
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 SECRET_SHAPE = re.compile(
-    r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=[Bb]earer )\S+"
-    r"|(?<=[Bb]asic )(?=\S*[\d=]|\S[a-z]*[A-Z])[-\w+/]{6,}={0,2}"  # base64, but no word such as "authentication"
-    r"|(?<=://)[^/\s?#]+(?=@)"
+    r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=(?i:bearer) )\S+|(?<=(?i:bearer)%20)\S+"
+    r"|(?<=(?i:basic) )(?=\S*[\d=]|\S[a-z]*[A-Z])[-\w+/]{4,}={0,2}"  # base64, but no word such as "authentication"
+    r"|(?<=(?i:basic)%20)[-\w+/]{4,}={0,2}|(?<=://)[^\s?#/@]*:[^\s?#]*(?=@)|(?<=://)[^/\s?#]+(?=@)"
+    r"|(?<=(?i:api_key)=)[^\s&\"',;}]{5,}|(?<=(?i:api-key): )[^\s\"',;}]{5,}|(?<=(?i:[?&]key)=)[^\s&\"',;}]{5,}"
 )
-"""Keys of known shapes, credentials of an HTTP header `Authorization`, and credentials in an address."""
-CREDENTIALS_IN_ADDRESS = re.compile(r"://([^/\s?#]+)@")
+"""Keys of known shapes, values of query parameters and headers for keys, credentials of a header `Authorization`, and credentials
+in an address."""
+CREDENTIALS_IN_ADDRESS = re.compile(r"://([^\s?#/@]*:[^\s?#]*|[^/\s?#]+)@")
+SHORTEST_SECRET, SHORTEST_CREDENTIALS = 8, 4
+"""Minimum length in characters of the values of secret variables, and of credentials in addresses, that are replaced in texts."""
 
 
 def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
@@ -69,12 +73,13 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
             password in addresses such as `https://user:password@host/v1`. None uses the environment of this process.
     """
     variables = os.environ if environment is None else environment
-    values = {value for name, value in variables.items() if SECRET_NAME.search(name)}
+    values = {value for name, value in variables.items() if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET}
     for value in variables.values():
-        values.update(*map(_list_credential_forms, CREDENTIALS_IN_ADDRESS.findall(value)))
+        forms = set[str]().union(*map(_list_credential_forms, CREDENTIALS_IN_ADDRESS.findall(value)))
+        values |= {form for form in forms if len(form) >= SHORTEST_CREDENTIALS}
     for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "***") if len(value) >= 8 else text
-    text = " ".join(SECRET_SHAPE.sub("***", text).split())
+        text = text.replace(value, "***")
+    text = SECRET_SHAPE.sub("***", " ".join(text.split()))
     return text if len(text) <= 600 else f"{text[:500]} ... {text[-90:]}"
 
 

@@ -542,14 +542,19 @@ class ServedSandbox(StartedOnce):
         twin = ServedSandbox(self._make_launcher(), self.limits, grace_seconds=self._grace_seconds).use_blobs(self._blobs)
         self._twin = twin
         try:
-            with twin:
-                twin.restore(self._history.base)
-                return twin._is_ended_by(self._history, last_request, timeout_seconds)
-        except SandboxKilled:  # the workspace alone ends a sandbox
+            twin.start()
+        except SandboxError:  # the machine allows no new sandbox
+            self._twin = None
+            return False
+        try:
+            twin.restore(self._history.base)
+            return twin._is_ended_by(self._history, last_request, timeout_seconds)
+        except SandboxDied:  # the workspace alone ends a sandbox, or cannot be restored in another one either
             return True
-        except (SandboxError, ToolError):  # the machine allows no new sandbox
+        except (SandboxError, ToolError):
             return False
         finally:
+            twin.close()
             self._twin = None
 
     def _is_ended_by(self, history: ActionHistory, last_request: Frame | None, timeout_seconds: float) -> bool:

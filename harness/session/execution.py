@@ -136,8 +136,12 @@ def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
     Raises:
         StoreError: the folder cannot be written.
     """
-    file_count, skipped = 0, []
-    for name, state in sorted(sandbox.snapshot().files.items()):
+    file_count, skipped = 0, list[tuple[str, str]]()
+    try:
+        snapshot = sandbox.snapshot()
+    except ToolError as error:
+        return CopiedFiles(0, (("/workspace", str(error)),))
+    for name, state in sorted(snapshot.files.items()):
         if stat.S_ISDIR(state.mode):
             continue
         path = PurePosixPath(name)

@@ -1,13 +1,13 @@
 """Grading of a task: decides the checks of a task on the workspace that the agent left, after the end of a session.
 
 What decides never enters the sandbox. The judge of a task is a function that runs here, with the expected values. It learns
-about the agent's work in two ways, in this order:
+about the agent's work in two ways, in this order, after every process of the agent was ended:
 
 1. It reads files of the workspace. No code of the agent runs meanwhile.
-2. It asks for the answers to the questions of the task's interviews. Every process of the agent is ended first. Then one program,
-   the interviewer, runs in the sandbox. It starts a process of its own for each interview, in which the agent's code runs, asks
-   the questions one by one through a pipe, and prints the answers. Each question carries a random token, which the answer must
-   repeat: what was not asked for is no answer. The interviewer knows questions but no expected value.
+2. It asks for the answers to the questions of the task's interviews. Then one program, the interviewer, runs in the sandbox. It
+   starts a process of its own for each interview, in which the agent's code runs, asks the questions one by one through a pipe,
+   and prints the answers. Each question carries a random token, which the answer must repeat: what was not asked for is no
+   answer. The interviewer knows questions but no expected value.
 
 The agent's code can therefore answer what it likes, but it learns neither the expected value nor the verdict. A question that
 needs a value which the agent has to remember passes all candidates and returns which of them has an effect.
@@ -128,6 +128,7 @@ def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
     verdicts: dict[str, Verdict] = {}
     reason = "no verdict"
     try:
+        sandbox.lay({})  # ends every process, so that no code of the agent changes files between two reads
         for name, passed, detail in task.grader.judge(submission):
             verdict = Verdict(bool(passed), "" if passed else _clean(detail))
             if verdicts.get(name, verdict).passed != verdict.passed:

@@ -230,8 +230,8 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: Draft | None) -> 
         detail = f"the process of the session ended during tool calls ({names}); their results and changes are lost{kept}"
         if not lost:
             detail = (
-                f"the process of the session ended after tool calls ({names}); their results are kept, with the workspace as it was "
-                "saved last"
+                f"the process of the session ended after tool calls ({names}); their results are kept, with the workspace as it "
+                "was saved last"
             )
     events.append(TurnEnded(turn=find_turn_number(entries), status="failed", reason="broken_off", detail=detail))
     return tuple(Entry(seq, event) for seq, event in enumerate(events, entries[-1].seq + 1 if entries else 1))

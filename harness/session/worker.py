@@ -8,12 +8,13 @@ from dataclasses import replace
 from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
-from harness.errors import HarnessError, SandboxDied, StoreError, UsageError
+from harness.errors import HarnessError, SandboxDied, StoreError, ToolError, UsageError
 from harness.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
     Event,
     MessageAdded,
+    Notice,
     RolledBack,
     SessionEnded,
     SessionResumed,
@@ -21,7 +22,7 @@ from harness.events import (
     WorkspaceSaved,
 )
 from harness.messages import ToolResult, user
-from harness.protocols import Clock
+from harness.protocols import Clock, Snapshot
 from harness.session import history
 from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
@@ -229,14 +230,22 @@ class SessionWorker:
 
     def _save_workspace(self, step: int) -> Sequence[Event]:
         """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log."""
-        if not self._spec.snapshots:
-            return ()
-        snapshot = self._opened.sandbox.snapshot()
-        if snapshot.tree_id == self._tree_id:
+        snapshot = self._take_snapshot()
+        if snapshot is None or snapshot.tree_id == self._tree_id:
             return ()
         self._storage.workspaces.save(snapshot)
         self._tree_id = snapshot.tree_id
         return (WorkspaceSaved(step=step, tree_id=snapshot.tree_id),)
+
+    def _take_snapshot(self) -> Snapshot | None:
+        """Return the state of the workspace; None if the session saves none, or if it is too large for a snapshot."""
+        if not self._spec.snapshots:
+            return None
+        try:
+            return self._opened.sandbox.snapshot()
+        except ToolError as error:
+            self._opened.agent.listen(Notice(text=f"the workspace is not saved at this step: {error}"))
+            return None
 
     def _save_result(self, step: int, result: ToolResult) -> None:
         """Save the result of a tool call, then the workspace as it is now, so that a crash loses neither before the step ends.
@@ -247,10 +256,8 @@ class SessionWorker:
             former = self._draft if self._draft.step == step else Draft(step, "")
             self._draft = former._replace(results=(*former.results, result))
             self._control.log.save_draft(self._draft)
-        if not self._spec.snapshots or self._spec.limits.parallel_tools:
-            return
-        snapshot = self._opened.sandbox.snapshot()
-        if snapshot.tree_id == self._tree_id:
+        snapshot = None if self._spec.limits.parallel_tools else self._take_snapshot()
+        if snapshot is None or snapshot.tree_id == self._tree_id:
             return
         with self._results_lock:
             self._storage.workspaces.save(snapshot)
@@ -263,6 +270,8 @@ class SessionWorker:
         with control.condition:
             continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False
             self._opened.agent.cancellation = control.cancellation
+        with self._results_lock:
+            self._draft = Draft(0, "")  # after a rollback, steps of the turn have the numbers of earlier ones
         step = loop_session.conversation.view.steps + 1
         steps_before = history.count_turn_steps(control.log.entries()) if continues_turn else 0
         opening_events = self._make_continue_events(step) if continues_turn else control.log.take_next(step)

@@ -15,7 +15,7 @@ import zstandard
 
 from harness.blobs import TemporaryBlobStore
 from harness.errors import SandboxError, StoreError
-from harness.protocols import BlobStore, FileState, Snapshot
+from harness.protocols import BlobStore, FileState, SandboxLimits, Snapshot
 from harness.store.database import Database
 from harness.store.journal import Journal
 from harness.store.texts import check_unpacked_size, find_hashes
@@ -23,6 +23,8 @@ from harness.store.texts import check_unpacked_size, find_hashes
 _LEVEL = 3
 MAX_BUFFERED_BYTES = 32 * 2**20
 """Number of bytes of file contents in memory above which they are written to the journal before the snapshot is saved."""
+MAX_CONTENT_BYTES = SandboxLimits().disk_bytes
+"""Maximum size in bytes of a stored file that is unpacked; by default a workspace holds no larger file."""
 MAX_TREE_BYTES = 160 * 2**20
 """Maximum size of a stored list of the files of a workspace, in bytes."""
 
@@ -111,6 +113,7 @@ class JournalWorkspaces:
             data = self._fetch_data("SELECT data FROM blob WHERE sha256 = ?", sha256)
         if data is None:
             raise SandboxError(f"no file content with hash {sha256} in journal {str(self._journal.path)!r}")
+        check_unpacked_size(data, MAX_CONTENT_BYTES)
         return zstandard.ZstdDecompressor().decompress(data)
 
     def save(self, snapshot: Snapshot) -> None:

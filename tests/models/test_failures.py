@@ -156,3 +156,20 @@ def test_a_text_is_cut_to_one_readable_line_and_keeps_its_end():
 
 def test_short_values_of_the_environment_are_no_secrets():
     assert redact_secrets("step 1 failed", {"TOKEN_LIMIT": "1"}) == "step 1 failed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BASIC {0}", "Basic  {0}", "Basic\n{0}", "authorization=Basic%20{0}", "BEARER {0}", "Bearer\n{0}", "x-api-key: {0}",
+        "https://host/v1?api_key={0}&x=1", "https://host/v1?key={0}", "https://user:a/{0}@host/v1", "https://user:a@{0}@host/v1",
+    ],
+)  # fmt: skip
+def test_keys_are_masked_in_every_spelling(text):
+    secret = base64.b64encode(b"someone:open-sesame-1001").decode().rstrip("=")
+    assert secret not in redact_secrets(text.format(secret), {})
+    assert "***" in redact_secrets(text.format(secret), {})
+
+
+def test_short_passwords_of_addresses_are_masked():
+    assert redact_secrets("wrong password open", {"X_API_BASE": "https://user:open@host/v1"}) == "wrong password ***"

@@ -117,6 +117,19 @@ AGENT = "import agent\n\ndef x():\n    return agent.x\n\ndef y():\n    return ag
 
 
 @pytest.mark.bubblewrap
+def test_no_process_of_the_agent_changes_files_between_two_reads_of_the_judge():
+    """A process that waits for a read, to replace the file before the next one, has ended when the judge begins."""
+
+    def judge(submission):
+        yield "a", True, ""
+        yield "b", len({submission.read_text("beat") for _ in range(200)}) == 1, "changed"
+
+    with open_sandbox("bubblewrap", session_id="beat") as sandbox:
+        sandbox.run("(i=0; while :; do i=$((i+1)); echo $i > beat; done) >/dev/null 2>&1 & until [ -s beat ]; do :; done")
+        assert judged(judge, sandbox) == [(True, ""), (True, "")]
+
+
+@pytest.mark.bubblewrap
 class TestInASandbox:
     @pytest.fixture
     def sandbox(self):
@@ -237,9 +250,9 @@ class TestInASandbox:
         sandbox.run(left)
         assert ask(sandbox, "def x():\n    return 5", "x") == {"x": 5}
 
-    def test_a_workspace_into_which_nothing_can_be_laid_costs_the_answers(self, sandbox):
+    def test_a_workspace_without_write_permission_costs_the_answers(self, sandbox):
         sandbox.run("echo x > .grade; chmod 555 .")
-        assert "files of the interviewer cannot be written" in ask(sandbox, "def x():\n    return 5", "x")
+        assert "no verdict: the interviewer ended with exit code 1" in ask(sandbox, "def x():\n    return 5", "x")
 
     def test_an_interviewer_that_is_killed_has_no_answers(self, sandbox):
         kill = "import os\ndef x():\n    return 5\ndef y():\n    os.kill(os.getppid(), 9)"

@@ -217,12 +217,15 @@ class Tree:
             if old is not None and old[0] == times:
                 seen.add(path)
                 continue
+            is_split = False
             for entry, content in self._read_entry(path, status.st_mode, parent):
-                if entry[3] is not None:
+                if entry[3] is None:
+                    is_split = True
+                else:
                     seen.add(path)
                     self.known[path] = (times if status.st_ctime_ns < before_ns else None, entry[3], entry[1])
-                    if old is not None and old[1:] == (entry[3], entry[1]):
-                        continue
+                    if old is not None and old[1:] == (entry[3], entry[1]) and not is_split:
+                        continue  # the last part of a split file is sent in any case, because its first parts were
                 yield entry, content
         if not self.attributed.isdisjoint(seen):
             self.is_incomplete = True
@@ -325,16 +328,26 @@ class Tree:
 
     @contextmanager
     def _open_parent(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open the directory that contains `path` without following links, and close it when the context ends."""
+        """Open the directory that contains `path` without following links, and close it when the context ends.
+
+        Until then, the directory and those above it have all permissions for their owner.
+        """
         directory, _, name = path.rpartition("/")
-        parent = os.dup(self.root_fd)
+        fds, changed = [os.dup(self.root_fd)], []
         try:
-            for part in directory.split("/") if directory else ():
-                parent, outer = _open_directory(part, parent, create=False), parent
-                os.close(outer)
-            yield parent, name
+            for part in [*directory.split("/"), None] if directory else [None]:
+                mode = os.fstat(fds[-1]).st_mode
+                if mode & 0o700 != 0o700:
+                    _change_mode(fds[-1], mode | 0o700)
+                    changed.append((fds[-1], mode))
+                if part is not None:
+                    fds.append(_open_directory(part, fds[-1], create=False))
+            yield fds[-1], name
         finally:
-            os.close(parent)
+            for fd, mode in changed[::-1]:
+                _change_mode(fd, mode)
+            for fd in fds:
+                os.close(fd)
 
     def delete(self, path: str) -> None:
         """Delete a path of the workspace with everything below it."""
@@ -358,6 +371,7 @@ class Tree:
                 fd = _open_directory(name, parent, create=True)
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                _make_writable(name, parent)  # a file that is replaced keeps its place in the order of the directory
                 fd = os.open(name, flags | (0 if append else os.O_TRUNC), 0o600, dir_fd=parent)
             try:
                 if append:
@@ -928,6 +942,18 @@ def _require_regular(fd: int) -> None:
 def _classify_mode(mode: int) -> str:
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
     return kinds.get(stat.S_IFMT(mode), "other")
+
+
+def _make_writable(name: str, parent: int) -> None:
+    """Let the owner write to a regular file, if it exists."""
+    with suppress(FileNotFoundError):
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            mode = os.fstat(fd).st_mode
+            if stat.S_ISREG(mode) and mode & 0o200 == 0:
+                _change_mode(fd, mode | 0o200)
+        finally:
+            os.close(fd)
 
 
 def _change_mode(fd: int, mode: int) -> None:
