@@ -444,6 +444,16 @@ Clock: TypeAlias = Callable[[], float]
 """Function that returns the current time in seconds since the epoch."""
 
 
+class IdFactory(Protocol):
+    """A source of ids whose alphabetical order is the order of their creation. Thread-safe."""
+
+    def make_ascending(self) -> str:
+        """Return a new id that sorts after all earlier ascending ids, such as those of a session's sub-agents."""
+
+    def make_descending(self) -> str:
+        """Return a new id that sorts before all earlier descending ids, such as those of sessions: newest first in a listing."""
+
+
 class BlobStore(Protocol):
     """Storage of file contents by their SHA-256 (hexadecimal). Nothing stored is ever removed; sandboxes may share a store."""
 

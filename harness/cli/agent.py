@@ -1,6 +1,5 @@
 """Command `harness agent`, which runs one session at a terminal or in a pipe."""
 
-import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -25,6 +24,7 @@ from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import BackendName, SandboxChoice
 from harness.session.execution import CopiedFiles, SessionResult, execute_session
+from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.session.storage import load_log, restore_spec
@@ -69,7 +69,9 @@ from harness.tasks import make_task
 @click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", help="Runtime of a session without a task.")
 @click.option("--network", is_flag=True, help="Allow commands in the sandbox to use the network.")
 @click.option("--journal", type=options.FILE, help="Log the session to this SQLite file.")
-@click.option("--resume", metavar="SESSION", help="Continue this session of the journal; its id or a unique prefix.")
+@click.option(
+    "--resume", metavar="SESSION", help="Continue this session of the journal; its id, or a unique beginning or end of the id."
+)
 @click.option(
     "--repeated", type=click.Choice(["ask", "continue", "stop"]), default="ask", help="Reaction to a third identical call."
 )
@@ -169,8 +171,8 @@ def list_explicit_options() -> frozenset[str]:
     )
 
 
-def resolve_session_id(prefix: str, journal: Path | None) -> str:
-    """Return the full id of the one session in the journal whose id is this text or begins with it.
+def resolve_session_id(name: str, journal: Path | None) -> str:
+    """Return the full id of the one session in the journal whose id is this text, or begins or ends with it.
 
     Raises:
         UsageError: No journal is given, or not exactly one session matches.
@@ -178,7 +180,7 @@ def resolve_session_id(prefix: str, journal: Path | None) -> str:
     """
     if journal is None:
         raise UsageError("--resume needs the journal of the session; add --journal FILE")
-    return find_session(prefix, (journal,)).session_id
+    return find_session(name, (journal,)).session_id
 
 
 def configure_resumed_session(
@@ -290,7 +292,7 @@ def run_one_turn(session: SessionSpec, printer: EventPrinter) -> SessionResult:
         cancellation.request()
 
     with install_signal_handler(handle_signal):
-        return execute_session(session, secrets.token_hex(6), on_event=printer, cancellation=cancellation)
+        return execute_session(session, TIME_ORDERED_IDS.make_descending(), on_event=printer, cancellation=cancellation)
 
 
 def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> None:

@@ -42,8 +42,8 @@ MAX_COMPACTIONS_SHOWN = 4
 def command(session: str, places: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
     """Show the totals and the timeline of a session, or one of its requests.
 
-    SESSION is the id of a session or a trial (a unique prefix is enough), a journal file with one session, or a file in which
-    another agent recorded a session. Without SESSION, there must be only one session. A running session can be inspected too.
+    SESSION is the id of a session or a trial (a unique beginning or end is enough), a journal file with one session, or a file in
+    which another agent recorded a session. Without SESSION, there must be only one session. The session may be running.
 
     Sizes in tokens are estimates by the token counter of the session's policy, except in the row `measured`.
 

@@ -44,7 +44,7 @@ def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocation:
-    """Return the location of the session with a given session id or trial id; a unique prefix of the id is enough.
+    """Return the location of the session with a given session id or trial id; a unique beginning or end of the id is enough.
 
     The path of a journal file or folder stands for the only session in it.
 

@@ -4,7 +4,7 @@ import datetime as dt
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -21,7 +21,14 @@ from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.sessions import archive, queries
 from harness.store.sessions import cleanup as cleaning
-from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, find_scope, list_journals, read_journal
+from harness.store.sessions.lookup import (
+    JOURNAL_FILE,
+    JOURNALS_FOLDER,
+    find_scope,
+    is_partial_id,
+    list_journals,
+    read_journal,
+)
 from harness.text import replace_control_characters
 
 DEFAULT_LIMIT = 50
@@ -193,7 +200,7 @@ def archive_sessions(places: tuple[Path, ...], age_ms: int, with_trials: bool, d
 def restore_sessions(sessions: tuple[str, ...], places: tuple[Path, ...]) -> None:
     """Bring archived sessions back into their journal.
 
-    Without SESSION, list the archived sessions.
+    SESSION is the id of a session, or a unique beginning or end of it. Without SESSION, list the archived sessions.
 
     Example: `harness sessions restore 3f416a59ee3d`
     """
@@ -204,13 +211,23 @@ def restore_sessions(sessions: tuple[str, ...], places: tuple[Path, ...]) -> Non
         click.echo(f"{format_count(len(archived_sessions), 'archived session')}")
         return
     for name in sessions:
-        where = [path for path, one in archived_sessions if one.session_id == name]
-        if len(where) != 1:
-            what = "is not archived" if not where else "is archived in several places; choose one with --in"
-            raise UsageError(f"session {name!r} {what}; `harness sessions restore` lists them")
-        with _open_journal(where[0]) as journal:
-            archive.restore(journal, [name])
-        click.echo(f"restored {format_line(name)} to {format_line(str(where[0]))}")
+        path, session_id = _choose_archived(name, archived_sessions)
+        with _open_journal(path) as journal:
+            archive.restore(journal, [session_id])
+        click.echo(f"restored {format_line(session_id)} to {format_line(str(path))}")
+
+
+def _choose_archived(name: str, archived_sessions: Sequence[tuple[Path, archive.ArchivedSession]]) -> tuple[Path, str]:
+    """Return the journal and the id of the one archived session whose id is a name, or begins or ends with it."""
+    found = [(path, one.session_id) for path, one in archived_sessions]
+    matches = [one for one in found if one[1] == name] or [one for one in found if is_partial_id(name, one[1])]
+    if len(matches) == 1:
+        return matches[0]
+    if len({session_id for _, session_id in matches}) > 1:
+        what = f"may be any of {format_count(len(matches), 'archived session')}; write more of its id"
+    else:
+        what = "is archived in several places; choose one with --in" if matches else "is not archived"
+    raise UsageError(f"session {name!r} {what}; `harness sessions restore` lists them")
 
 
 @command.command("clean")

@@ -23,6 +23,7 @@ from harness.sandboxes.backends import BACKENDS
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.grading import fail_all_checks, grade_workspace
+from harness.session.ids import SequentialIds
 from harness.store.journal import Journal
 from harness.task import Task
 from harness.tasks import make_task
@@ -113,6 +114,7 @@ class _TrialSession:
             session_id=run.session_id,
             log=log,
             clock=self.clock,
+            ids=SequentialIds(),
             sandbox=sandbox,
             outputs=outputs,
             on_event=run.totals,

@@ -18,7 +18,7 @@ from harness.session.execution import execute_session
 from harness.session.oracle import build_scripted_oracle
 from harness.session.spec import SessionSpec
 from harness.store.database import is_database
-from harness.store.sessions.lookup import find_session
+from harness.store.sessions.lookup import find_session, is_partial_id
 from harness.task import Task
 from harness.tasks import SUITE, make_task
 from harness.tokens import UNLIMITED_WINDOW
@@ -58,7 +58,7 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
         source: Journal file, folder of an experiment or of its output, recording of another agent (see
             `harness.replay.formats.FORMATS`), name of a task, whose scripted session is then run in a sandbox without compaction,
             or `sample`.
-        session_id: Name of the session, or a unique prefix of the name, if the source contains several sessions.
+        session_id: Name of the session, or a unique beginning or end of it, if the source contains several sessions.
 
     Raises:
         UnknownName: there is no such source, or the source does not contain the session.
@@ -86,13 +86,13 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
     return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording))
 
 
-def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
-    """Return the one session name that begins with a prefix; raise an error if no name or several names do."""
-    matching_names = names if prefix is None else tuple(name for name in names if name.startswith(prefix))
+def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
+    """Return the one session name that begins or ends with a text; raise an error if no name or several names do."""
+    matching_names = names if part is None else tuple(name for name in names if is_partial_id(part, name))
     if len(matching_names) == 1:
         return matching_names[0]
     if not matching_names:
-        raise UnknownName(f"session in {str(path)!r}:", str(prefix), names)
+        raise UnknownName(f"session in {str(path)!r}:", str(part), names)
     more = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
     listed = ", ".join(matching_names[:MAX_NAMES_SHOWN])
     raise UsageError(f"{str(path)!r} contains {len(matching_names)} sessions; choose one of {listed}{more}")

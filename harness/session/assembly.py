@@ -5,7 +5,6 @@ and resources only.
 """
 
 import json
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,8 @@ from harness.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, Se
 from harness.messages import ToolCall, ToolResult
 from harness.models.factory import Wiring, open_model, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
-from harness.protocols import Clock, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
+from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
+from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.oracle import build_scripted_oracle, supply_oracle
 from harness.session.spec import SessionSpec
 from harness.session.totals import SessionTotals
@@ -46,6 +46,8 @@ class SessionResources:
     """Log that receives the events of the session."""
     clock: Clock
     """Source of the time of each event, in seconds since the epoch."""
+    ids: IdFactory = TIME_ORDERED_IDS
+    """Source of the ids that the session gives to its sub-agents."""
     sandbox: Sandbox | None = None
     """Sandbox of the session, already started; None for a session that runs no commands."""
     outputs: OutputStore | None = None
@@ -338,7 +340,7 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
 
     @contextmanager
     def open_sub_agent(question: str, on_event: EventListener) -> Iterator[AssembledSession]:
-        session_id = f"{resources.session_id}.{secrets.token_hex(3)}"
+        session_id = f"{resources.session_id}.{resources.ids.make_ascending()}"
         with open_log(spec.journal, session_id, resources.clock) as (log, _):
             own_resources = replace(
                 child_resources, session_id=session_id, log=log, on_event=on_event, cancellation=agent.cancellation

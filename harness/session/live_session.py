@@ -5,7 +5,6 @@ the listener receives them, so a session survives its process: `LiveSession.reop
 """
 
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,13 +22,14 @@ from harness.errors import UsageError
 from harness.events import Compaction, Entry, Event, EventListener, MessageAdded, SessionState
 from harness.messages import user
 from harness.models.cassette import Cassette
-from harness.protocols import Clock, FileChange, ignore
+from harness.protocols import Clock, FileChange, IdFactory, ignore
 from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
 from harness.session.control import SessionControl
 from harness.session.diffs import FilePatch, build_patches
 from harness.session.execution import CopiedFiles, SessionResult
 from harness.session.history import find_compaction, find_dropped_facts
+from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
 from harness.session.storage import load_log, refuse_without_workspace, restore_spec
@@ -69,10 +69,12 @@ class LiveSession:
 
     Args:
         spec: Configuration of the session. With an empty request, the first message that is sent is the request.
-        session_id: Name of the session in its journal and of its sandbox. None generates a name. Default: `None`.
+        session_id: Name of the session in its journal and of its sandbox. None takes a new id from `ids`. Default: `None`.
         on_event: Listener for every log entry and every signal, called in order in the session's thread; must return quickly.
             Default: no listener.
         clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
+        ids: Source of the ids of the session, its sub-agents and its forks. Default: ids of 26 characters that sort by time, the
+            newest session first.
 
     Example::
 
@@ -85,12 +87,18 @@ class LiveSession:
     """
 
     def __init__(
-        self, spec: SessionSpec, *, session_id: str | None = None, on_event: EventListener = ignore, clock: Clock = time.time
+        self,
+        spec: SessionSpec,
+        *,
+        session_id: str | None = None,
+        on_event: EventListener = ignore,
+        clock: Clock = time.time,
+        ids: IdFactory = TIME_ORDERED_IDS,
     ) -> None:
         """Create a live session; nothing runs before `start` is called."""
         self.spec = spec
-        self.session_id = session_id or secrets.token_hex(6)
-        self._clock = clock
+        self.session_id = session_id or ids.make_descending()
+        self._clock, self._ids = clock, ids
         self._control = SessionControl(self.session_id, on_event)
         self._memory_workspaces = MemoryWorkspaces()
         self._worker: SessionWorker | None = None
@@ -107,6 +115,7 @@ class LiveSession:
         cassette: Cassette | None = None,
         on_event: EventListener = ignore,
         clock: Clock = time.time,
+        ids: IdFactory = TIME_ORDERED_IDS,
     ) -> "LiveSession":
         """Return a session that was closed, or whose process ended, so that it can be continued.
 
@@ -124,6 +133,7 @@ class LiveSession:
             cassette: Cassette of the continued session, if `spec` is None; required if the session used one. Default: `None`.
             on_event: Listener that receives new log entries and signals.
             clock: Source of the time of each event, in seconds since the epoch.
+            ids: Source of the ids of the session's further sub-agents and forks.
 
         Raises:
             StoreError: the journal does not exist or does not contain the session.
@@ -134,7 +144,8 @@ class LiveSession:
         entries = load_log(journal, session_id)
         refuse_without_workspace(entries, journal, session_id)
         restored = restore_spec(entries, journal, spec, cassette)
-        live = cls(replace(restored, task=task or restored.task), session_id=session_id, on_event=on_event, clock=clock)
+        spec = replace(restored, task=task or restored.task)
+        live = cls(spec, session_id=session_id, on_event=on_event, clock=clock, ids=ids)
         live._control = SessionControl(session_id, on_event, entries)
         return live
 
@@ -198,7 +209,8 @@ class LiveSession:
             if self._control.is_closing:
                 exit_stack.close()
             else:
-                self._worker = SessionWorker(self._control, self.spec, self._memory_workspaces, self._clock, exit_stack)
+                sources = self._clock, self._ids
+                self._worker = SessionWorker(self._control, self.spec, self._memory_workspaces, sources, exit_stack)
                 self._thread = threading.Thread(target=self._worker.run, name=f"harness-session-{self.session_id}", daemon=True)
                 self._thread.start()
         return self
@@ -452,7 +464,7 @@ class LiveSession:
         """Create a session from this session's first events and further events, with copies of its workspace snapshots."""
         path = overrides[0] or self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
-        new_id = secrets.token_hex(6)
+        new_id = self._ids.make_descending()
         events = (*history.build_fork_events(entries, new_id, to_event, encode_setup(spec)), *extra_events)
         entries_copy = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
         if path is not None:
@@ -465,7 +477,7 @@ class LiveSession:
                 if path != self.spec.journal:
                     copy_workspaces(history.list_trees(entries_copy), source, target)
                 opened.open_session_log(new_id, created_at_ms=int(self._clock() * 1000), clock=self._clock).append(events)
-        branch = type(self)(spec, session_id=new_id, on_event=on_event, clock=self._clock)
+        branch = type(self)(spec, session_id=new_id, on_event=on_event, clock=self._clock, ids=self._ids)
         branch._control = SessionControl(new_id, on_event, entries_copy)
         branch._memory_workspaces = self._memory_workspaces
         return branch

@@ -22,7 +22,7 @@ from harness.events import (
     WorkspaceSaved,
 )
 from harness.messages import ToolResult, user
-from harness.protocols import Clock, Snapshot
+from harness.protocols import Clock, IdFactory, Snapshot
 from harness.session import history
 from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
@@ -47,7 +47,12 @@ class SessionWorker:
     """Worker that runs a live session in one thread. Requests of other threads reach the worker through a `SessionControl`."""
 
     def __init__(
-        self, control: SessionControl, spec: SessionSpec, memory_workspaces: MemoryWorkspaces, clock: Clock, exit_stack: ExitStack
+        self,
+        control: SessionControl,
+        spec: SessionSpec,
+        memory_workspaces: MemoryWorkspaces,
+        sources: tuple[Clock, IdFactory],
+        exit_stack: ExitStack,
     ) -> None:
         """Prepare the worker of a live session; nothing is started.
 
@@ -55,11 +60,12 @@ class SessionWorker:
             control: State of the session that is shared with the callers of the session.
             spec: Configuration of the session that the worker runs.
             memory_workspaces: Store of workspace snapshots for a session without a journal.
-            clock: Source of the time of each event, in seconds since the epoch.
+            sources: Source of the time of each event, in seconds since the epoch, and source of the ids of sub-agents.
             exit_stack: Open resources of the session, which are released after the journal is closed.
         """
         self._exit_stack = exit_stack
-        self._control, self._spec, self._memory_workspaces, self._clock = control, spec, memory_workspaces, clock
+        self._control, self._spec, self._memory_workspaces = control, spec, memory_workspaces
+        self._clock, self._ids = sources
         self._tree_id: str | None = None
         self.result: SessionResult | None = None
         self._draft, self._results_lock = Draft(0, ""), threading.Lock()
@@ -162,6 +168,7 @@ class SessionWorker:
             session_id=control.session_id,
             log=control.log,
             clock=self._clock,
+            ids=self._ids,
             outputs=storage.outputs,
             on_event=control.notify,
             decide_repeated_call=control.ask_user,

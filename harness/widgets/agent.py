@@ -7,7 +7,6 @@ session is held by `AgentWidget.session`, whose methods can be called from other
 
 import os
 import queue
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +26,7 @@ from harness.policies import resolve_policy
 from harness.protocols import Policy
 from harness.session.diffs import join_patches
 from harness.session.execution import SessionResult
+from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
 from harness.session.spec import SessionSpec
 from harness.store.sessions.lookup import SESSIONS_FOLDER
@@ -89,7 +89,7 @@ class AgentWidget(SnapshotWidget):
     ) -> None:
         """Prepare a live session, which starts with the button in the widget or with `session.start()`."""
         task = request if isinstance(request, Task) else None
-        name = secrets.token_hex(6)
+        name = TIME_ORDERED_IDS.make_descending()
         spec = SessionSpec(
             request=task.prompt if task else str(request),
             policy=KeepLast() if policy is None else resolve_policy(policy),
@@ -123,7 +123,7 @@ class AgentWidget(SnapshotWidget):
             session: settings of the session. Required.
             pace_seconds: pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
         """
-        widget, name = cls.__new__(cls), secrets.token_hex(6)
+        widget, name = cls.__new__(cls), TIME_ORDERED_IDS.make_descending()
         widget._initialize(session, lambda: LiveSession(session, session_id=name, on_event=widget._listen), pace_seconds)
         return widget
 

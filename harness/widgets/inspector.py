@@ -31,7 +31,7 @@ class SessionInspector(StepWidget):
 
     Args:
         session: journal file, experiment folder, recorded or exported session, task name, or `sample`. Default: `sample`.
-        session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
+        session_id: session id, or a unique beginning or end of it, needed if there are several sessions. Default: `None`.
         sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
             process.
 

@@ -369,7 +369,7 @@ def test_a_session_is_resumed_by_its_beginning_and_several_are_listed(tmp_path):
     refused = within("agent", "--resume", "abc", "--journal", journal)
     assert (refused.exit_code, "2 sessions match 'abc': abc1 in" in refused.stderr) == (2, True)
     refused = within("agent", "--resume", "c", "--journal", journal)
-    assert (refused.exit_code, "no session id begins with 'c'" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "no session id begins or ends with 'c'" in refused.stderr) == (2, True)
     assert resolve_session_id("b", journal) == "b77"
     refused = within("agent", "--resume", "b", "--instructions", __file__, "--journal", journal)
     assert (refused.exit_code, "the system prompt of a session never changes" in refused.stderr) == (2, True)

@@ -162,7 +162,7 @@ def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(jo
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nobody",), "no session id begins with 'nobody'"),
+        (("nobody",), "no session id begins or ends with 'nobody'"),
         (("",), "there are 2 sessions"),
         (("first", "--step", "9"), "it has steps 1 to 3"),
     ],

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from harness.experiment.output import open_output
+from harness.session.ids import TimeOrderedIds
 from harness.store.journal import Journal
 from tests.cli.command import LOCAL, TINY, harness, within
 from tests.store.samples import ENDED, begun, compaction, opening, step, trial
@@ -101,7 +102,7 @@ def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
         (("message", "first/99"), "has no message 'first/99'"),
         (("message", "first"), "'first' is not the id of a message; write SESSION/NUMBER"),
         (("message", "first/"), "write SESSION/NUMBER"),
-        (("messages", "nobody"), "no session id begins with 'nobody' (searched 2 sessions)"),
+        (("messages", "nobody"), "no session id begins or ends with 'nobody' (searched 2 sessions)"),
     ],
 )
 def test_what_is_not_there_is_refused(place, arguments, said):
@@ -151,6 +152,20 @@ def test_old_sessions_are_put_away_and_come_back(journal):
     assert names(journal) == {"old", "new", "tried"}
     assert "3 steps" not in within("inspect", "old", "--in", journal).stdout
     assert "1 step," in within("inspect", "old", "--in", journal).stdout
+
+
+def test_an_archived_session_is_named_by_a_beginning_or_an_end_of_its_id_and_the_newest_is_listed_first(tmp_path):
+    """S3.13."""
+    ids = TimeOrderedIds(iter([1.7e9, 1.7e9 + 60]).__next__)
+    older, newer = ids.make_descending(), ids.make_descending()
+    path = write(tmp_path / "j.sqlite", **{older: 40, newer: 39})
+    assert within("sessions", "archive", "--older-than", "30d", "--in", path).exit_code == 0
+    listed = within("sessions", "restore", "--in", path).stdout.splitlines()
+    assert [line.split()[0] for line in listed[:2]] == [newer, older]
+    refused = within("sessions", "restore", older[:4], "--in", path)
+    assert (refused.exit_code, "may be any of 2 archived sessions" in refused.stderr) == (2, True)
+    assert f"restored {older} to" in within("sessions", "restore", older[-8:], "--in", path).stdout
+    assert names(path) == {older}
 
 
 def test_trials_go_only_when_it_is_said(journal):
@@ -210,7 +225,7 @@ def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("export", "nobody", "x.jsonl"), "no session id begins with 'nobody'"),
+        (("export", "nobody", "x.jsonl"), "no session id begins or ends with 'nobody'"),
         (("import", "nowhere.jsonl", "--journal", "no/such/new.sqlite"), "the folder 'no/such' of the journal does not exist"),
         (("import", "nowhere.jsonl", "--journal", "new.sqlite"), "cannot read the recording 'nowhere.jsonl'"),
     ],

@@ -49,7 +49,7 @@ def test_of_several_sessions_one_must_be_named(tmp_path, log):
     path = kept(tmp_path / "j.sqlite", log, *(f"session-{number}" for number in range(7)))
     with pytest.raises(UsageError, match=r"7 sessions: session-0 .*; specify one of them"):
         open_recorded_session(path)
-    with pytest.raises(UsageError, match="begins with 'session_1'"):
+    with pytest.raises(UsageError, match="begins or ends with 'session_1'"):
         open_recorded_session(path, "session_1")
 
 

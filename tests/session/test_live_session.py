@@ -267,6 +267,8 @@ def test_a_fork_equals_its_original_up_to_the_step_and_then_goes_its_own_way(liv
     before = live.entries
     fork = live.fork(3)
     living.too(fork)
+    names = [fork.session_id, *(living.too(live.fork(3)).session_id for _ in range(4))]
+    assert names == sorted(set(names), reverse=True), "S3.13: the newest session sorts first"
     end = next(e.seq for e in before if isinstance(e.event, StepFinished) and e.event.step == 3)
     assert fork.entries[1:end] == before[1:end]
     assert fork.entries[0].event.task == before[0].event.task

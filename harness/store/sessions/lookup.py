@@ -1,7 +1,7 @@
 """Lookup of sessions by their id in one or more places.
 
 A place is a journal file, the folder of an experiment, its output folder, or a folder of journal files. A session is found by its
-id, by the id of its trial, or by a unique prefix of either.
+id, by the id of its trial, or by a unique beginning or end of either: ids that sort by time begin alike, but their ends differ.
 """
 
 import os
@@ -129,7 +129,7 @@ def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> Session
     """Find a session by its id or the id of its trial.
 
     Args:
-        name: id of the session or its trial, or a unique prefix of either; empty if the places hold only one session.
+        name: id of the session or its trial, or a unique beginning or end of either; empty if the places hold only one session.
         places: journal files, or folders of experiments or journals.
 
     Raises:
@@ -144,15 +144,20 @@ def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> Session
     locations = list(iter_sessions(map(Path, places)))
     exact_matches = [one for one in locations if name and name in {one.session_id, one.trial_id}]
     matches = exact_matches or _exclude_sub_agents(
-        [one for one in locations if one.session_id.startswith(name) or one.trial_id.startswith(name)]
+        [one for one in locations if is_partial_id(name, one.session_id) or is_partial_id(name, one.trial_id)]
     )
     if not matches:
         searched = format_count(len(locations), "session")
-        fault = f"no session id begins with {name!r} (searched {searched})" if name else "there are no sessions"
+        fault = f"no session id begins or ends with {name!r} (searched {searched})" if name else "there are no sessions"
         raise UsageError(f"{fault}; `harness sessions list` shows all sessions")
     if len(matches) > 1:
         raise UsageError(_describe_matches(name, matches))
     return matches[0]
+
+
+def is_partial_id(name: str, session_id: str) -> bool:
+    """Return whether a session id begins or ends with a name that a user typed."""
+    return session_id.startswith(name) or session_id.endswith(name)
 
 
 def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocation]:

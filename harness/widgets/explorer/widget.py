@@ -45,7 +45,7 @@ class CompactionExplorer(StepWidget):
     Args:
         session: journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
             `sample`.
-        session_id: session id or its unique prefix, needed if there are several sessions. Default: `None`.
+        session_id: session id, or a unique beginning or end of it, needed if there are several sessions. Default: `None`.
         policy: name of the policy that is shown first, or a policy object. Default: `keep-last`.
         window_tokens: size of the context window in tokens; None chooses a window that the session fills. Default: `None`.
         sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the

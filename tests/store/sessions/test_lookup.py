@@ -1,6 +1,7 @@
 import pytest
 
 from harness.errors import StoreError, UsageError
+from harness.session.ids import TimeOrderedIds
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session, iter_sessions, list_journals
 from tests.store.samples import begun, opening, trial
@@ -34,8 +35,29 @@ def test_a_beginning_that_several_share_is_refused_with_their_names(tmp_path):
     one, other = write(tmp_path / "one.sqlite", "abc", "abd"), write(tmp_path / "other.sqlite", "abe")
     with pytest.raises(UsageError, match=r"3 sessions match 'ab': abc in .*one.sqlite', abd in .* abe in .*; specify one"):
         find_session("ab", [one, other])
-    with pytest.raises(UsageError, match="no session id begins with 'x'"):
+    with pytest.raises(UsageError, match="no session id begins or ends with 'x'"):
         find_session("x", [one, other])
+
+
+def test_ids_that_sort_by_time_are_told_apart_by_their_ends(tmp_path):
+    """S3.13. Such ids have the same beginning if their sessions began on the same day."""
+    ids = TimeOrderedIds(iter([1.7e9, 1.7e9 + 3600, 1.7e9 + 3600]).__next__)
+    morning, noon, child = ids.make_descending(), ids.make_descending(), ids.make_ascending()
+    path = write(tmp_path / "j.sqlite", morning, noon, f"{noon}.{child}", "0123abcd")
+    assert morning[:4] == noon[:4]
+    with pytest.raises(UsageError, match=f"2 sessions match '{noon[:4]}'"):
+        find_session(noon[:4], [path])
+    for length in (8, 12, 26):
+        assert [find_session(one[-length:], [path]).session_id for one in (morning, noon)] == [morning, noon]
+    assert find_session(child[-8:], [path]).session_id == f"{noon}.{child}"
+    assert find_session(f"{noon}.", [path]).session_id == f"{noon}.{child}"
+    assert find_session("0123", [path]).session_id == find_session("abcd", [path]).session_id == "0123abcd"
+
+
+def test_an_end_that_is_the_beginning_of_another_session_is_refused(tmp_path):
+    path = write(tmp_path / "j.sqlite", "abc", "bcd")
+    with pytest.raises(UsageError, match="2 sessions match 'bc'"):
+        find_session("bc", [path])
 
 
 def test_a_session_that_is_just_being_brought_in_is_there_once(tmp_path):
