@@ -1,10 +1,11 @@
 """Events of a session: one frozen class for each kind of event. The log of a session is a sequence of these events.
 
-The log of a trial has five kinds of events: the session started, a message was added, a step finished, the view was compacted,
-the session ended. The state of a tool call and whether a message is still in view are computed from these events. A session of
-several turns has more kinds: a turn ended, a message was queued or left the queue, a sub-agent ended, the workspace was saved,
-and the session was rolled back, forked or resumed. Progress within a step (its start, pieces of the answer, a tool that starts or
-ends) is a `Signal`, which is displayed but never logged.
+The log of a scripted trial has five kinds of events: the session started, a message was added, a step finished, the view was
+compacted, the session ended. Other sessions also log the start of each tool call, so that a log shows which calls run. The state
+of a tool call and whether a message is still in view are computed from these events. A session of several turns has more kinds: a
+turn ended, a message was queued or left the queue, a sub-agent ended, the workspace was saved, and the session was rolled back,
+forked or resumed. Progress within a step (its start, pieces of the answer, a tool that starts or ends) is a `Signal`, which is
+displayed but never logged.
 """
 
 from collections.abc import Callable
@@ -117,6 +118,16 @@ class MessageAdded:
     step: int
     """Number of the step (model call) in which the message was added; 0 before the first model call."""
     kind: Literal["message-added"] = "message-added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted:
+    """Start of a tool call, which runs from now on until its result is logged; missing in a session that logs steps at once."""
+
+    step: int
+    """Number of the step (model call) that requested the tool call."""
+    call_id: str
+    kind: Literal["call-started"] = "call-started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +307,7 @@ class SessionResumed:
 Event: TypeAlias = (
     SessionStarted
     | MessageAdded
+    | CallStarted
     | StepFinished
     | Compaction
     | SessionEnded
@@ -344,7 +356,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """Signal that a tool call has started, so that its state changes from pending to running."""
+    """Signal that a tool call has started, which is sent whether or not the event `CallStarted` is logged."""
 
     call: ToolCall
     """Tool call that started, as the model wrote it."""

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
 from harness.errors import UsageError
 from harness.events import (
+    CallStarted,
     Compaction,
     ContextUsage,
     Entry,
@@ -124,7 +125,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             return replace(view, attended=event.attended)
         case SessionEnded() | TurnEnded() | SessionForked():
             return view
-        case MessageQueued() | MessageUnqueued() | SubAgentEnded() | WorkspaceSaved():
+        case MessageQueued() | MessageUnqueued() | CallStarted() | SubAgentEnded() | WorkspaceSaved():
             return view
     assert_never(event)
 
@@ -313,13 +314,8 @@ def render_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "compacted"]
 
 
-def compute_tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mapping[str, ToolState]:
-    """Return the state of every tool call in a log, which is pending, running, completed, error or compacted, by call id.
-
-    Args:
-        entries: Entries of a session's log, in order.
-        running: Ids of the tool calls that have started, as known from `ToolStarted` signals; signals are not logged.
-    """
+def compute_tool_states(entries: Iterable[Entry]) -> Mapping[str, ToolState]:
+    """Return the state of every tool call in a log, which is pending, running, completed, error or compacted, by call id."""
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}
     for seq, event in drop_rolled_back(entries):
@@ -328,10 +324,10 @@ def compute_tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -
             for result in event.message.results:
                 states[result.call_id] = "completed" if result.status == "completed" else "error"
                 calls_of.setdefault(ItemId(seq), []).append(result.call_id)
+        elif isinstance(event, CallStarted):
+            states[event.call_id] = "running"
         elif isinstance(event, Compaction) and event.status == "applied":
             gone = (*event.patch.forget, *(change.item for change in event.patch.replace))
             for call_id in (call_id for item in gone for call_id in calls_of.get(item, ())):
                 states[call_id] = "compacted" if states[call_id] == "completed" else states[call_id]
-    for call_id in running:
-        states[call_id] = "running" if states.get(call_id) == "pending" else states[call_id]
     return states

@@ -3,15 +3,17 @@
     take queued messages -> fit the view into the budget -> call the model -> run its tools -> log the step -> stop?
 
 Each step is one call of the model. The loop runs the requested tools, one by one or in parallel, and logs the results in call
-order behind the message that requested them. A step with tool calls is logged in two transactions: the model's message before its
-tools run, and the results with the end of the step. A compaction is logged in a transaction of its own. A session ends with a
-stop reason, not with an exception; only errors that the loop cannot handle (a bug, an illegal plan, a failing log) are raised.
+order behind the message that requested them. A step with tool calls is logged in several transactions: the model's message before
+its tools run, the start of each call when its tool starts, and the results with the end of the step. A compaction is logged in a
+transaction of its own. A session ends with a stop reason, not with an exception; only errors that the loop cannot handle (a bug,
+an illegal plan, a failing log) are raised.
 
 A session consists of turns: each begins with a user message and lasts until the agent rests, that is, until it replies without
 calling a tool. `Agent.run` runs a session of one turn, as trials do. For several turns, create a `Session` and call `run_turn`
 for each.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDetector, Toolbox, make_interrupted_result
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SandboxError, SandboxKilled, StoreError, format_count
 from harness.events import (
+    CallStarted,
     Event,
     EventListener,
     Hook,
@@ -136,7 +139,8 @@ class Agent:
         allow_parallel_calls: Function that returns a context in which the tools may be called in several threads. Used only if
             `limits` asks for parallel tool calls. Default: `nullcontext`.
         logs_steps_at_once: Whether to log each step in one transaction after its tools have run. This saves time in sessions that
-            can be run again at no cost; after a crash, the step is lost. Default: `False`.
+            can be run again at no cost; after a crash, the step is lost, and the log never shows a call as running. Default:
+            `False`.
 
     Example::
 
@@ -192,6 +196,7 @@ class Session:
         self.request_builder = RequestBuilder(agent.compactor.policy.counter)
         self.usage = self.conversation.usage
         self.stream_buffer = StreamBuffer()
+        self.start_lock = threading.Lock()
         if self.conversation.last_sent_view.items:  # in a continued session the next request is compared with the last one
             self.request_builder.prepare(self.conversation.last_sent_view)
             self.request_builder.forget_view()
@@ -306,7 +311,7 @@ class Session:
         try:
             repetition = self.detect_loop(calls)
             stop = self.check_cancellation() or repetition
-            results = [make_interrupted_result(call) for call in calls] if stop else self.run_tools(calls, save_result)
+            results = [make_interrupted_result(call) for call in calls] if stop else self.run_tools(step, calls, save_result)
             if agent.save_workspace and calls:
                 workspace_events += agent.save_workspace(step)
         except SandboxError as error:
@@ -341,20 +346,26 @@ class Session:
                 return Stop("doom_loop", f"the same call of {call.name} again and again")
         return None
 
-    def run_tools(self, calls: Sequence[ToolCall], on_result: Callable[[ToolResult], None]) -> list[ToolResult]:
+    def run_tools(self, step: int, calls: Sequence[ToolCall], on_result: Callable[[ToolResult], None]) -> list[ToolResult]:
         """Run the tool calls of a reply, and return the results in the order of the calls.
 
-        Each result is passed to `on_result` as soon as it is there, in the thread that ran the tool. After a cancellation, a
-        running tool is allowed to finish, and no further tool starts.
+        The start of each call is logged, unless steps are logged at once. Each result is passed to `on_result` as soon as it is
+        there, in the thread that ran the tool. After a cancellation, a running tool is allowed to finish, and no further tool
+        starts.
         """
         agent = self.agent
 
         def should_stop() -> bool:
             return self.check_cancellation() is not None
 
+        def record_start(call: ToolCall) -> None:
+            if not agent.logs_steps_at_once:
+                with self.start_lock:  # calls that run at the same time start in threads of their own
+                    self.record(CallStarted(step=step, call_id=call.call_id))
+
         def run() -> list[ToolResult]:
             parallel = agent.limits.parallel_tools
-            return self.toolbox.run(calls, parallel=parallel, should_stop=should_stop, on_result=on_result)
+            return self.toolbox.run(calls, parallel=parallel, should_stop=should_stop, on_start=record_start, on_result=on_result)
 
         return run_to_completion(run, agent.cancellation)
 

@@ -40,6 +40,7 @@ class Toolbox:
         *,
         parallel: bool,
         should_stop: Callable[[], bool],
+        on_start: Callable[[ToolCall], None] = ignore,
         on_result: Callable[[ToolResult], None] = ignore,
     ) -> list[ToolResult]:
         """Run tool calls and return their results in call order.
@@ -48,6 +49,7 @@ class Toolbox:
             calls: Tool calls that one reply of the model requests.
             parallel: Whether to run the tool calls at the same time.
             should_stop: Function that is called before each tool call; once it returns True, no further tool call starts.
+            on_start: Function that is called with each tool call just before it runs, in its thread.
             on_result: Function that is called with the result of each tool call as soon as the call has ended, in its thread.
 
         Raises:
@@ -57,6 +59,7 @@ class Toolbox:
         def answer(call: ToolCall) -> ToolResult:
             if should_stop():
                 return make_interrupted_result(call)
+            on_start(call)
             result = self._run(call)
             on_result(result)
             return result

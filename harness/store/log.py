@@ -35,8 +35,8 @@ from harness.truncation import name_output
 _INLINE_TOKENS = 128
 """Maximum estimated number of tokens of a message that is stored as a whole in the row of its event."""
 
-_QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
-"""Kinds of events that a user can cause while the model writes; after them, the saved unfinished answer is still valid."""
+_DRAFT_EVENT_KINDS = frozenset({"message-queued", "message-unqueued", "call-started"})
+"""Kinds of events that can be logged during a step; after them, the saved part of the step is still valid."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
@@ -106,7 +106,7 @@ class SessionLog:
         return self._seq
 
     def save_draft(self, draft: Draft) -> None:
-        """Store the unfinished answer of the model, which is deleted when the agent's next event is logged.
+        """Store the unfinished answer of the model, which is deleted when the agent's next message or step is logged.
 
         Raises:
             StoreError: the journal cannot be written.
@@ -157,7 +157,7 @@ class SessionLog:
         database = self._database
         pack = database.packer.pack
         rows.by_statement["text"] = [pack(address, text, compress=packed) for address, (text, packed) in rows.texts.items()]
-        ends_draft = self._has_draft and any(kind not in _QUEUE_EVENT_KINDS for _, _, kind, *_ in rows.by_statement["event"])
+        ends_draft = self._has_draft and any(kind not in _DRAFT_EVENT_KINDS for _, _, kind, *_ in rows.by_statement["event"])
         with database.transaction():
             for name, statement in _STATEMENTS.items():
                 if values := rows.by_statement[name]:

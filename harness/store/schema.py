@@ -149,6 +149,12 @@ _SAVED_OUTPUT_TABLE = f"""CREATE TABLE saved_output ({_SESSION}, -- data: zstd o
     ) STRICT"""
 """Table of tool outputs too long for the log; kept apart from the texts of the log, because they are deleted after a week."""
 
+_VIEW_STATEMENTS = (
+    *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
+    *build_views("CREATE VIEW", whole=False),
+)
+"""SQL statements that replace the views of an older journal by those of this version."""
+
 _ROLLBACK_AND_WORKSPACE_STATEMENTS = (
     # `rollback`: `seq` is the event of the rollback, `to_event` the last event before it that still counts.
     f"""CREATE TABLE rollback ({_SESSION},
@@ -158,8 +164,7 @@ _ROLLBACK_AND_WORKSPACE_STATEMENTS = (
     # with mode, SHA-256 and bytes. The data of both are packed with zstd.
     "CREATE TABLE blob (sha256 TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, data BLOB NOT NULL) STRICT",
     "CREATE TABLE tree (tree_id TEXT NOT NULL PRIMARY KEY, data BLOB NOT NULL) STRICT",
-    *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
-    *build_views("CREATE VIEW", whole=False),  # the views leave out events that were rolled back
+    *_VIEW_STATEMENTS,  # the views leave out events that were rolled back
 )
 
 _DRAFT_TABLE = """CREATE TABLE draft (
@@ -185,6 +190,7 @@ _STATEMENTS: dict[int, Migration] = {
         "ALTER TABLE draft ADD COLUMN results TEXT NOT NULL DEFAULT '[]'",  # results that were there, as a JSON list
         "ALTER TABLE draft ADD COLUMN tree_id TEXT",  # state of the workspace after the newest result
     ),
+    14: _VIEW_STATEMENTS,  # a running call has a state of its own
 }
 """SQL statements of each migration, by the form (schema version) of the journal after it. Released statements never change. A
 column of results that is stored under the same name needs no statement here, because its declaration in

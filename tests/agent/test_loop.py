@@ -3,8 +3,8 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -117,20 +117,24 @@ def test_results_follow_their_message_in_call_order(parallel: bool) -> None:
     ]
 
 
+@dataclass
+class Calling:
+    """Tool that calls a function with each call."""
+
+    function: Callable[[ToolCall], object]
+    spec = make_standard_tools(MemorySandbox())[0].spec
+
+    def run(self, call: ToolCall) -> ToolResult:
+        self.function(call)
+        return ToolResult(call_id=call.call_id, name=call.name, output="done")
+
+
 def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
     """S1.3."""
     barrier = threading.Barrier(2, timeout=60)
 
-    class Meeting:
-        spec = make_standard_tools(MemorySandbox())[0].spec
-
-        def run(self, call: ToolCall) -> ToolResult:
-            barrier.wait()
-            return ToolResult(call_id=call.call_id, name=call.name, output="met")
-
-    log = MemoryLog()
-    agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), log, limits=Limits(parallel_tools=True))
-    agent.tools = [Meeting()]
+    agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), MemoryLog(), limits=Limits(parallel_tools=True))
+    agent.tools = [Calling(lambda _: barrier.wait())]
     assert agent.run(STARTED, "s").status == "completed"
 
 
@@ -275,10 +279,51 @@ def test_the_states_of_a_call_are_pending_running_completed_and_compacted() -> N
     entries = list(log.entries())
     asked = next(at for at, entry in enumerate(entries) if isinstance(entry.event, MessageAdded) and entry.event.message.calls)
     assert compute_tool_states(entries[: asked + 1]) == {"c0": "pending"}
-    assert compute_tool_states(entries[: asked + 1], running=["c0"]) == {"c0": "running"}
-    assert compute_tool_states(entries[: asked + 2]) == {"c0": "completed"}
+    assert compute_tool_states(entries[: asked + 2]) == {"c0": "running"}
+    assert compute_tool_states(entries[: asked + 3]) == {"c0": "completed"}
     final = compute_tool_states(entries)
     assert (final["c0"], final["c39"]) == ("compacted", "completed")
+
+
+def test_the_start_of_a_call_is_in_the_log_when_its_tool_runs_and_not_before() -> None:
+    """S3.7."""
+    log, seen = MemoryLog(), list[dict[str, str]]()
+    agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), log)
+    agent.tools = [Calling(lambda _: seen.append(dict(compute_tool_states(log.entries()))))]
+    agent.run(STARTED, "s")
+    assert seen == [{"c1": "running", "c2": "pending"}, {"c1": "running", "c2": "running"}]
+
+
+def test_calls_that_run_at_the_same_time_are_each_logged_as_running() -> None:
+    """S3.7."""
+    log, barrier = MemoryLog(), threading.Barrier(6, timeout=60)
+    calls = [call(number) for number in range(6)]
+
+    def meet(_: ToolCall) -> None:
+        barrier.wait()
+        assert compute_tool_states(log.entries()) == {one.call_id: "running" for one in calls}
+        barrier.wait()
+
+    agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, limits=Limits(parallel_tools=True))
+    agent.tools = [Calling(meet)]
+    assert agent.run(STARTED, "s").reason == "replied"
+    assert [entry.seq for entry in log.entries()] == list(range(1, len(log.entries()) + 1))
+
+
+def test_an_agent_that_logs_steps_at_once_logs_no_start_and_each_step_in_one_transaction() -> None:
+    """S3.7. Such a session can be run again, so it pays for no transaction that a crash makes useful."""
+    appended = list[list[str]]()
+
+    class Counted(MemoryLog):
+        def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
+            appended.append([event.kind for event in events])
+            return super().append(events)
+
+    agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), Counted())
+    agent.logs_steps_at_once = True
+    agent.run(STARTED, "s")
+    assert appended[1] == [*["message-added"] * 3, "step-finished"]
+    assert "call-started" not in {kind for kinds in appended for kind in kinds}
 
 
 def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_policy_says_so() -> None:

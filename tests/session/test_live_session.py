@@ -2,7 +2,9 @@
 
 import io
 import json
+import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import SandboxError, StoreError, UsageError
 from harness.events import (
     CallRepeated,
+    CallStarted,
     Compaction,
     Entry,
     MessageAdded,
@@ -42,11 +45,13 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import execute_session
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
-from harness.view import fold_all
+from harness.store.sessions.queries import list_messages, list_parts
+from harness.view import compute_tool_states, fold_all
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_execution import session
+from tests.store.samples import plain
 
 SECONDS = 300
 
@@ -644,6 +649,14 @@ def logged(file, role):
     return [event for event in events if isinstance(event, MessageAdded) and event.message.role == role]
 
 
+def call_states(file):
+    """Return the states of all tool calls in a journal, as any SQLite program sees them."""
+    try:
+        return [state for (state,) in plain(file, "SELECT state FROM parts WHERE type = 'tool' ORDER BY id")]
+    except sqlite3.OperationalError:  # the journal has no tables yet
+        return []
+
+
 def drafted(file, part="text"):
     try:
         with Journal.open(file, read_only=True) as journal:
@@ -664,12 +677,12 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
         try:
             end = time.monotonic() + SECONDS  # importing litellm takes most of it on a busy machine
-            while not logged(file, "assistant") and victim.poll() is None and time.monotonic() < end:
+            while call_states(file) != ["running"] and victim.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
         finally:
             victim.kill()
     live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
-    answer, result, ended = (one.event for one in live.entries[-3:])
+    answer, result, ended = (one.event for one in live.entries[-4:] if not isinstance(one.event, CallStarted))
     asked = ToolCall(call_id="c1", name="execute_command", arguments_json=call[2])
     assert answer.message == assistant("I run it.", asked, reasoning="hm")
     assert [(one.call_id, one.status) for one in result.message.results] == [("c1", "interrupted")]
@@ -682,6 +695,35 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     assert live.view.messages[-1].text == "Now I say it."
     assert [one["role"] for one in stub.asked[-1]["messages"]] == ["system", "user", "assistant", "tool"]
     assert live.summarize_changes().changes == ()
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+def test_a_call_that_runs_when_the_process_is_killed_is_running_in_the_journal(living, tmp_path, checkout, provider):
+    """S3.7."""
+    commands = ("echo done", "touch begun; sleep 600", "echo never")
+    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": one})) for number, one in enumerate(commands))
+    provider(Say(calls=calls, finish="tool_calls"), Say(pieces=("Now I say it.",)))
+    file = tmp_path / "j.sqlite"
+    states = ["completed", "running", "pending"]
+    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+        try:
+            end = time.monotonic() + 4 * SECONDS  # importing litellm takes most of it on a busy machine
+            while call_states(file) != states and victim.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+        finally:
+            victim.kill()
+    assert victim.returncode == -signal.SIGKILL
+    assert call_states(file) == states
+    assert [one.call_id for one in drafted(file, "results")] == ["c0"], "the start of the second call keeps the first result"
+    with Journal.open(file, read_only=True) as journal:
+        logged_states = compute_tool_states(journal.read_entries("victim"))
+        parts = [one for row in list_messages(journal, "victim") for one in list_parts(journal, row.message_id)]
+    assert list(logged_states.values()) == ["running", "running", "pending"], "results are logged with the end of the step"
+    assert [one.state for one in parts if one.state] == states
+    live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert call_states(file) == ["completed", "error", "error"]
 
 
 @pytest.mark.slow  # litellm takes seconds to import

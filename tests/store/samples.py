@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from harness.events import (
+    CallStarted,
     Compaction,
     Event,
     Insert,
@@ -305,6 +306,7 @@ _STEPS = st.builds(
 _OF_TURNS: st.SearchStrategy[Event] = st.one_of(
     st.builds(TurnEnded, turn=st.integers(1, 99), status=st.just("failed"), reason=st.just("doom_loop"), detail=_TEXTS),
     st.builds(MessageQueued, text=_TEXTS),
+    st.builds(CallStarted, step=st.integers(1, 99), call_id=_NAMES),
     st.builds(MessageUnqueued, queued=st.integers(1, 99), why=st.sampled_from(["taken", "withdrawn"])),
     st.builds(
         SubAgentEnded,

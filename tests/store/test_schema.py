@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreError
-from harness.events import Compaction, ItemId, MessageAdded, Patch, Replace, SessionEnded
+from harness.events import CallStarted, Compaction, ItemId, MessageAdded, Patch, Replace, RolledBack, SessionEnded
 from harness.messages import (
     CompactionMarker,
     File,
@@ -185,11 +185,18 @@ def test_every_part_of_the_seed_that_a_log_holds_is_shown(journal: Journal) -> N
 def test_the_state_of_a_tool_part_is_that_of_the_log(journal: Journal) -> None:
     """S3.7."""
     log = begun(journal)
-    log.append([*opening(), *step(1), *step(2, status="error"), *step(3), *step(4, status="interrupted"), step(5)[0]])
-    log.append([compaction(forget=[4, 5])])
+    log.append([*opening(), *step(1), *step(2, status="error"), *step(3), *step(4, status="interrupted")])
+    log.append([compaction(forget=[4, 5]), step(5)[0], CallStarted(step=5, call_id="call-5"), *step(5)[1:]])
+    log.append([step(6)[0], CallStarted(step=6, call_id="call-6"), RolledBack(step=5, to_event=20)])
+    log.append([step(7)[0], CallStarted(step=7, call_id="call-7")])
     rows = {call: state for call, state in plain(journal.path, "SELECT call_id, state FROM parts WHERE type = 'tool'")}  # noqa: C416
-    assert rows == dict(compute_tool_states(log.entries()))
-    assert list(rows.values()) == ["compacted", "error", "completed", "error", "pending"]
+    assert {call: state for call, state in rows.items() if call != "call-6"} == dict(compute_tool_states(log.entries()))
+    assert list(rows.values()) == ["compacted", "error", "completed", "error", "completed", "running", "running"]
+    log.append([*step(7)[1:], step(8)[0]])
+    assert plain(journal.path, "SELECT call_id, state FROM parts WHERE type = 'tool' AND step > 6") == [
+        ("call-7", "completed"),
+        ("call-8", "pending"),
+    ]
 
 
 def test_parallel_calls_have_states_of_their_own(journal: Journal) -> None:

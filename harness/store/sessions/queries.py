@@ -57,7 +57,7 @@ class PartRow(NamedTuple):
     tool: str
     """Name of the tool that was called; empty if the part is neither a tool call nor a result."""
     state: str
-    """State of the tool call, which is `pending`, `completed`, `error` or `compacted`; empty if the part is no call."""
+    """State of the tool call: `pending`, `running`, `completed`, `error` or `compacted`; empty if the part is no call."""
     is_compacted: bool
 
 

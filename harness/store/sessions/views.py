@@ -39,17 +39,30 @@ _IS_COMPACTED_SQL = f"""({build_undone_sql("i.session", "i.seq")} OR EXISTS (SEL
           AND NOT {build_undone_sql("i.session", "r.seq")}))"""
 
 
+_NEXT_ANSWER_SQL = """coalesce((
+            SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)"""
+"""SQL expression for the number of the event with the next answer of the model, up to which the results of a call are found."""
+
+_CALL_START_SQL = f"""(SELECT r.at_ms FROM event AS r WHERE r.session = i.session AND r.seq > i.seq AND r.kind = 'call-started'
+          AND r.seq < {_NEXT_ANSWER_SQL} AND json_extract(r.body, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
+"""SQL expression for the time at which a tool call started; NULL if it has not started, or steps were logged at once."""
+
+_SAVED_STATE_SQL = """(SELECT iif(json_extract(a.value, '$.status') = 'completed', 'completed', 'error')
+        FROM draft AS d JOIN json_each(d.results) AS a
+        WHERE d.session = i.session AND d.step = e.step
+          AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id'))"""
+"""SQL expression for the state of a tool call whose result was saved before its step was logged; NULL without such a result."""
+
 _CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
         SELECT CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
           WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0
             AND NOT {build_undone_sql("i.session", "r.seq")})
           THEN 'compacted' ELSE 'completed' END
         FROM event AS o JOIN json_each(o.body, '$.parts') AS a
-        WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < coalesce((
-            SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)
+        WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < {_NEXT_ANSWER_SQL}
           AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id')
-        LIMIT 1), 'pending') END"""
-"""SQL expression for the state of a tool call (`pending`, `completed`, `error` or `compacted`); NULL if the part is no call."""
+        LIMIT 1), {_SAVED_STATE_SQL}, iif({_CALL_START_SQL} IS NULL, 'pending', 'running')) END"""
+"""SQL expression for the state of a tool call (`pending`, `running`, `completed`, `error` or `compacted`), else NULL."""
 
 
 def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
