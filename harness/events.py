@@ -152,6 +152,9 @@ class StepFinished:
     model_seconds: float
     """Duration of the model call in seconds; simulated time if the model is scripted."""
     tool_seconds: float
+    finish_reason: Literal["stop", "tool-calls", "length"] | None = None
+    """Reason why the answer of the model ended: `length` if the output limit cut it off, `tool-calls` if it calls tools, else
+    `stop`; None in a recording and in a log of version 0.2 or older."""
     kind: Literal["step-finished"] = "step-finished"
 
 
@@ -244,6 +247,8 @@ class SubAgentEnded:
     """Total output tokens of the sub-agent's model calls and summaries."""
     cost_usd: float | None
     """Total cost of the sub-agent in USD; None if the price of a model is unknown."""
+    call_id: str = ""
+    """Id of the tool call that the sub-agent answered; empty in a log of version 0.2 or older."""
     kind: Literal["sub-agent-ended"] = "sub-agent-ended"
 
 
@@ -255,6 +260,11 @@ class WorkspaceSaved:
     """Number of the step after which the workspace was saved; 0 before the first step."""
     tree_id: str
     """Id under which the snapshot of the workspace is stored; equal for equal contents."""
+    changed_files: tuple[str, ...] = ()
+    """Paths of the files that differ from the previous snapshot, sorted; at most 1,000."""
+    patch_hash: str | None = None
+    """SHA-256 (hexadecimal) of the changes since the previous snapshot: equal for equal changes, empty if no file has changed.
+    None if the changes are unknown: for the first snapshot, after a crash, and in a log of version 0.2 or older."""
     kind: Literal["workspace-saved"] = "workspace-saved"
 
 

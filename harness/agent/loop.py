@@ -331,6 +331,7 @@ class Session:
             call_errors=sum(result.status != "completed" for result in results),
             model_seconds=reply.seconds,
             tool_seconds=agent.clock() - started_at if calls else 0.0,
+            finish_reason="length" if reply.cut_short else "tool-calls" if calls else "stop",
         )
         message_events += [_build_message_event(tool(result), step) for result in results]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()

@@ -124,6 +124,9 @@ def list_messages(session: str, places: tuple[Path, ...], active: bool) -> None:
 def show_message(name: str, places: tuple[Path, ...]) -> None:
     """Show all parts of MESSAGE, whose id is SESSION/NUMBER.
 
+    An answer of the model is shown with the parts of its step: snapshots, sub-agents, the reason why the answer ended, tokens and
+    cost, and the changed files.
+
     Example: `harness sessions message 3f416a/12`
     """
     session, _, number = name.rpartition("/")
@@ -140,6 +143,8 @@ def show_message(name: str, places: tuple[Path, ...]) -> None:
     for part in row.parts:
         label = " ".join(word for word in (f"[{part.position}]", part.type, part.tool, part.call_id, part.state) if word)
         print_parts(Text(replace_control_characters(label), style="dim"), part.text)
+        if part.data_json:
+            print_parts(Text(replace_control_characters(part.data_json), style="dim"))
 
 
 def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]) -> tuple[str | int, ...]:

@@ -246,7 +246,9 @@ def _assemble_sample(
         oracle=SampleOracle(),
         tools=[_SampleTool(name, choose_truncation(policy)) for name in TOOL_NAMES],
     )
-    return assemble_session(spec, resources)
+    session = assemble_session(spec, resources)
+    session.agent.logs_steps_at_once = True  # as in a trial of a scripted model, so that messages have the same ids
+    return session
 
 
 def _run_sample(session: AssembledSession) -> Outcome:

@@ -11,7 +11,9 @@ compaction with any other effect (masking, several cuts, markers beside the summ
 ignores `patch` computes a longer view, in which masked messages are whole and messages evicted after the first kept entry are
 present. Attempts that changed nothing are rows of type `compaction-attempt`.
 
-An event of any other kind is a row with the fields of the event, whose type is the kind.
+An event of any other kind is a row with the fields of the event, whose type is the kind. Rows that end a step, save a workspace
+or end a sub-agent also have the field `parts` with the parts of the step that the event stands for, as in the SQL view `parts` of
+a journal: `step-start`, `step-finish`, `patch` and `subtask`. The field repeats other fields and is not read back.
 """
 
 import datetime as dt
@@ -24,12 +26,26 @@ from pydantic import ValidationError
 
 from harness.codec import MAX_WHOLE_NUMBER, build_adapter, parse_event, to_plain
 from harness.errors import MalformedRecording
-from harness.events import Compaction, Entry, Event, Insert, ItemId, MessageAdded, Patch, RolledBack, SessionStarted, StepFinished
-from harness.messages import Message, Text
+from harness.events import (
+    Compaction,
+    Entry,
+    Event,
+    Insert,
+    ItemId,
+    MessageAdded,
+    Patch,
+    RolledBack,
+    SessionStarted,
+    StepFinished,
+    SubAgentEnded,
+    WorkspaceSaved,
+)
+from harness.messages import Message, Text, ToolCall
 from harness.replay.document import Document, is_object_with, list_children
 from harness.replay.draft import Draft
 from harness.replay.recording import NativeCompaction
 from harness.tokens import Counter, QuarterOfCharacters
+from harness.transcript import parse_arguments
 from harness.view import View, drop_rolled_back, fold, fold_all
 
 NAME = "harness"
@@ -49,7 +65,9 @@ class TimedEntry(NamedTuple):
 
 def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a session file as dicts that can be written as JSON, one for each event of the session's log."""
+    log = tuple(log)
     view, added, entries = View(), set[ItemId](), list[Entry]()
+    step_parts = build_step_parts([entry for entry, _ in log])
     for entry, at_ms in log:
         event = entry.event
         entries.append(entry)
@@ -69,8 +87,62 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
             case Compaction():
                 yield {**envelope, **_encode_fields(event), "type": "compaction-attempt"}
             case _:
-                yield {**envelope, **_encode_fields(event)}
+                parts = {"parts": step_parts[entry.seq]} if entry.seq in step_parts else {}
+                yield {**envelope, **_encode_fields(event), **parts}
         view = after
+
+
+def build_step_parts(entries: Sequence[Entry]) -> dict[int, list[dict[str, Any]]]:
+    """Return the parts of the steps of a session as JSON-ready data, by the number of the event that stands for them.
+
+    The end of a step stands for its start, too. The prompt of a sub-agent is taken from its tool call.
+    """
+    snapshots: list[tuple[int, str]] = []
+    before: str | None = None
+    calls: dict[str, ToolCall] = {}
+    parts: dict[int, list[dict[str, Any]]] = {}
+    for index, (seq, event) in enumerate(entries):
+        newest = snapshots[-1][1] if snapshots else None
+        match event:
+            case MessageAdded() if event.message.role == "assistant":
+                before, calls = newest, {call.call_id: call for call in event.message.calls}
+            case StepFinished():
+                following = entries[index + 1].event if index + 1 < len(entries) else None
+                after = following.tree_id if isinstance(following, WorkspaceSaved) else newest
+                parts[seq] = [{"type": "step-start", "snapshot": before}, _encode_step_finish(event, after)]
+            case WorkspaceSaved():
+                snapshots.append((seq, event.tree_id))
+                if event.step > 0 and event.patch_hash != "":
+                    parts[seq] = [{"type": "patch", "hash": event.patch_hash, "files": list(event.changed_files)}]
+            case SubAgentEnded():
+                parts[seq] = [_encode_subtask(event, calls.get(event.call_id))]
+            case RolledBack():
+                snapshots = [one for one in snapshots if one[0] <= event.to_event]
+    return parts
+
+
+def _encode_step_finish(event: StepFinished, snapshot: str | None) -> dict[str, Any]:
+    usage = event.usage
+    tokens = {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "reasoning": usage.reasoning_tokens,
+        "cache": {"read": usage.cache_read_tokens, "write": usage.cache_write_tokens},
+    }
+    reason = event.finish_reason or ("tool-calls" if event.calls else None)
+    return {"type": "step-finish", "reason": reason, "snapshot": snapshot, "tokens": tokens, "cost": event.cost_usd}
+
+
+def _encode_subtask(event: SubAgentEnded, call: ToolCall | None) -> dict[str, Any]:
+    return {
+        "type": "subtask",
+        "agent": "explore",
+        "prompt": parse_arguments(call).get("question") if call else None,
+        "session": event.session_id,
+        "steps": event.steps,
+        "tokens": {"input": event.prompt_tokens, "output": event.output_tokens},
+        "cost": event.cost_usd,
+    }
 
 
 def _fold_newest(view: View, entries: list[Entry]) -> View:

@@ -11,6 +11,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Reversible, Sequence
+from typing import NamedTuple
 
 from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
@@ -113,6 +114,31 @@ def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[
         kind = "added" if before is None else "deleted" if after is None else "modified"
         file_changes.append(FileChange(path=format_path(path), kind=kind, added_lines=added, removed_lines=removed))  # type: ignore[arg-type]
     return tuple(file_changes)
+
+
+MAX_LISTED_FILES = 1_000
+"""Maximum number of files that are listed as changed between two snapshots."""
+
+
+class SnapshotPatch(NamedTuple):
+    """Changes between two snapshots of a workspace, as they are logged: their hash and the paths of the changed files."""
+
+    patch_hash: str
+    """SHA-256 (hexadecimal) over path, mode and content of each changed file before and after; empty if no file has changed."""
+    changed_files: tuple[str, ...]
+    """Paths of the changed files as text, sorted; at most `MAX_LISTED_FILES`."""
+
+
+def summarize_patch(older: Snapshot, newer: Snapshot) -> SnapshotPatch:
+    """Return the hash of the changes between two snapshots and the changed files; directories are left out."""
+    digest, changed = hashlib.sha256(), list[str]()
+    for path in sorted(older.files.keys() | newer.files.keys()):
+        before, after = _find_file(older, path), _find_file(newer, path)
+        if before != after:
+            changed.append(path)
+            states = [f"{state.mode:o} {state.sha256}" if state else "-" for state in (before, after)]
+            digest.update(f"{' '.join(states)} ".encode() + os.fsencode(path) + b"\0")
+    return SnapshotPatch(digest.hexdigest() if changed else "", tuple(map(format_path, changed[:MAX_LISTED_FILES])))
 
 
 def format_path(path: str) -> str:

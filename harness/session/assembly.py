@@ -186,13 +186,13 @@ class ExploreTool:
     open_sub_agent: Callable[[str, EventListener], AbstractContextManager[AssembledSession]]
     """Function that opens the session of a sub-agent for a given question and listener."""
     spec: ToolSpec = EXPLORE_SPEC
-    _finished_children: list[tuple[str, SessionTotals]] = field(default_factory=list)
-    """Session ids and totals of the sub-agents that have finished but are not recorded in the calling session's log yet."""
+    _finished_children: list[tuple[str, str, SessionTotals]] = field(default_factory=list)
+    """Call ids, session ids and totals of the sub-agents that have finished but are not in the calling session's log yet."""
 
     def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
         """Return one log event for each sub-agent that has ended since the last call of this method."""
         finished_children, self._finished_children = self._finished_children, []
-        return [_make_ended_event(step, name, totals) for name, totals in finished_children]
+        return [_make_ended_event(step, *finished_child) for finished_child in finished_children]
 
     def run(self, call: ToolCall) -> ToolResult:
         """Run a sub-agent on the question in a tool call, and return its answer as the result of the call."""
@@ -205,12 +205,12 @@ class ExploreTool:
             try:
                 outcome = session.agent.run(session.start_event, EXPLORE_PROMPT)
             finally:
-                self._finished_children.append((session_id, totals))
+                self._finished_children.append((call.call_id, session_id, totals))
             answer = _extract_answer(session.agent.log) if outcome.status == "completed" else ""
         return _build_outcome_result(call, outcome, answer, session_id)
 
 
-def _make_ended_event(step: int, session_id: str, totals: SessionTotals) -> SubAgentEnded:
+def _make_ended_event(step: int, call_id: str, session_id: str, totals: SessionTotals) -> SubAgentEnded:
     return SubAgentEnded(
         step=step,
         session_id=session_id,
@@ -218,6 +218,7 @@ def _make_ended_event(step: int, session_id: str, totals: SessionTotals) -> SubA
         prompt_tokens=totals.prompt_tokens + totals.summarizer_prompt_tokens,
         output_tokens=totals.output_tokens + totals.summarizer_output_tokens,
         cost_usd=totals.total_cost_usd,
+        call_id=call_id,
     )
 
 

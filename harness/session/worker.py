@@ -23,6 +23,7 @@ from harness.events import (
 )
 from harness.messages import ToolResult, user
 from harness.protocols import Clock, IdFactory, Snapshot
+from harness.sandboxes.snapshots import summarize_patch
 from harness.session import history
 from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
@@ -66,7 +67,7 @@ class SessionWorker:
         self._exit_stack = exit_stack
         self._control, self._spec, self._memory_workspaces = control, spec, memory_workspaces
         self._clock, self._ids = sources
-        self._tree_id: str | None = None
+        self._snapshot: Snapshot | None = None
         self.result: SessionResult | None = None
         self._draft, self._results_lock = Draft(0, ""), threading.Lock()
         self._unrecorded_stop: Stop | None = None
@@ -133,8 +134,7 @@ class SessionWorker:
         tree_id = history.find_tree(entries, to_event)
         if tree_id is None:
             raise UsageError(f"session {control.session_id!r} cannot be rolled back: its workspaces were not saved")
-        self._opened.sandbox.restore(self._storage.workspaces.load(tree_id))
-        self._tree_id = tree_id
+        self._restore_workspace(tree_id)
         loop_session = self._loop_session
         loop_session.record(RolledBack(step=step, to_event=to_event))
         loop_session.request_builder.forget_view()
@@ -206,9 +206,9 @@ class SessionWorker:
     def _reopen_session(self) -> Session:
         """Continue a reopened session at the end of its log, in the workspace that was saved last."""
         entries = self._control.log.entries()
-        self._tree_id = history.find_tree(entries)
-        if self._tree_id is not None:
-            self._opened.sandbox.restore(self._storage.workspaces.load(self._tree_id))
+        tree_id = history.find_tree(entries)
+        if tree_id is not None:
+            self._restore_workspace(tree_id)
         elif history.find_last_step(entries):
             name = self._control.session_id
             raise UsageError(f"session {name!r} cannot be continued: its workspace was not saved (snapshots = False)")
@@ -237,12 +237,18 @@ class SessionWorker:
 
     def _save_workspace(self, step: int) -> Sequence[Event]:
         """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log."""
-        snapshot = self._take_snapshot()
-        if snapshot is None or snapshot.tree_id == self._tree_id:
+        snapshot, former = self._take_snapshot(), self._snapshot
+        if snapshot is None or (former is not None and snapshot.tree_id == former.tree_id):
             return ()
         self._storage.workspaces.save(snapshot)
-        self._tree_id = snapshot.tree_id
-        return (WorkspaceSaved(step=step, tree_id=snapshot.tree_id),)
+        self._snapshot = snapshot
+        saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id)
+        return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
+
+    def _restore_workspace(self, tree_id: str) -> None:
+        """Restore the workspace from a snapshot, with which the next snapshot is compared."""
+        self._snapshot = self._storage.workspaces.load(tree_id)
+        self._opened.sandbox.restore(self._snapshot)
 
     def _take_snapshot(self) -> Snapshot | None:
         """Return the state of the workspace; None if the session saves none, or if it is too large for a snapshot."""
@@ -264,7 +270,7 @@ class SessionWorker:
             self._draft = former._replace(results=(*former.results, result))
             self._control.log.save_draft(self._draft)
         snapshot = None if self._spec.limits.parallel_tools else self._take_snapshot()
-        if snapshot is None or snapshot.tree_id == self._tree_id:
+        if snapshot is None or (self._snapshot is not None and snapshot.tree_id == self._snapshot.tree_id):
             return
         with self._results_lock:
             self._storage.workspaces.save(snapshot)

@@ -247,6 +247,13 @@ STEPS: tuple[Column, ...] = (
     Column("kept_prefix_tokens", "int64", "tokens", "Estimated size of the messages shared with the previous request"),
     Column("calls", "int64", "calls", "Number of tool calls in the model's answer"),
     Column("call_errors", "int64", "calls", "Number of tool calls that ended in an error"),
+    Column(
+        "finish_reason",
+        "str",
+        "",
+        "Reason why the model's answer ended: stop, tool-calls or length; missing in recordings and in older journals",
+        form=14,
+    ),
     Column("model_seconds", "float64", "s", "Duration of the model call; on the virtual clock if the model is scripted"),
     Column("tool_seconds", "float64", "s", "Wall time of the step's tool calls"),
     Column("action_hits", "Int64", "commands", "Commands answered from the action cache; missing if no cache was used", "a.hits"),

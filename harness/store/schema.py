@@ -190,7 +190,7 @@ _STATEMENTS: dict[int, Migration] = {
         "ALTER TABLE draft ADD COLUMN results TEXT NOT NULL DEFAULT '[]'",  # results that were there, as a JSON list
         "ALTER TABLE draft ADD COLUMN tree_id TEXT",  # state of the workspace after the newest result
     ),
-    14: _VIEW_STATEMENTS,  # a running call has a state of its own
+    14: _VIEW_STATEMENTS,  # a running call has a state of its own, steps have parts, and ids sort by time
 }
 """SQL statements of each migration, by the form (schema version) of the journal after it. Released statements never change. A
 column of results that is stored under the same name needs no statement here, because its declaration in

@@ -108,7 +108,9 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
             drawn += [events.MessageAdded(message=assistant(f"step {step}"), step=step), make_step_finished(step)]
             if act == "change":
                 trees += 1
-                drawn.append(events.WorkspaceSaved(step=step, tree_id=f"t{trees}"))
+                changed = draw(st.sampled_from([(), (f"f{trees}.py",)]))
+                patch_hash = draw(st.sampled_from([None, f"p{trees}"])) if changed else ""
+                drawn.append(events.WorkspaceSaved(step=step, tree_id=f"t{trees}", changed_files=changed, patch_hash=patch_hash))
         elif act == "queue":
             drawn.append(events.MessageQueued(text=f"message {len(drawn)}"))
         elif act == "take" and waits:

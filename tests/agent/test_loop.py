@@ -326,6 +326,20 @@ def test_an_agent_that_logs_steps_at_once_logs_no_start_and_each_step_in_one_tra
     assert "call-started" not in {kind for kinds in appended for kind in kinds}
 
 
+@pytest.mark.parametrize(("calls", "cut", "reason"), [((), False, "stop"), ((1,), False, "tool-calls"), ((1,), True, "length")])
+def test_a_step_records_why_the_answer_ended(calls: tuple[int, ...], cut: bool, reason: str) -> None:
+    """S3.6."""
+
+    class Cutting(FakeModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+            return replace(super().reply(request, listen), cut_short=cut)
+
+    log = MemoryLog()
+    make(Cutting([assistant("so", *map(call, calls)), assistant("ok")]), log).run(STARTED, "s")
+    steps = [entry.event for entry in log.entries() if isinstance(entry.event, StepFinished)]
+    assert steps[0].finish_reason == reason
+
+
 def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_policy_says_so() -> None:
     outcome, events = run([assistant("", call(1)) for _ in range(9)], loop_detector=LoopDetector(decide_always("stop")))
     assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "doom_loop", 3)

@@ -73,13 +73,13 @@ def test_a_session_that_is_being_brought_in_is_listed_once(place):
 def test_a_beginning_names_the_session_that_asked_and_not_its_sub_agents(place):
     with Journal.open(place / "output" / "journal.sqlite") as journal:
         begun(journal, "first.0aef").append(opening("first.0aef"))
-    assert "first/1" in within("sessions", "messages", "fir", "--in", place).stdout
-    assert "first.0aef/1" in within("sessions", "messages", "first.0", "--in", place).stdout
+    assert "first/000001" in within("sessions", "messages", "fir", "--in", place).stdout
+    assert "first.0aef/000001" in within("sessions", "messages", "first.0", "--in", place).stdout
 
 
 def test_a_text_is_searched_in_all_sessions(place):
     shown = within("sessions", "search", "Needle", "--in", place).stdout
-    assert shown.startswith("first/4  tool execute_command, step 1, compacted\n")
+    assert shown.startswith("first/000004  tool execute_command, step 1, compacted\n")
     assert "\x1b" not in shown
     assert within("sessions", "search", "nowhere", "--in", place).stdout == "no message contains the text\n"
     assert "more than 1 message found" in within("sessions", "search", "be good", "--limit", "1", "--in", place).stdout
@@ -87,13 +87,16 @@ def test_a_text_is_searched_in_all_sessions(place):
 
 def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
     every = within("sessions", "messages", "first", "--in", place).stdout.splitlines()
-    assert [line.split()[0] for line in every[1:]] == [f"first/{number}" for number in range(1, 10)]
+    assert [line.split()[0] for line in every[1:]] == [f"first/{number:06}" for number in range(1, 10)]
     assert sum("compacted" in line for line in every) == 2
     active = within("sessions", "messages", "first", "--active", "--in", place).stdout.splitlines()
-    assert [line.split()[0] for line in active[1:4]] == ["first/1", "first/7", "first/2"] or len(active) == 8
+    assert [line.split()[0] for line in active[1:4]] == ["first/000001", "first/000007", "first/000002"] or len(active) == 8
     shown = within("sessions", "message", "first/4", "--in", place).stdout
     assert "a needle" in shown
     assert "\x1b" not in shown
+    answer = within("sessions", "message", "first/3", "--in", place).stdout
+    assert "[0] step-start" in answer
+    assert '"cache":{"read":90,"write":3}},"cost":0.25}' in answer.replace("\n", "")
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,14 @@ def test_the_numbers_are_those_of_the_journal(log):
     with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
         begun(journal, "s").append([entry.event for entry in log])
         ((gone, cut),) = journal.query(
-            """SELECT (SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = 's/' || i.sequence
-                WHERE i.seq = i.item AND i.slot = 0 AND i.path = '$' AND p.is_compacted),
+            """SELECT (SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = printf('s/%06d', i.sequence)
+                WHERE i.seq = i.item AND i.slot = 0 AND i.path = '$' AND p.is_compacted AND p.type NOT LIKE 'step-%'),
               (SELECT sum(json_extract(p.value, '$.clipped_characters')) FROM event AS e JOIN json_each(e.body, '$.parts') AS p
                 WHERE e.role = 'tool')"""
         )
         ((parts,),) = journal.query(
-            "SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = 's/' || i.sequence WHERE i.path = '$'"
+            """SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = printf('s/%06d', i.sequence)
+            WHERE i.path = '$' AND p.type NOT LIKE 'step-%'"""
         )
         ((prompt, output),) = journal.query(
             "SELECT sum(input_tokens + cache_read_tokens + cache_write_tokens), sum(output_tokens) FROM step"

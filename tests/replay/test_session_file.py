@@ -15,14 +15,15 @@ from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import MalformedRecording
-from harness.events import Compaction, Entry
+from harness.events import Compaction, Entry, MessageAdded, SubAgentEnded, WorkspaceSaved
+from harness.messages import ToolCall, assistant
 from harness.replay.document import parse_document
 from harness.replay.formats import detect_format, read_document
 from harness.replay.session_file import TimedEntry, encode_lines, read_log
 from harness.testing.strategies import sessions, sessions_with_rollback
 from harness.view import find_violation, fold_all
 from tests.replay.outline import FIXTURES, fixture, outline, squeezes
-from tests.store.samples import ENDED, compaction, events, flat, opening, step
+from tests.store.samples import ENDED, compaction, events, finished, flat, opening, step
 
 PLAIN = (
     KeepLast(threshold=0.1, keep_last=2),
@@ -96,6 +97,31 @@ def test_any_session_comes_back_event_for_event(log):
     back = read_log(document(logged(log)))
     assert list(back) == logged(log)
     assert [to_canonical_json(entry.event) for entry, _ in back] == [to_canonical_json(entry.event) for entry in log]
+
+
+def test_the_rows_of_a_step_have_its_parts_which_are_not_read_back():
+    """S3.6."""
+    asked = ToolCall(call_id="call-1", name="explore", arguments_json='{"question": "Where is it?"}')
+    ended = SubAgentEnded(step=1, session_id="s.1", steps=3, prompt_tokens=90, output_tokens=8, cost_usd=0.5, call_id="call-1")
+    log = logged(
+        numbered(
+            *opening(),
+            WorkspaceSaved(step=0, tree_id="t0"),
+            MessageAdded(step=1, message=assistant("", asked)),
+            *(step(1)[1], ended, replace(finished(1), finish_reason="tool-calls")),
+            WorkspaceSaved(step=1, tree_id="t1", changed_files=("a.py",), patch_hash="f00d"),
+        )
+    )
+    parts = [part for row in rows(log) if row["type"] != "message" for part in row.get("parts", ())]
+    tokens = {"input": 10, "output": 5, "reasoning": 0, "cache": {"read": 90, "write": 3}}
+    assert parts == [
+        {"type": "subtask", "agent": "explore", "prompt": "Where is it?", "session": "s.1", "steps": 3,
+         "tokens": {"input": 90, "output": 8}, "cost": 0.5},
+        {"type": "step-start", "snapshot": "t0"},
+        {"type": "step-finish", "reason": "tool-calls", "snapshot": "t1", "tokens": tokens, "cost": 0.25},
+        {"type": "patch", "hash": "f00d", "files": ["a.py"]},
+    ]  # fmt: skip
+    assert list(read_log(document(log))) == log
 
 
 @settings(max_examples=40)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.blobs import TemporaryBlobStore
 from harness.errors import SandboxError
 from harness.protocols import FileState, Snapshot
-from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_path
+from harness.sandboxes.snapshots import MAX_LISTED_FILES, compute_tree_id, diff_snapshots, format_path, summarize_patch
 
 
 def snapshot_of(blobs, files):
@@ -44,6 +44,41 @@ def test_a_large_change_is_counted_in_reasonable_time():
     newer = snapshot_of(blobs, {"f": b"\n".join(b"%d" % (n * 2) for n in range(100_000))})
     (change,) = diff_snapshots(blobs, older, newer)
     assert (change.added_lines, change.removed_lines) == (50_000, 50_000)
+
+
+def make_snapshot(contents):
+    """Return a snapshot of files with given contents; a path that ends with a slash is a directory."""
+    files = {
+        path: FileState(
+            sha256=hashlib.sha256(text.encode()).hexdigest(), mode=0o40755 if path.endswith("/") else 0o100644, size_bytes=9
+        )
+        for path, text in contents.items()
+    }
+    return Snapshot(tree_id=compute_tree_id(files), files=files)
+
+
+TREES = st.dictionaries(st.sampled_from(["a", "b", "c", "d/", "\n"]), st.sampled_from(["", "x", "y"]))
+
+
+@given(TREES, TREES, TREES)
+def test_the_hash_of_a_patch_depends_on_the_changes_alone_and_its_files_are_those_that_differ(older, newer, unchanged):
+    """S3.6, S3.11."""
+    patch = summarize_patch(make_snapshot(older), make_snapshot(newer))
+    differing = {path for path in older.keys() | newer.keys() if older.get(path) != newer.get(path) and not path.endswith("/")}
+    assert patch.changed_files == tuple(format_path(path) for path in sorted(differing))
+    assert bool(patch.patch_hash) == bool(differing)
+    beside = {f"other/{path}": text for path, text in unchanged.items()}
+    assert summarize_patch(make_snapshot({**older, **beside}), make_snapshot({**newer, **beside})) == patch
+    back = summarize_patch(make_snapshot(newer), make_snapshot(older))
+    assert back.changed_files == patch.changed_files
+    assert (back.patch_hash == patch.patch_hash) == (not differing)
+
+
+def test_a_patch_of_very_many_files_lists_the_first_of_them():
+    many = {f"{number:05}": "x" for number in range(MAX_LISTED_FILES + 5)}
+    patch = summarize_patch(make_snapshot({}), make_snapshot(many))
+    assert patch.changed_files == tuple(sorted(many))[:MAX_LISTED_FILES]
+    assert patch.patch_hash != summarize_patch(make_snapshot({}), make_snapshot({**many, "01004": "y"})).patch_hash
 
 
 def test_a_tree_id_does_not_depend_on_order_but_on_path_mode_and_content():

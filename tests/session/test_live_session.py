@@ -42,6 +42,7 @@ from harness.inspection.timeline import inspect_session
 from harness.messages import ToolCall, assistant
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
+from harness.session import history
 from harness.session.execution import execute_session
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
@@ -242,6 +243,35 @@ def test_a_session_is_compacted_when_somebody_wishes_it(living):
     live.send("Is it done?")
     assert live.wait(SECONDS) == "idle", live.failure
     assert [check.passed for check in live.close().checks] == [True, True]
+
+
+def list_patches(live):
+    """Return step, hash and files of all patches in the journal of a session."""
+    with Journal.open(live.spec.journal, read_only=True) as journal:
+        rows = journal.query(
+            "SELECT step, data_json FROM parts WHERE session_id = ? AND type = 'patch' ORDER BY id", live.session_id
+        )
+    return [(row["step"], *json.loads(row["data_json"]).values()) for row in rows]
+
+
+def test_the_steps_of_a_session_have_their_snapshots_and_patches_as_parts_also_after_a_rollback(living):
+    """S3.6, S3.11."""
+    live = living()
+    live.wait(SECONDS)
+    [(number, digest, files)] = list_patches(live)
+    assert (files, len(digest)) == (["conf.txt"], 64)
+    with Journal.open(live.spec.journal, read_only=True) as journal:
+        rows = journal.query("SELECT step, type, data_json FROM parts WHERE type IN ('step-start', 'step-finish') ORDER BY id")
+    snapshots = [(row["step"], json.loads(row["data_json"])["snapshot"]) for row in rows]
+    before, after = history.list_trees(live.entries)
+    steps = range(1, live.view.steps + 1)
+    assert snapshots == [(step, before if step < number + starts else after) for step in steps for starts in (1, 0)]
+    live.roll_back(number - 1)
+    live.resume()
+    live.wait(SECONDS)
+    assert [(again, one) for again, one, _ in list_patches(live)] == [(number, digest)] * 2, (
+        "compared with the restored workspace"
+    )
 
 
 def test_a_policy_without_rules_compacts_for_nobody(living):

@@ -300,6 +300,7 @@ _STEPS = st.builds(
     call_errors=_COUNTS,
     model_seconds=st.floats(0, 1e6),
     tool_seconds=st.floats(0, 1e6),
+    finish_reason=st.sampled_from([None, "stop", "tool-calls", "length"]),
 )
 
 
@@ -316,8 +317,15 @@ _OF_TURNS: st.SearchStrategy[Event] = st.one_of(
         prompt_tokens=_COUNTS,
         output_tokens=_COUNTS,
         cost_usd=st.none() | st.floats(0, 1e6),
+        call_id=_NAMES | st.just(""),
     ),
-    st.builds(WorkspaceSaved, step=st.integers(0, 99), tree_id=_NAMES),
+    st.builds(
+        WorkspaceSaved,
+        step=st.integers(0, 99),
+        tree_id=_NAMES,
+        changed_files=st.lists(_TEXTS, max_size=3).map(tuple),
+        patch_hash=st.none() | _NAMES,
+    ),
     st.builds(SessionForked, session_id=_NAMES, step=st.integers(0, 99), setup_json=_TEXTS),
     st.builds(
         SessionResumed,

@@ -1,30 +1,50 @@
 """SQL views over a journal: sessions, messages, compactions (S0.7), parts and their states (S3.6, S3.7)."""
 
 import hashlib
+import json
 import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
 
 from harness.errors import StoreError
-from harness.events import CallStarted, Compaction, ItemId, MessageAdded, Patch, Replace, RolledBack, SessionEnded
+from harness.events import (
+    CallStarted,
+    Compaction,
+    Entry,
+    ItemId,
+    MessageAdded,
+    Patch,
+    Replace,
+    RolledBack,
+    SessionEnded,
+    SubAgentEnded,
+    WorkspaceSaved,
+)
 from harness.messages import (
     CompactionMarker,
     File,
     Message,
     Reasoning,
     Subtask,
+    Text,
+    ToolCall,
     ToolResult,
     assistant,
     tool,
 )
+from harness.replay.session_file import build_step_parts
 from harness.store.journal import Journal
 from harness.store.schema import MIGRATIONS, Migration, migrate
+from harness.testing.strategies import multi_turn_logs
 from harness.view import compute_tool_states, fold_all
-from tests.store.samples import ENDED, begun, compaction, content, opening, plain, started, step
+from tests.store.samples import ENDED, begun, compaction, content, finished, opening, plain, started, step
 
 LONG = "line of output\n" * 200
 
@@ -53,10 +73,10 @@ def test_saved_messages_get_the_next_sequence_and_an_estimate(journal: Journal) 
     begun(journal).append([*opening(), *step(1)])
     rows = plain(journal.path, "SELECT id, sequence, role, content, token_count, created_at, step FROM messages")
     assert rows == [
-        ("s/1", 1, "system", "be good", 2, 1_000_000, 0),
-        ("s/2", 2, "user", "build it", 2, 1_000_000, 0),
-        ("s/3", 3, "assistant", 'step 1\nexecute_command {"command": "ls"}', 10, 1_000_000, 1),
-        ("s/4", 4, "tool", "done", 1, 1_000_000, 1),
+        ("s/000001", 1, "system", "be good", 2, 1_000_000, 0),
+        ("s/000002", 2, "user", "build it", 2, 1_000_000, 0),
+        ("s/000003", 3, "assistant", 'step 1\nexecute_command {"command": "ls"}', 10, 1_000_000, 1),
+        ("s/000004", 4, "tool", "done", 1, 1_000_000, 1),
     ]
 
 
@@ -95,7 +115,7 @@ def test_a_compaction_is_recorded_with_its_tokens_and_the_latest_is_found(journa
         "SELECT id, session_id, round, created_at, tokens_before, tokens_after, summary_content"
         " FROM compaction_events WHERE session_id = 's' ORDER BY round DESC LIMIT 1",
     )
-    assert row == [("s/round/2", "s", 2, 1_000_500, 20_001, 900, "second " * 200)]
+    assert row == [("s/round/0002", "s", 2, 1_000_500, 20_001, 900, "second " * 200)]
 
 
 def test_an_ended_session_has_its_status_and_its_reason_apart(journal: Journal) -> None:
@@ -180,6 +200,108 @@ def test_every_part_of_the_seed_that_a_log_holds_is_shown(journal: Journal) -> N
         *("compaction", "file", "reasoning", "step-finish", "step-start", "subtask", "text", "tool", "tool-result")
     ]
     assert plain(journal.path, "SELECT text FROM parts WHERE type = 'file'") == [("a.py\nx = 1",)]
+
+
+def sub_agent_ended(number: int, call_id: str) -> SubAgentEnded:
+    return SubAgentEnded(
+        step=number, session_id="s.000001", steps=3, prompt_tokens=90, output_tokens=8, cost_usd=0.5, call_id=call_id
+    )
+
+
+def test_a_step_has_its_snapshots_reason_tokens_cost_patch_and_sub_agent_as_parts_of_its_answer(journal: Journal) -> None:
+    """S3.6, S3.11, S3.20."""
+    asked = ToolCall(call_id="call-1", name="explore", arguments_json='{"question": "Where is it?"}')
+    begun(journal, "s.000001").append([replace(started("s.000001", task="Where is it?"), model="small")])
+    log = begun(journal)
+    saved = WorkspaceSaved(step=1, tree_id="tree-1", changed_files=("a.py", "b/c.txt"), patch_hash="f00d")
+    log.append([*opening(), WorkspaceSaved(step=0, tree_id="tree-0")])
+    log.append(
+        [MessageAdded(step=1, message=assistant("I ask.", asked, reasoning="hm")), step(1)[1], sub_agent_ended(1, "call-1")]
+    )
+    log.append([replace(finished(1), finish_reason="tool-calls"), saved])
+    log.append(
+        [MessageAdded(step=2, message=assistant("All of it is")), replace(finished(2, None), calls=0, finish_reason="length")]
+    )
+    rows = plain(
+        journal.path,
+        "SELECT id, message_id, type, text, call_id, data_json FROM parts WHERE session_id = 's' AND step > 0 ORDER BY id",
+    )
+    data = [json.loads(str(row[5] or "{}")) for row in rows]
+    assert [row[:5] for row in rows] == [
+        ("s/000003/0000", "s/000003", "step-start", None, None),
+        ("s/000003/0001", "s/000003", "reasoning", "hm", None),
+        ("s/000003/0002", "s/000003", "text", "I ask.", None),
+        ("s/000003/0003", "s/000003", "tool", 'explore {"question": "Where is it?"}', "call-1"),
+        ("s/000003/0004", "s/000003", "subtask", "Where is it?", "call-1"),
+        ("s/000003/0005", "s/000003", "step-finish", None, None),
+        ("s/000003/0006", "s/000003", "patch", "a.py\nb/c.txt", None),
+        ("s/000004/0000", "s/000004", "tool-result", "done", "call-1"),
+        ("s/000005/0000", "s/000005", "step-start", None, None),
+        ("s/000005/0001", "s/000005", "text", "All of it is", None),
+        ("s/000005/0002", "s/000005", "step-finish", None, None),
+    ]
+    assert data[0] == {"snapshot": "tree-0"}
+    cost, tokens = {"input": 90, "output": 8}, {"input": 10, "output": 5, "reasoning": 0, "cache": {"read": 90, "write": 3}}
+    assert data[4] == {"agent": "explore", "model": "small", "session": "s.000001", "steps": 3, "tokens": cost, "cost": 0.5}
+    assert data[5] == {"reason": "tool-calls", "snapshot": "tree-1", "tokens": tokens, "cost": 0.25}
+    assert data[6] == {"hash": "f00d", "files": ["a.py", "b/c.txt"]}
+    assert data[8] == {"snapshot": "tree-1"}
+    assert (data[10]["reason"], data[10]["snapshot"], data[10]["cost"]) == ("length", "tree-1", None)
+
+
+def test_the_prompt_of_a_sub_agent_whose_session_is_not_in_the_journal_is_that_of_its_call(journal: Journal) -> None:
+    """S3.6, S3.20."""
+    question = "Where is it? " * 300
+    asked = ToolCall(call_id="call-1", name="explore", arguments_json=json.dumps({"question": question}))
+    begun(journal).append([*opening(), MessageAdded(step=1, message=assistant("", asked)), sub_agent_ended(1, "call-1")])
+    sql = "SELECT text FROM parts WHERE type = 'subtask'"
+    assert [row["text"] for row in journal.query(sql)] == [question]
+    assert plain(journal.path, sql) == [(None,)], "other programs cannot unpack the call"
+
+
+def test_a_file_of_a_message_and_a_call_show_their_kind_and_times(journal: Journal) -> None:
+    """S3.2, S3.6."""
+    attached = MessageAdded(step=1, message=Message(role="user", parts=(File(path="a.py", content="x = 1"),)))
+    log = begun(journal)
+    log.append([*opening(), attached])
+    for batch in ([step(1)[0]], [CallStarted(step=1, call_id="call-1")], step(1)[1:], [compaction(forget=[5, 7])]):
+        log.append(batch)
+    rows = plain(journal.path, "SELECT type, data_json FROM parts WHERE type IN ('file', 'tool', 'compaction') ORDER BY id")
+    assert [(kind, json.loads(str(data))) for kind, data in rows] == [
+        ("file", {"mime": "text/plain"}),
+        ("tool", {"time": {"start": 1_001_000, "end": 1_001_500, "compacted": 1_002_000}}),
+        ("compaction", {"auto": True, "round": 1, "tokens_before": 20_001, "tokens_after": 900}),
+    ]
+
+
+@settings(max_examples=40)
+@given(multi_turn_logs())
+def test_the_parts_of_steps_are_those_of_an_export_also_after_rollbacks(log: tuple[Entry, ...]) -> None:
+    """S3.6, S3.13."""
+    exported = [part for parts in build_step_parts(log).values() for part in parts]
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+        begun(journal).append([entry.event for entry in log])
+        rows = journal.query(
+            "SELECT id, type, data_json FROM parts WHERE type IN ('step-start', 'step-finish', 'patch') ORDER BY id"
+        )
+        ids = [row["id"] for row in journal.query("SELECT id FROM parts")]
+        created = [row["created_at"] for row in journal.query("SELECT created_at FROM messages ORDER BY id")]
+    assert [{"type": row["type"], **json.loads(row["data_json"])} for row in rows] == exported
+    assert len(set(ids)) == len(ids)
+    assert created == sorted(created)
+
+
+def test_ids_of_messages_and_parts_sort_by_time(journal: Journal) -> None:
+    """S3.13."""
+    log = begun(journal)
+    log.append(opening())
+    many = Message(role="user", parts=tuple(Text(text=f"part {number}") for number in range(12)))
+    for number in range(1, 15):
+        log.append([*step(number), MessageAdded(step=number, message=many)])
+    messages = plain(journal.path, "SELECT id, created_at, sequence FROM messages")
+    assert [row[2] for row in sorted(messages)] == list(range(1, len(messages) + 1))
+    parts = plain(journal.path, "SELECT id, text FROM parts WHERE message_id = 's/000005' ORDER BY id")
+    assert [text for _, text in parts] == [f"part {number}" for number in range(12)]
 
 
 def test_the_state_of_a_tool_part_is_that_of_the_log(journal: Journal) -> None:

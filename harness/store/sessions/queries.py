@@ -1,8 +1,9 @@
 """Queries over a journal for sessions, messages, their parts, the latest compaction, and text.
 
 Messages and parts are ordered by creation, or, for a view, in the order in which they are sent. Packed texts are returned whole,
-but any text ends at a NUL character, because SQLite does. An id contains the id of its owner: `SESSION/3` is the third message of
-a session, and `SESSION/3/0` is the first part of that message.
+but any text ends at a NUL character, because SQLite does. An id contains the id of its owner, and ids of one owner sort by time:
+`SESSION/000003` is the third message of a session, and `SESSION/000003/0001` is the second part of that message. The number of a
+message may be written without the zeros.
 """
 
 import re
@@ -46,7 +47,7 @@ class SessionRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """Part of a message, such as a text or a tool call, as the SQL view `parts` of a journal shows it."""
+    """Part of a message or of its step, such as a text, a tool call or a patch, as the SQL view `parts` of a journal shows it."""
 
     part_id: str
     position: int
@@ -59,6 +60,9 @@ class PartRow(NamedTuple):
     state: str
     """State of the tool call: `pending`, `running`, `completed`, `error` or `compacted`; empty if the part is no call."""
     is_compacted: bool
+    data_json: str
+    """JSON object with what the other fields do not show: snapshot, reason, tokens and cost of a step, hash and files of a patch,
+    model, session and cost of a sub-agent, times of a call; empty for other parts."""
 
 
 class MessageRow(NamedTuple):
@@ -141,28 +145,38 @@ def list_messages(journal: Journal, session_id: str, *, active: bool = False) ->
 
 
 def read_message(journal: Journal, message_id: str) -> MessageRow:
-    """Return the message with a given id, such as `SESSION/3`, together with its parts.
+    """Return the message with a given id, such as `SESSION/3`, together with its parts and those of its step.
 
     Raises:
         StoreError: the journal has no such message.
     """
-    session_id, _, sequence = message_id.rpartition("/")
-    number = int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0
-    rows = journal.query(f"{_MESSAGE} AND sequence = ?", session_id, number)
+    rows = journal.query(f"{_MESSAGE} AND sequence = ?", *_split_message_id(message_id))
     if not rows:
         raise StoreError(f"journal {str(journal.path)!r} has no message {message_id!r}; message ids look like SESSION/3")
     return _build_message_row(rows[0])._replace(parts=list_parts(journal, message_id))
 
 
 def list_parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
-    """Return the parts of the message with a given id, in order; empty if there is no such message."""
+    """Return the parts of the message with a given id and of its step, in order; empty if there is no such message."""
+    session_id, number = _split_message_id(message_id)
     rows = journal.query(
         """SELECT id, position, type, coalesce(text, ''), coalesce(call_id, ''), coalesce(tool, ''), coalesce(state, ''),
-          is_compacted FROM parts WHERE session_id = ? AND message_id = ? ORDER BY position""",
-        message_id.rpartition("/")[0],
-        message_id,
+          is_compacted, coalesce(data_json, '') FROM parts WHERE session_id = ? AND message_id = ? ORDER BY id""",
+        session_id,
+        format_message_id(session_id, number),
     )
-    return tuple([PartRow._make((*row[:7], bool(row[7]))) for row in rows])
+    return tuple([PartRow._make((*row[:7], bool(row[7]), row[8])) for row in rows])
+
+
+def format_message_id(session_id: str, sequence: int) -> str:
+    """Return the id of a message as the views of a journal show it, such as `SESSION/000003`."""
+    return f"{session_id}/{sequence:06}"
+
+
+def _split_message_id(message_id: str) -> tuple[str, int]:
+    """Return the id of the session and the number of the message; the number is 0, which no message has, if it is invalid."""
+    session_id, _, sequence = message_id.rpartition("/")
+    return session_id, int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0
 
 
 def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None:
@@ -193,7 +207,13 @@ def search(journal: Journal, text: str) -> Iterator[SearchHit]:
         for session_id, sequence, step, role, tool, gone, content in zip(*columns, strict=True):
             if found := wanted.search(content):
                 yield SearchHit(
-                    session_id, f"{session_id}/{sequence}", step, role, tool, gone, _cut_excerpt(content, *found.span())
+                    session_id,
+                    format_message_id(session_id, sequence),
+                    step,
+                    role,
+                    tool,
+                    gone,
+                    _cut_excerpt(content, *found.span()),
                 )
 
 

@@ -53,20 +53,100 @@ _SAVED_STATE_SQL = """(SELECT iif(json_extract(a.value, '$.status') = 'completed
           AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id'))"""
 """SQL expression for the state of a tool call whose result was saved before its step was logged; NULL without such a result."""
 
-_CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
-        SELECT CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
-          WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0
-            AND NOT {build_undone_sql("i.session", "r.seq")})
-          THEN 'compacted' ELSE 'completed' END
+_COMPACTED_SEQ_SQL = f"""(SELECT min(r.seq) FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0
+            AND NOT {build_undone_sql("i.session", "r.seq")})"""
+"""SQL expression for the number of the compaction that removed or replaced the result of a tool call; NULL if none did."""
+
+_COMPACTED_AT_SQL = f"(SELECT c.at_ms FROM event AS c WHERE c.session = i.session AND c.seq = {_COMPACTED_SEQ_SQL})"
+
+
+def _build_result_sql(value: str) -> str:
+    """Return SQL for a value computed from the result of a tool call, in which `o` is its event and `a` the result; or NULL."""
+    return f"""(SELECT {value}
         FROM event AS o JOIN json_each(o.body, '$.parts') AS a
         WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < {_NEXT_ANSWER_SQL}
-          AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id')
-        LIMIT 1), {_SAVED_STATE_SQL}, iif({_CALL_START_SQL} IS NULL, 'pending', 'running')) END"""
+          AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
+
+
+_RESULT_STATE_SQL = f"""CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
+          WHEN {_COMPACTED_SEQ_SQL} IS NULL THEN 'completed' ELSE 'compacted' END"""
+
+_CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') = 'tool-call' THEN coalesce(
+        {_build_result_sql(_RESULT_STATE_SQL)}, {_SAVED_STATE_SQL}, iif({_CALL_START_SQL} IS NULL, 'pending', 'running')) END"""
 """SQL expression for the state of a tool call (`pending`, `running`, `completed`, `error` or `compacted`), else NULL."""
+
+_PART_DATA_SQL = f"""CASE json_extract(p.value, '$.kind')
+        WHEN 'tool-call' THEN json_object('time', json_object('start', {_CALL_START_SQL}, 'end', {_build_result_sql("o.at_ms")},
+          'compacted', {_build_result_sql(_COMPACTED_AT_SQL)}))
+        WHEN 'file' THEN json_object('mime', 'text/plain') END"""
+
+_STEP_EVENTS_SQL = "('step-finished', 'sub-agent-ended', 'workspace-saved')"
+
+
+def _build_snapshot_sql(session: str, seq: str) -> str:
+    """Return SQL for the id of the newest workspace snapshot before an event; NULL if the session had saved none."""
+    undone = "b.session = w.session AND b.to_event < w.seq AND b.seq > w.seq"
+    return f"""(SELECT json_extract(w.body, '$.tree_id') FROM event AS w
+        WHERE w.session = {session} AND w.seq < {seq} AND w.kind = 'workspace-saved'
+          AND NOT EXISTS (SELECT 1 FROM rollback AS b WHERE {undone} AND b.seq < {seq}) ORDER BY w.seq DESC LIMIT 1)"""
+
+
+def _build_step_parts_sql(stored_text_sql: str) -> str:
+    """Return the SELECT statements for the parts of steps, which belong to the model's answer but are no parts of its message.
+
+    The start of the step is the first part of the answer. Sub-agents, the end of the step and the patch follow the parts of the
+    message, in the order in which they were logged.
+    """
+    arguments = _build_string_sql("p.value", "$.arguments_json", stored_text_sql)
+    question = f"""(SELECT iif(json_valid({arguments}), json_extract({arguments}, '$.question'), NULL)
+          FROM json_each(a.body, '$.parts') AS p WHERE json_extract(p.value, '$.call_id') = json_extract(x.body, '$.call_id'))"""
+    child = "json_extract(x.body, '$.session_id')"
+    files = "(SELECT group_concat(f.value, char(10)) FROM json_each(x.body, '$.changed_files') AS f)"
+    return f"""SELECT printf('%s/%06d/0000', s.id, a.sequence), s.id, printf('%s/%06d', s.id, a.sequence), 0, 'step-start', NULL,
+      NULL, NULL, NULL, {build_undone_sql("a.session", "a.seq")}, a.at_ms, a.step,
+      json_object('snapshot', {_build_snapshot_sql("a.session", "a.seq")})
+    FROM event AS a JOIN session AS s ON s.key = a.session WHERE a.role = 'assistant'
+    UNION ALL
+    SELECT printf('%s/%04d', message_id, position), session_id, iif(sequence, message_id, NULL), position, type, text, call_id,
+      NULL, NULL, is_compacted, created_at, step, data_json
+    FROM (SELECT s.id AS session_id, coalesce(a.sequence, 0) AS sequence,
+        printf('%s/%06d', s.id, coalesce(a.sequence, 0)) AS message_id,
+        coalesce(json_array_length(a.body, '$.parts'), 0) + 1 + (SELECT count(*) FROM event AS y
+          WHERE y.session = x.session AND y.seq > coalesce(a.seq, 0) AND y.seq < x.seq AND y.kind IN {_STEP_EVENTS_SQL}
+        ) AS position,
+        CASE x.kind WHEN 'step-finished' THEN 'step-finish' WHEN 'workspace-saved' THEN 'patch' ELSE 'subtask' END AS type,
+        CASE x.kind WHEN 'workspace-saved' THEN {files}
+          WHEN 'sub-agent-ended' THEN coalesce((SELECT v.task FROM sessions AS v WHERE v.id = {child}), {question}) END AS text,
+        nullif(json_extract(x.body, '$.call_id'), '') AS call_id, {build_undone_sql("x.session", "x.seq")} AS is_compacted,
+        x.at_ms AS created_at, x.step AS step,
+        CASE x.kind
+          WHEN 'step-finished' THEN json_object('reason', coalesce(t.finish_reason, iif(t.calls > 0, 'tool-calls', NULL)),
+            'snapshot', {_build_snapshot_sql("x.session", "x.seq + 2")},
+            'tokens', json_object('input', t.input_tokens, 'output', t.output_tokens, 'reasoning', t.reasoning_tokens,
+              'cache', json_object('read', t.cache_read_tokens, 'write', t.cache_write_tokens)), 'cost', t.cost_usd)
+          WHEN 'workspace-saved' THEN json_object('hash', json_extract(x.body, '$.patch_hash'),
+            'files', json(json_extract(x.body, '$.changed_files')))
+          ELSE json_object('agent', 'explore', 'model', (SELECT c.model FROM session AS c WHERE c.id = {child}),
+            'session', {child},
+            'steps', json_extract(x.body, '$.steps'), 'tokens', json_object('input', json_extract(x.body, '$.prompt_tokens'),
+              'output', json_extract(x.body, '$.output_tokens')), 'cost', json_extract(x.body, '$.cost_usd')) END AS data_json
+      FROM event AS x JOIN session AS s ON s.key = x.session LEFT JOIN step AS t ON t.session = x.session AND t.seq = x.seq
+        LEFT JOIN event AS a ON a.session = x.session AND a.seq = (SELECT max(z.seq) FROM event AS z
+          WHERE z.session = x.session AND z.seq < x.seq AND z.role = 'assistant')
+      WHERE x.kind IN {_STEP_EVENTS_SQL}
+        AND (x.kind <> 'workspace-saved' OR (x.step > 0 AND coalesce(json_extract(x.body, '$.patch_hash'), '?') <> '')))"""
+
+
+_IS_ANSWER_SQL = "(i.path = '$' AND i.role = 'assistant')"
+"""SQL condition for answers of the model, whose first part is the start of their step, and not for texts of compactions."""
 
 
 def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     """Return the SQL statements that create the views `sessions`, `messages`, `compaction_events` and `parts`.
+
+    Ids contain the id of their owner and sort by time: `SESSION/000003` is the third message of a session, `SESSION/000003/0001`
+    its second part. The column `data_json` of `parts` has the data of a part that no other column shows: the snapshot, reason,
+    tokens and cost of a step, the hash and files of a patch, the model, session and cost of a sub-agent, the times of a call.
 
     Args:
         prefix: beginning of each statement, such as `CREATE VIEW` or `CREATE TEMP VIEW`.
@@ -81,31 +161,32 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
       s.window_tokens, s.threshold_tokens, s.budget_rule, s.sandbox
     FROM session AS s LEFT JOIN event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
         f"""{prefix} messages AS
-    SELECT s.id || '/' || i.sequence AS id, s.id AS session_id, i.sequence, i.role,
+    SELECT printf('%s/%06d', s.id, i.sequence) AS id, s.id AS session_id, i.sequence, i.role,
       coalesce((SELECT group_concat({_build_part_text_sql(stored_text_sql)}, char(10))
         FROM json_each(e.body, i.path || '.parts') AS p), '') AS content,
       i.tokens AS token_count, {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step,
       i.place
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq""",
         f"""{prefix} compaction_events AS
-    SELECT s.id || '/round/' || c.round AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
+    SELECT printf('%s/round/%04d', s.id, c.round) AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
       c.tokens_after, {_build_string_sql("e.body", "$.summary", stored_text_sql)} AS summary_content, c.step, c.moment, c.reason
     FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
     WHERE c.status = 'applied'""",
         f"""{prefix} parts AS
-    SELECT s.id || '/' || i.sequence || '/' || p.key AS id, s.id AS session_id, s.id || '/' || i.sequence AS message_id,
-      p.key AS position, iif(json_extract(p.value, '$.kind') = 'tool-call', 'tool', json_extract(p.value, '$.kind')) AS type,
+    SELECT printf('%s/%06d/%04d', s.id, i.sequence, p.key + {_IS_ANSWER_SQL}) AS id, s.id AS session_id,
+      printf('%s/%06d', s.id, i.sequence) AS message_id, p.key + {_IS_ANSWER_SQL} AS position,
+      iif(json_extract(p.value, '$.kind') = 'tool-call', 'tool', json_extract(p.value, '$.kind')) AS type,
       {_build_part_text_sql(stored_text_sql)} AS text, json_extract(p.value, '$.call_id') AS call_id,
       json_extract(p.value, '$.name') AS tool,
       {_CALL_STATE_SQL} AS state,
-      {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step
+      {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step, {_PART_DATA_SQL} AS data_json
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq
       JOIN json_each(e.body, i.path || '.parts') AS p
     UNION ALL
-    SELECT s.id || '/step/' || t.step || '/' || k.type, s.id, NULL, k.position, k.type, NULL, NULL, NULL, NULL, 0, e.at_ms, t.step
-    FROM step AS t JOIN session AS s ON s.key = t.session JOIN event AS e ON e.session = t.session AND e.seq = t.seq
-      JOIN (SELECT 'step-start' AS type, 0 AS position UNION ALL SELECT 'step-finish', 1) AS k
+    {_build_step_parts_sql(stored_text_sql)}
     UNION ALL
-    SELECT c.id, c.session_id, NULL, 0, 'compaction', c.summary_content, NULL, NULL, NULL, 0, c.created_at, c.step
+    SELECT c.id, c.session_id, NULL, 0, 'compaction', c.summary_content, NULL, NULL, NULL, 0, c.created_at, c.step,
+      json_object('auto', json(iif(c.moment = 'manual', 'false', 'true')), 'round', c.round, 'tokens_before', c.tokens_before,
+        'tokens_after', c.tokens_after)
     FROM compaction_events AS c""",
     )

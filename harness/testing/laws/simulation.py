@@ -202,6 +202,7 @@ def simulate(
     write_workspace(task, sandbox)
     resources = SessionResources(session_id="law", log=MemoryLog(), clock=monotonic, sandbox=sandbox, outputs=MemoryOutputs())
     session = assemble_session(spec, resources)
+    session.agent.logs_steps_at_once = True  # as in the trials that the run stands for
     session.agent.model = model = _RecordingModel(session.agent.model, before_request)
     outcome = session.agent.run(session.make_start_event("{}"), spec.system_prompt)
     paths = [path for path, state in sorted(sandbox.snapshot().files.items()) if stat.S_ISREG(state.mode)]

@@ -1,5 +1,6 @@
 """Queries over a journal (S0.7, S3.13) agree with the view that is folded from the log."""
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,7 @@ from harness.testing.strategies import sessions
 from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, opening, step, trial
 
+STEP_PARTS = {"step-start", "step-finish", "patch"}
 LONG = "x" * 20_000 + " the Needle " + "y" * 20_000
 LOGS = st.sampled_from([KeepLast(threshold=0.1, keep_last=2), SweAgent(keep_results=1)]).flatmap(sessions)
 
@@ -52,7 +54,8 @@ def test_messages_parts_and_the_latest_compaction_are_those_of_the_log(log):
     ]
     assert [row.sequence for row in everything] == list(range(1, len(everything) + 1))
     assert {row.message_id for row in everything if not row.is_compacted} == {row.message_id for row in active}
-    assert ["\n".join(part.text for part in row.parts) for row in whole] == [shown(item.message) for item in view.items]
+    spoken = [[part.text for part in row.parts if part.type not in STEP_PARTS] for row in whole]
+    assert ["\n".join(texts) for texts in spoken] == [shown(item.message) for item in view.items]
     applied = [entry.event for entry in log if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
     assert (newest.round if newest else 0) == view.rounds == len(applied)
     assert not newest or (newest.summary, newest.tokens_after) == (applied[-1].summary, applied[-1].tokens_after)
@@ -70,16 +73,20 @@ def test_sessions_are_listed_newest_first_with_what_they_took(journal):
 def test_a_message_is_given_whole_with_its_parts_and_their_state(journal):
     answer = queries.read_message(journal, "s/3")
     assert [(part.type, part.tool, part.state) for part in answer.parts] == [
+        ("step-start", "", ""),
         ("text", "", ""),
         ("tool", "execute_command", "compacted"),
+        ("step-finish", "", ""),
     ]
+    assert json.loads(answer.parts[-1].data_json)["cost"] == 0.25
     assert queries.read_message(journal, "s/4").content == LONG
-    assert [part.part_id for part in queries.list_parts(journal, "s/3")] == ["s/3/0", "s/3/1"]
+    for name in ("s/3", "s/000003"):
+        assert [part.part_id for part in queries.list_parts(journal, name)] == [f"s/000003/{number:04}" for number in range(4)]
 
 
 def test_a_text_is_found_in_any_case_also_in_packed_and_compacted_texts_and_in_summaries(journal):
     (hit,) = queries.search(journal, "THE NEEDLE")
-    assert (hit.message_id, hit.role, hit.tool, hit.is_compacted) == ("s/4", "tool", "execute_command", True)
+    assert (hit.message_id, hit.role, hit.tool, hit.is_compacted) == ("s/000004", "tool", "execute_command", True)
     assert hit.excerpt == f"…{'x' * 59} the Needle {'y' * 59}…"
     assert [hit.role for hit in queries.search(journal, "what was done")] == ["assistant"]
     assert list(queries.search(journal, "t.e needle")) == [], "it is no pattern"
