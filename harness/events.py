@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from harness.messages import Message, ToolCall, ToolResult
+from harness.messages import File, Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
 Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
@@ -218,6 +218,8 @@ class MessageQueued:
     """Arrival of a user message in the session's queue, where it is identified by the number of this event."""
 
     text: str
+    files: tuple[File, ...] = ()
+    """Files that the user attached to the message."""
     kind: Literal["message-queued"] = "message-queued"
 
 

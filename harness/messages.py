@@ -116,9 +116,9 @@ def system(text: str, session_text: str = "") -> Message:
     return Message(role="system", parts=(Text(text=text), *((Text(text=session_text),) if session_text else ())))
 
 
-def user(text: str) -> Message:
-    """Return a message of the user that has a single part, the given text."""
-    return Message(role="user", parts=(Text(text=text),))
+def user(text: str, *files: File) -> Message:
+    """Return a message of the user with the given text, followed by the files that the user attached."""
+    return Message(role="user", parts=(Text(text=text), *files))
 
 
 def assistant(text: str = "", *calls: ToolCall, reasoning: str = "") -> Message:

@@ -309,7 +309,7 @@ class QueuedLog:
         self._on_entry = on_entry
         self._entries = list(entries)
         self._queued_by_seq = history.find_queued_messages(entries)
-        self._early: list[str] = []
+        self._early: list[MessageQueued] = []
         self._log: Log | None = None
         self._save_draft: Callable[[Draft], None] | None = None
         self._taken_seq: int | None = None
@@ -346,7 +346,7 @@ class QueuedLog:
             self._entries += new_entries
             for entry in new_entries:
                 if isinstance(entry.event, MessageQueued):
-                    self._queued_by_seq[entry.seq] = entry.event.text
+                    self._queued_by_seq[entry.seq] = entry.event
                 elif isinstance(entry.event, MessageUnqueued):
                     self._queued_by_seq.pop(entry.event.queued, None)
                 self._on_entry(entry)
@@ -369,9 +369,9 @@ class QueuedLog:
     def queued_messages(self) -> tuple[str, ...]:
         """User messages that wait in the queue, the next one first."""
         with self._lock:
-            return (*self._queued_by_seq.values(), *self._early)
+            return tuple(message.text for message in (*self._queued_by_seq.values(), *self._early))
 
-    def enqueue(self, text: str) -> int:
+    def enqueue(self, message: MessageQueued) -> int:
         """Add a user message to the queue and return its position, where 1 is the next message.
 
         The message is logged at once if the session has begun.
@@ -381,15 +381,15 @@ class QueuedLog:
         """
         with self._lock:
             if self._log is None or not self.has_begun or self._early:
-                self._early.append(text)
+                self._early.append(message)
             else:
-                self.append((MessageQueued(text=text),))
+                self.append((message,))
             return len(self._queued_by_seq) + len(self._early)
 
     def log_early_messages(self) -> None:
         """Log the user messages that were queued before the session had begun."""
         with self._lock:
-            self.append(tuple(MessageQueued(text=text) for text in self._early))
+            self.append(tuple(self._early))
             self._early.clear()
 
     def take_first(self) -> str | None:
@@ -398,16 +398,16 @@ class QueuedLog:
         Returns None if the queue is empty.
         """
         with self._lock:
-            return self._early.pop(0) if self._early else None
+            return self._early.pop(0).text if self._early else None
 
     def take_next(self, step: int) -> tuple[Event, ...]:
         """Return the events with which the next queued user message begins a turn; empty if no message is queued."""
         with self._lock:
             if not self._queued_by_seq:
                 return ()
-            self._taken_seq, text = next(iter(self._queued_by_seq.items()))
+            self._taken_seq, message = next(iter(self._queued_by_seq.items()))
         unqueued_event = MessageUnqueued(queued=self._taken_seq, why="taken")
-        return unqueued_event, MessageAdded(message=sanitize_message(user(text)), step=step)
+        return unqueued_event, MessageAdded(message=sanitize_message(user(message.text, *message.files)), step=step)
 
     def withdraw(self, position: int) -> str:
         """Remove a user message from the queue and return its text.
@@ -420,7 +420,7 @@ class QueuedLog:
             if not 1 <= position <= len(queued) or sequence_numbers[position - 1 : position] == [self._taken_seq]:
                 raise UsageError(f"no message is queued at position {position}; {len(queued)} in the queue")
             if position > len(sequence_numbers):
-                return self._early.pop(position - len(sequence_numbers) - 1)
+                return self._early.pop(position - len(sequence_numbers) - 1).text
             self.append((MessageUnqueued(queued=sequence_numbers[position - 1], why="withdrawn"),))
             return queued[position - 1]
 

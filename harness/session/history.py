@@ -38,15 +38,15 @@ from harness.truncation import name_output
 from harness.view import View, drop_rolled_back, fold_all
 
 
-def find_queued_messages(entries: Iterable[Entry]) -> dict[int, str]:
-    """Return the queued user messages of a session, the next one first, by the number of the event that queued each message.
+def find_queued_messages(entries: Iterable[Entry]) -> dict[int, MessageQueued]:
+    """Return the events that queued the waiting user messages of a session, the next message first, by number of the event.
 
     A rollback does not change the queue.
     """
-    queued: dict[int, str] = {}
+    queued: dict[int, MessageQueued] = {}
     for seq, event in entries:
         if isinstance(event, MessageQueued):
-            queued[seq] = event.text
+            queued[seq] = event
         elif isinstance(event, MessageUnqueued):
             queued.pop(event.queued, None)
     return queued

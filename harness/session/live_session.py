@@ -19,8 +19,9 @@ from harness.agent.loop import Outcome
 from harness.agent.tool_execution import LoopDecision
 from harness.codec import to_path
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Event, EventListener, MessageAdded, SessionState
-from harness.messages import user
+from harness.events import Compaction, Entry, Event, EventListener, MessageAdded, MessageQueued, SessionState
+from harness.input_files import read_input
+from harness.messages import File, user
 from harness.models.cassette import Cassette
 from harness.protocols import Clock, FileChange, IdFactory, ignore
 from harness.sandboxes.snapshots import diff_snapshots
@@ -54,6 +55,24 @@ class ChangeSummary:
     """Number of lines that the session removed from files."""
     changes: tuple[FileChange, ...]
     """Files that the session changed, sorted by path."""
+
+
+MAX_ATTACHMENT_BYTES = 1_000_000
+"""Maximum size of a file that is attached to a user message, in bytes."""
+
+
+def _read_attachment(file: Path) -> File:
+    """Return the file as a part of a message.
+
+    Raises:
+        UsageError: the file cannot be read, is too large, or is no text in UTF-8.
+    """
+    try:
+        return File(path=str(file), content=read_input(file, MAX_ATTACHMENT_BYTES).decode())
+    except OSError as error:
+        raise UsageError(f"cannot attach {str(file)!r}: {error.strerror}; attach a smaller file or quote what matters") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot attach {str(file)!r}: it is no text in UTF-8; attach a text file") from None
 
 
 ResultT = TypeVar("ResultT")
@@ -215,7 +234,7 @@ class LiveSession:
                 self._thread.start()
         return self
 
-    def send(self, text: str) -> int:
+    def send(self, text: str, files: Sequence[str | os.PathLike[str]] = ()) -> int:
         """Add a user message to the queue; the agent begins with the message when the running turn has ended.
 
         The message is in the journal when this method returns, so that it survives the process. Exceptions: in a new session
@@ -223,19 +242,24 @@ class LiveSession:
 
         Args:
             text: Text of the user message.
+            files: Text files on this machine whose paths and contents the agent reads with the message, each of at most 1 MB. The
+                message that is the request of a session cannot have files. Default: no files.
 
         Returns:
             Position in the queue; 1 is the next message.
 
         Raises:
-            UsageError: the message is empty, or the session is over.
+            UsageError: the message is empty, a file cannot be read as text, or the session is over.
             StoreError: the message could not be logged.
         """
         if not text.strip():
             raise UsageError("the message is empty; send a text")
+        message = MessageQueued(text=text, files=tuple([_read_attachment(Path(file)) for file in files]))
         with self._control.condition:
             self._control.refuse_if_over()
-            position = self._control.log.enqueue(text)
+            if files and not self.spec.request and not self._control.log.has_begun and not self.queued_messages:
+                raise UsageError("the first message is the request of the session and cannot have files; send them with the next")
+            position = self._control.log.enqueue(message)
             self._control.request_work()
         return position
 

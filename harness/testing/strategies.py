@@ -116,7 +116,7 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
         elif act == "take" and waits:
             drawn += [
                 events.MessageUnqueued(queued=waits[0], why="taken"),
-                events.MessageAdded(message=user(find_queued_messages(build_entries())[waits[0]]), step=step + 1),
+                events.MessageAdded(message=user(find_queued_messages(build_entries())[waits[0]].text), step=step + 1),
             ]
             turn += 1
         elif act == "withdraw" and waits:

@@ -39,7 +39,7 @@ from harness.events import (
     WorkspaceSaved,
 )
 from harness.inspection.timeline import inspect_session
-from harness.messages import ToolCall, assistant
+from harness.messages import File, ToolCall, assistant, user
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.session import history
@@ -272,6 +272,50 @@ def test_the_steps_of_a_session_have_their_snapshots_and_patches_as_parts_also_a
     assert [(again, one) for again, one, _ in list_patches(live)] == [(number, digest)] * 2, (
         "compared with the restored workspace"
     )
+
+
+def test_a_file_that_the_user_attaches_is_a_part_of_the_message_also_after_the_session_was_reopened(living, tmp_path):
+    """S3.6."""
+    live, file = living(), tmp_path / "a.py"
+    live.wait(SECONDS)
+    file.write_text("x = 'é'\n", encoding="utf-8")
+    live.stop()
+    live.close()
+    again = living.too(LiveSession.reopen(live.spec.journal, live.session_id, spec=session()))
+    again.start()
+    again.wait(SECONDS)
+    again.send("Use this.", files=[file])
+    file.unlink()
+    assert again.wait(SECONDS) == "idle", again.failure
+    [message] = [one for one in again.view.messages if one.role == "user" and one.text == "Use this."]
+    attached = File(path=str(file), content="x = 'é'\n")
+    assert message == user("Use this.", attached)
+    [queued] = [one.event for one in again.entries if isinstance(one.event, MessageQueued)]
+    assert queued.files == (attached,)
+    [(kind, text)] = plain(live.spec.journal, "SELECT type, text FROM parts WHERE type = 'file'")
+    assert (kind, text) == ("file", f"{file}\nx = 'é'\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "No such file"), (b"\xff\xfe", "no text in UTF-8"), (b"x" * 1_000_001, "more than the 1,000,000")],
+)
+def test_what_cannot_be_attached_is_refused_and_nothing_is_sent(living, tmp_path, content, said):
+    live, file = living(start=False), tmp_path / "a"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=said):
+        live.send("Use this.", files=[file])
+    assert live.queued_messages == ()
+
+
+def test_the_request_of_a_session_has_no_files_but_the_next_message_may(living, tmp_path):
+    live = living(start=False, task=None, request="")
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(UsageError, match="send them with the next"):
+        live.send("Do it.", files=[tmp_path / "a"])
+    assert live.send("Do it.") == 1
+    assert live.send("Use this.", files=[tmp_path / "a"]) == 2
 
 
 def test_a_policy_without_rules_compacts_for_nobody(living):
