@@ -37,8 +37,8 @@ class Trial(codec.StrictFields):
             Default: `World()`.
         replicate: Number of the repetition: the same configuration with other draws of the model, for A/A comparisons.
             Default: `0`.
-        model: Name of the agent's model: `scripted` or `scripted/PROFILE` for a simulated agent, or any model name of litellm.
-            Default: `'scripted'`.
+        model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or
+            any model name of litellm. Default: `'scripted'`.
         tool_calls: Format of a real model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from
             the answer. Default: `'native'`.
         window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.

@@ -34,8 +34,8 @@ class SessionSpec(codec.StrictFields):
     Attributes:
         request: First message to the agent. May be empty in a `LiveSession`, which then waits for the first message. Required.
         policy: Compaction policy, as an object or by its public name, e.g. `"codex"`. Required.
-        model: Name of the agent's model: `scripted` or `scripted/PROFILE` for a simulated agent, or any model name of litellm.
-            Default: `'scripted'`.
+        model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or
+            any model name of litellm. Default: `'scripted'`.
         task: Task whose files are written before the start and whose checks are run after the end. A scripted model needs a task.
             Default: `None`.
         seed: Seed of the random draws of a scripted model. Default: `0`.

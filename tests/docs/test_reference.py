@@ -11,8 +11,11 @@ import pytest
 from docstring_parser import Docstring, DocstringStyle, parse
 
 from harness.experiment.plan import Settings
+from harness.experiment.trial import Trial
+from harness.models.factory import DEFAULT_PROFILE, open_model
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
+from harness.session.spec import SessionSpec
 from harness.store.columns import TABLES
 from harness.task import Check, Fact, Script, Step, World
 from harness.tasks import SUITE
@@ -82,6 +85,16 @@ def test_names_of_the_package_have_an_example(name):
     value = PUBLIC[name]
     if not inspect.ismodule(value):
         assert re.search(r"^Examples?:", inspect.getdoc(value) or "", re.MULTILINE)
+
+
+@pytest.mark.parametrize("owner", [Trial, SessionSpec])
+def test_the_scripted_models_that_a_field_names_exist(owner):
+    entry = next(entry for entry in reference_pages.read_fields(owner) if entry.name == "model")
+    names = [name.replace("PROFILE", "typical") for name in re.findall(r"`(scripted[^`]*)`", entry.description)]
+    assert len(names) > 1
+    for name in names:
+        profile = name.partition(":")[2] or DEFAULT_PROFILE
+        assert open_model(name, task=SUITE["flashcards"](0), seed=0, window_tokens=None).name == f"scripted/flashcards:{profile}"
 
 
 @pytest.mark.parametrize("kind", PRESETS)
