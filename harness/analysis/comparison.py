@@ -125,7 +125,8 @@ class Comparison:
 def _describe_score_difference(difference: PairedDifference) -> str:
     units = format_count(difference.unit_count, difference.unit)
     estimate = f"{difference.mean:+.3f}{format_interval(difference.interval, signed=True)}"
-    return f"score (share of checks passed) a − b: {estimate} (95 % Student's t, over {units})"
+    line = f"score (share of checks passed) a − b: {estimate} (95 % Student's t, over {units})"
+    return f"{line} ({difference.warning})" if difference.warning else line
 
 
 def describe_ratio(ratio: PairedRatio) -> str:

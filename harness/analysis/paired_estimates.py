@@ -13,6 +13,9 @@ from harness.analysis.statistics import Interval
 MIN_UNITS = 60
 """Minimum number of tasks or seeds for a reliable bootstrap interval; with a smaller number the interval is too narrow."""
 
+NO_WIDTH = 1e-9
+"""Maximum range of differences that are equal except for rounding errors."""
+
 Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _UNKNOWN_INTERVAL = Interval(nan, nan)
@@ -34,6 +37,13 @@ class PairedDifference:
 
     The bounds are NaN with fewer than two tasks or seeds, and equal if all differences are equal.
     """
+
+    @property
+    def warning(self) -> str:
+        """Reason why the interval says little although it is narrow; empty unless all tasks or seeds have the same difference."""
+        if self.unit_count < 2 or self.interval.low < self.interval.high:
+            return ""
+        return f"the difference is the same for every {self.unit}; the interval says nothing about other tasks"
 
 
 def compute_paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDifference:
@@ -59,7 +69,7 @@ def compute_paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDiffere
 def _compute_student_interval(means: pd.Series) -> Interval:
     if len(means) < 2:
         return _UNKNOWN_INTERVAL
-    if means.nunique() == 1:
+    if means.max() - means.min() <= NO_WIDTH:
         return Interval(float(means.iloc[0]), float(means.iloc[0]))
     low, high = ttest_1samp(means.to_numpy(), 0.0).confidence_interval(0.95)
     return Interval(float(low), float(high))

@@ -166,6 +166,7 @@ def _build_comparison_section(baseline: str, arms: Sequence[ArmSummary], compari
             f"p: exact McNemar test. Holm: p adjusted for {format_count(len(comparisons), 'comparison')} in this table.",
             "Score: mean difference, 95 % Student's t interval over tasks (over seeds if there is one task).",
             "Tokens, cost: ratio of totals with a bootstrap interval over tasks. *: too few tasks for a reliable interval.",
+            *([_NO_WIDTH_NOTE] if any(one.score_difference.warning for one in comparisons) else []),
             *([overflow_note] if overflow_trials else []),
         ),
     )
@@ -184,6 +185,11 @@ def _format_comparison(comparison: Comparison, adjusted: float) -> tuple[str, ..
         _format_ratio(ratios["total_cost_usd"]),
     )
 
+
+_NO_WIDTH_NOTE = (
+    "A score interval whose bounds are equal: the difference is the same for every task (or seed), and the interval says nothing "
+    "about other tasks."
+)
 
 PATHOLOGY_LABELS = {
     "retrieval_calls": "look-ups",

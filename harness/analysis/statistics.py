@@ -229,7 +229,7 @@ def describe_evidence(counts: PairedCounts) -> str:
     A difference is called a hint if the interval excludes 0 but the exact McNemar test is not significant.
     """
     if compute_best_case_detectable_effect(counts.pairs) is None:
-        return "No difference is shown."
+        return "No difference in success is shown; see score above."
     low, high = compute_newcombe_interval(counts)
     if low <= 0 <= high:
         return "The interval contains 0, which does not show that success is equal: the data agree with any difference in it."

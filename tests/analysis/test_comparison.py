@@ -37,6 +37,13 @@ def test_a_comparison_says_everything_that_it_takes_to_believe_it():
         assert said in text
 
 
+def test_a_score_interval_of_no_width_is_explained_beside_it():
+    rows = [{"arm": arm, "seed": seed, "score": score} for arm, score in (("a", 0.25), ("b", 1.0)) for seed in range(3)]
+    text = str(compare(results(rows), "a", "b"))
+    assert "-0.750 [-0.750, -0.750] (95 % Student's t, over 3 seeds) (the difference is the same for every seed;" in text
+    assert text.endswith("No difference in success is shown; see score above.")
+
+
 def test_swapping_the_arms_turns_the_difference_around():
     found = arms([True, True, False, True], [False, True, False, False])
     assert compare(found, "a", "b").difference == -compare(found, "b", "a").difference

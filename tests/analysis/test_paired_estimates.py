@@ -33,6 +33,18 @@ def test_one_unit_has_no_interval_and_equal_units_have_one_of_no_width():
     assert compute_paired_difference(pairs([1.0, 0.75], [0.75, 0.5]), "score").interval == (0.25, 0.25)
 
 
+@given(st.integers(1, 24), st.integers(2, 24), st.lists(st.integers(0, 24), min_size=2, max_size=6))
+def test_an_interval_of_no_width_has_a_warning_whatever_the_rounding(amount, checks, passed):
+    b = [number / checks for number in passed]
+    found = compute_paired_difference(pairs([(number + amount) / checks for number in passed], b), "score")
+    assert found.warning == "the difference is the same for every seed; the interval says nothing about other tasks"
+
+
+@pytest.mark.parametrize(("a", "b"), [([1.0], [0.5]), ([], []), ([1.0, 0.5], [0.5, 0.25])])
+def test_an_interval_that_is_missing_or_has_a_width_has_no_warning(a, b):
+    assert compute_paired_difference(pairs(a, b), "score").warning == ""
+
+
 def test_no_pair_has_no_difference():
     assert np.isnan(compute_paired_difference(pairs([], []), "score").mean)
 

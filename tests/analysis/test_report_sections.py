@@ -60,6 +60,13 @@ def test_an_arm_that_differs_in_what_no_column_tells_was_not_run_again():
     assert [heading.rpartition("against: ")[2] for heading in headings] == ["a"]
 
 
+@pytest.mark.parametrize(("scores", "explained"), [((1.0, 1.0), True), ((1.0, 0.5), False)])
+def test_a_score_interval_of_no_width_is_explained_below_the_table(scores, explained):
+    rows = [{"arm": "a", "seed": seed, "score": 0.5} for seed in (0, 1)]
+    rows += [{"arm": "b", "seed": seed, "score": score} for seed, score in enumerate(scores)]
+    assert ("A score interval whose bounds are equal" in said(results(rows))) == explained
+
+
 def test_another_arm_can_be_asked_for():
     arm = "keep_last=4 summarizer=scripted/oracle threshold=0.5"
     headings = [one.heading for one in build_sections(grid(), arm) if "against" in one.heading]

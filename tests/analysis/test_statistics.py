@@ -222,7 +222,7 @@ def test_few_pairs_are_called_examples_whatever_their_interval_says():
     pairs = PairedCounts(only_a=2)
     assert compute_newcombe_interval(pairs).low > 0
     assert "examples, not as evidence" in describe_detectable_effect(2)
-    assert describe_evidence(pairs) == "No difference is shown."
+    assert describe_evidence(pairs) == "No difference in success is shown; see score above."
 
 
 @pytest.mark.parametrize(
