@@ -1,9 +1,15 @@
 """Sphinx configuration. `make docs` builds the documentation without network access; a warning fails the build."""
 
+import dataclasses
+import inspect
+import re
 import sys
 from pathlib import Path
 
+import click
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.inspect import stringify_signature
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -35,7 +41,7 @@ nb_ipywidgets_js = {}
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "none"
-autodoc_class_signature = "separated"
+autodoc_preserve_defaults = True
 napoleon_custom_sections = [("Attributes", "params_style")]  # the fields of a dataclass are its parameters
 napoleon_use_rtype = False
 
@@ -50,6 +56,40 @@ def prepare_pages(app: Sphinx) -> None:
         reference_pages.assign_public_modules()
 
 
+def complete_help(_app: Sphinx, context: click.Context, _lines: list[str]) -> None:
+    """Add defaults to the options of a command before sphinx-click describes the options."""
+    reference_pages.complete_option_help(context)
+
+
+def convert_example(_app: Sphinx, _what: str, _name: str, _value: object, _options: object, lines: list[str]) -> None:
+    """Give an example that is a literal block, `Example::`, the same heading as one that napoleon converts."""
+    for index, line in enumerate(lines):
+        if line == "Example::":
+            lines[index : index + 1] = [".. rubric:: Example", "", "::"]
+
+
+def correct_signature(
+    _app: Sphinx, _what: str, _name: str, value: object, _options: object, signature: str | None, _returned: str | None
+) -> tuple[str, str] | None:
+    """Omit the signature of a dataclass, whose fields are listed below it, and find that of a widget in its `__init__`."""
+    if inspect.isclass(value) and dataclasses.is_dataclass(value):
+        return "", ""
+    if inspect.isclass(value) and signature == "(*args, **kwargs)":
+        found = stringify_signature(inspect.signature(value), show_annotation=False)
+        return re.sub(r"<(?:\w+\.)*(\w+) object[^>]*>", r"\1()", found), ""
+    return None
+
+
+def replace_dashes(_app: Sphinx, document: nodes.document) -> None:
+    """Replace the two hyphens that Sphinx writes between a field or parameter and its meaning."""
+    for text in [text for text in document.findall(nodes.Text) if text.startswith(" -- ")]:
+        text.parent.replace(text, nodes.Text(text.replace(" -- ", " – ", 1)))
+
+
 def setup(app: Sphinx) -> None:
-    """Register the generator of the reference pages."""
+    """Register the functions above."""
     app.connect("builder-inited", prepare_pages)
+    app.connect("autodoc-process-docstring", convert_example, priority=400)  # before napoleon
+    app.connect("autodoc-process-signature", correct_signature)
+    app.connect("doctree-read", replace_dashes)
+    app.connect("sphinx-click-process-description", complete_help)

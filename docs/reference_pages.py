@@ -12,14 +12,16 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple, get_type_hints
+from types import ModuleType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+import click
 from docstring_parser import DocstringStyle, parse
 
-from harness.compaction.description import describe_stages, extract_description, extract_source
+from harness.compaction.description import extract_description, extract_source
 from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
@@ -41,6 +43,7 @@ class FieldEntry(NamedTuple):
 
     name: str
     type_text: str
+    """Types or values that the field accepts, as Markdown."""
     default: str
     """Source text of the default; `required` where there is none."""
     description: str
@@ -108,7 +111,7 @@ def read_fields(owner: type[Any]) -> list[FieldEntry]:
     return [
         FieldEntry(
             name=field.name,
-            type_text=_format_type(hints[field.name]),
+            type_text=format_type(hints[field.name]),
             default=format_default(field),
             description=re.sub(r"\s*(Default: `.*`\.|Required\.)$", "", " ".join(descriptions[field.name].split())),
         )
@@ -130,9 +133,19 @@ def format_default(field: "dataclasses.Field[Any]") -> str:
     return "required"
 
 
-def _format_type(hint: Any) -> str:
+def format_type(hint: Any) -> str:
+    """Return a type as Markdown, with each type of a union and each value of a `Literal` as a word of its own."""
+    words = [f"`{word}`" for word in _list_alternatives(hint)]
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _list_alternatives(hint: Any) -> list[str]:
+    if get_origin(hint) is Literal:
+        return [repr(value) for value in get_args(hint)]
+    if get_origin(hint) in {Union, UnionType}:
+        return [word for part in get_args(hint) for word in _list_alternatives(part)]
     text = inspect.formatannotation(hint)
-    return re.sub(r"\b(?:typing|collections\.abc|harness(?:\.\w+)*)\.(?=[A-Za-z])", "", text).replace("NoneType", "None")
+    return [re.sub(r"\b(?:typing|collections\.abc|harness(?:\.\w+)*)\.(?=[A-Za-z])", "", text).replace("NoneType", "None")]
 
 
 def _build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -141,10 +154,7 @@ def _build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _build_field_table(owner: type[Any], prefix: str = "") -> str:
-    rows = [
-        (f"`{prefix}{entry.name}`", f"`{entry.type_text}`", f"`{entry.default}`", entry.description)
-        for entry in read_fields(owner)
-    ]
+    rows = [(f"`{prefix}{entry.name}`", entry.type_text, f"`{entry.default}`", entry.description) for entry in read_fields(owner)]
     return _build_table(("field", "type", "default", "meaning"), rows)
 
 
@@ -224,7 +234,6 @@ policies` prints this list in a terminal.
 
 
 def _build_policy_page(name: str, policy_class: type[Any]) -> str:
-    stages = "\n".join(describe_stages(policy_from_plain({"kind": name})))
     return f"""# {name}
 
 In a plan: `policy = "{name}"`. In Python: `harness.policies.{policy_class.__name__}()`.
@@ -232,13 +241,7 @@ In a plan: `policy = "{name}"`. In Python: `harness.policies.{policy_class.__nam
 ```{{eval-rst}}
 {_build_directive(f"harness.policies.{policy_class.__name__}", policy_class)}```
 
-## Stages
-
-One line for each stage: the moment at which it may act, its trigger, and what it does. Values at their defaults are left out.
-
-```text
-{stages}
-```
+`harness policies show {name} --window 32768` shows the thresholds in tokens and how the policy compacts at that window.
 """
 
 
@@ -260,7 +263,7 @@ def build_tasks_page() -> str:
             )
         )
         sections.append(_build_task_section(name, task, template))
-    header = ("task", "steps", "first request, tokens", "checks", "seconds, cold / warm", "runtime", "what it loads")
+    header = ("task", "steps", "first request, tokens", "checks", "seconds, cold / warm", "runtime", "memory demands")
     return f"""# Tasks
 
 Each task is a function from a seed to a workspace, a prompt, hidden checks and the script of a competent agent. `harness
@@ -268,6 +271,8 @@ tasks NAME` prints every fact and check of a task. {{doc}}`../guide/writing-a-ta
 
 Seconds are those of one trial of the base arm (`keep-last` at 0.8, extractive summaries, a window of 32,768 tokens), grading
 included, measured on {seconds["machine"]}: *cold* with an empty action cache, *warm* when the same commands are in the cache.
+*Memory demands* name what makes the task a test of memory: kinds of facts that the agent must remember, requirements that change,
+tool outputs that fill the window, and *bookkeeping*, that is, knowing which parts of a long list are done.
 
 {_build_table(header, rows)}
 
@@ -275,15 +280,13 @@ included, measured on {seconds["machine"]}: *cold* with an empty action cache, *
 
 
 def _build_task_section(name: str, task: Task, template: Any) -> str:
-    description = inspect.getdoc(inspect.getmodule(template)) or ""
+    description = (inspect.getdoc(inspect.getmodule(template)) or "").removeprefix(f"The task `{name}`: ")
     kinds = Counter(fact.kind for fact in task.facts)
     recoverable = sum(fact.reacquisition_calls is not None for fact in task.facts)
     facts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     return f"""## {name}
 
-{task.title}.
-
-{description}
+{description[:1].upper()}{description[1:]}
 
 - Facts to remember: {len(task.facts)} ({facts}), of which the agent can look up {recoverable} again.
 - Properties that can be varied: {", ".join(f"`world.{knob}`" for knob in list_knobs(template))}.
@@ -317,6 +320,21 @@ Exit codes: 0 for success, 1 for failed trials or sessions, 2 for an invalid req
 """
 
 
+def complete_option_help(context: click.Context) -> None:
+    """Add the default and the range of each option to its help text, as `--help` prints them.
+
+    sphinx-click does not read `show_default` from the settings of the command. The options of the program stay as they are.
+    """
+    context.show_default = True
+    options = [(parameter, copy(parameter)) for parameter in context.command.params]
+    for option, completed in options:
+        if isinstance(completed, click.Option):
+            completed.help = (option.get_help_record(context) or ("", ""))[1]
+    context.command = copy(context.command)
+    context.command.params = [completed for _, completed in options]
+    context.show_default = None  # the text is in the help now
+
+
 def build_api_pages() -> Iterator[tuple[str, str]]:
     """Yield a page for each public module, with every name of its `__all__` but the policies, which have own pages."""
     for module in map(import_module, PUBLIC_MODULES):
@@ -327,7 +345,7 @@ def build_api_pages() -> Iterator[tuple[str, str]]:
         has_policies = len(directives) < len(public)
         note = "\n\nEach policy has [a page of its own](policies/index.md)." if has_policies else ""
         first_line = (inspect.getdoc(module) or "").split("\n\n", 1)[0]
-        text = f"# {module.__name__}\n\n{first_line}{note}\n\n```{{eval-rst}}\n.. py:module:: {module.__name__}\n\n"
+        text = f"# API: {module.__name__}\n\n{first_line}{note}\n\n```{{eval-rst}}\n.. py:module:: {module.__name__}\n\n"
         yield f"generated/api-{module.__name__.rpartition('.')[2]}.md", text + "\n".join(directives) + "```\n"
 
 
@@ -336,7 +354,7 @@ def _build_directive(path: str, value: object) -> str:
         return f".. automodule:: {value.__name__}\n"
     if inspect.isclass(value) and dataclasses.is_dataclass(value):
         fields = ", ".join(field.name for field in dataclasses.fields(value))
-        return f".. autoclass:: {path}\n   :exclude-members: __init__, {fields}\n"
+        return f".. autoclass:: {path}\n   :exclude-members: {fields}\n"
     if inspect.isclass(value):
         return f".. auto{'exception' if issubclass(value, BaseException) else 'class'}:: {path}\n"
     return f".. autofunction:: {path}\n" if inspect.isfunction(value) else f".. autodata:: {path}\n   :no-value:\n"

@@ -54,7 +54,7 @@ def tasks_command(name: str | None) -> None:
 
 def build_suite_table() -> Table:
     """Return a table of the built-in tasks, one row for each task."""
-    columns = ("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
+    columns = ("task", "title", "memory demands", "steps", "first tokens", "facts", "recoverable", "runtime")
     return build_table(columns, (_list_task_cells(name, template(DISPLAY_SEED)) for name, template in sorted(SUITE.items())))
 
 

@@ -4,12 +4,15 @@ import dataclasses
 import inspect
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
+import click
 import pytest
 from docstring_parser import Docstring, DocstringStyle, parse
 
+import harness.cli
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
 from harness.models.factory import DEFAULT_PROFILE, open_model
@@ -121,6 +124,53 @@ def test_the_reference_pages_hold_every_field_policy_task_column_and_name(tmp_pa
         page = pages[f"api-{module.rpartition('.')[2]}.md"].read_text("utf-8")
         for name, value in reference_pages.list_public_objects(import_module(module)):
             assert value in PRESETS.values() or f"{module}.{name}\n" in page or inspect.ismodule(value), name
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (int, "`int`"),
+        (int | None, "`int` or `None`"),
+        (Literal["auto", "on", "off"], "`'auto'`, `'on'` or `'off'`"),
+        (Mapping[str, object], "`Mapping[str, object]`"),
+        (World, "`World`"),
+    ],
+)
+def test_types_are_shown_as_short_words_between_which_a_line_can_break(hint, words):
+    assert reference_pages.format_type(hint) == words
+
+
+def test_the_section_of_a_task_says_once_what_the_task_is():
+    page = reference_pages.build_tasks_page()
+    assert "The task `" not in page
+    for name, template in SUITE.items():
+        section = page.partition(f"\n## {name}\n\n")[2]
+        assert section[0].isupper()
+        assert template(0).title not in section.partition("\n\n")[2].partition("\n## ")[0]
+
+
+def list_contexts(command: click.Command, parent: click.Context | None = None) -> Iterator[click.Context]:
+    context = click.Context(command, info_name=command.name, parent=parent, **command.context_settings)
+    yield context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from list_contexts(inner, context)
+
+
+def test_the_page_of_the_command_line_shows_the_defaults_that_help_prints():
+    shown: dict[tuple[str, str | None], str] = {}
+    for context in list_contexts(harness.cli.main):
+        printed = " ".join(context.command.get_help(context).split())
+        page = click.Context(context.command)  # as sphinx-click makes it, without the settings of the command
+        reference_pages.complete_option_help(page)
+        for option in page.command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                shown[context.command_path, option.name] = text = " ".join((option.help or "").split())
+                assert text in printed
+    assert "[default: keep-last]" in shown["main agent", "policy"]
+    assert sum("[default: " in text for text in shown.values()) > 30
 
 
 def test_a_page_that_did_not_change_keeps_its_time_and_an_old_page_goes(tmp_path):
