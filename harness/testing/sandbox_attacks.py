@@ -195,7 +195,8 @@ class ResourceAttacks(SandboxLaws):
         sandbox.write("hogs.py", _MANY_MEMORY_HOGS.encode())
         result = sandbox.run("python3 hogs.py")
         assert result.oom_killed
-        assert sandbox.run("echo fine; sleep 3.5").stdout == b"fine\n"
+        outputs = (sandbox.run("echo fine; sleep 3.5").stdout for _ in range(20))  # orphaned processes may still allocate memory
+        assert b"fine\n" in outputs
         for _ in range(5):  # orphaned processes may still be killed
             if not sandbox.run("sleep 1").oom_killed:
                 break
