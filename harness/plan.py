@@ -144,7 +144,7 @@ class Plan:
     forget: tuple[ItemId, ...] = ()
     """Ids of the messages to evict from the view."""
     replace: tuple[Replace, ...] = ()
-    """Replacements of messages in view; if a replaced message is also evicted, the summarizer reads the replacement."""
+    """Replacements of messages in view; the summarizer reads the replacement if the message is also evicted, else the original."""
     slots: tuple[Slot, ...] = ()
     """Summaries to request from the summarizer, each with the place at which it is inserted into the conversation."""
     insert: tuple[Insert, ...] = ()

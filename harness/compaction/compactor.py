@@ -190,7 +190,8 @@ class SessionCompactor:
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
         """Request the summaries of a plan and return all changes of the view; `outcome` records the requests."""
         inserts: list[Insert] = []
-        items = apply_patch(view.items, Patch(replace=plan.replace), 0, self.policy.counter)
+        changes = tuple(change for change in plan.replace if change.item in plan.forget)
+        items = apply_patch(view.items, Patch(replace=changes), 0, self.policy.counter)
         edited_view = replace(view, items=items, tally_cache=TallyCache())
         for slot in map(self._limit_slot, plan.slots):
             signal(Waiting(what="summary"))

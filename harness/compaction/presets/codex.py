@@ -138,6 +138,11 @@ class Codex(SummarizingPreset):
     kind: Literal["codex"] = "codex"
 
     @property
+    def revision(self) -> int:
+        """Revision 1, since the summarizer reads a user message whole that loses its middle in the view."""
+        return 1
+
+    @property
     def pipeline(self) -> Pipeline:
         """Pipeline with one rule, which replaces everything but the user's newest messages by a hand-over summary."""
         division: Division = ShareOfAvailable(share=self.threshold)

@@ -58,6 +58,8 @@ def test_the_one_that_crosses_the_limit_is_cut_in_its_middle() -> None:
     assert (cut.message.text[0], cut.message.text[-1]) == ("A", "Z")
     assert "characters ...]" in cut.message.text
     assert after.items[2].message == said(50, "b")
+    (request,) = room.summarizer.requests
+    assert request.messages == (*view.messages, user(INSTRUCTION)), "the summarizer reads the whole message"
 
 
 def test_the_summarizer_gets_the_session_itself_and_one_more_message() -> None:
