@@ -144,7 +144,8 @@ class Plan:
     forget: tuple[ItemId, ...] = ()
     """Ids of the messages to evict from the view."""
     replace: tuple[Replace, ...] = ()
-    """Replacements of messages in view; the summarizer reads the replacement if the message is also evicted, else the original."""
+    """Replacements of messages in view; of a message that is also evicted, the summarizer reads the replacement, otherwise the
+    original."""
     slots: tuple[Slot, ...] = ()
     """Summaries to request from the summarizer, each with the place at which it is inserted into the conversation."""
     insert: tuple[Insert, ...] = ()

@@ -20,15 +20,22 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from harness.models.local import weights
 from harness.models.local.catalogue import look_up_weights
 from tests.peers import environments
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)  # except for constants of the modules imported before
+settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # make quick
 settings.load_profile("repeatable")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw no constants of imported modules, unless in a search; they differ between workers, and so would the examples."""
+    if config.getoption("hypothesis_profile", None) != "search":
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 # --- files of the user ----------------------------------------------------------------------------------------------
