@@ -158,6 +158,12 @@ def test_the_code_blocks_of_a_page_run(page, page_folder):
         run_block(block, page_folder)
 
 
+def test_readme_is_short_and_no_line_is_wide():
+    lines = (CHECKOUT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 160
+    assert [line for line in lines if len(line) > 140] == []
+
+
 def test_blocks_are_found_with_the_comments_before_them():
     text = "```python\nx = 1\n```\n\n<!-- not-run: costs money -->\n```console\n$ false\n```\n\n```text\nno code\n```\n"
     text += "\n<!-- file a/b.toml -->\n```toml\ny = 2\n```\n"
