@@ -112,6 +112,10 @@ class Range(NamedTuple):
     requirement: str
     """End of the error message for a value that is out of range, such as `must be at least 1`."""
 
+    def __repr__(self) -> str:
+        """Return the requirement alone, since signatures in help texts and tooltips contain the range."""
+        return repr(self.requirement)
+
 
 Positive: TypeAlias = Annotated[int, Range(lambda value: value >= 1, "must be at least 1")]
 NonNegative: TypeAlias = Annotated[int, Range(lambda value: value >= 0, "must not be negative")]

@@ -101,6 +101,13 @@ def test_the_scripted_models_that_a_field_names_exist(owner):
 
 
 @pytest.mark.parametrize("kind", PRESETS)
+def test_the_signature_of_a_policy_states_ranges_in_words(kind):
+    signature = str(inspect.signature(PRESETS[kind]))
+    assert "'must be at least 1'" in signature
+    assert " at 0x" not in signature
+
+
+@pytest.mark.parametrize("kind", PRESETS)
 def test_every_policy_names_its_source_and_when_to_choose_it(kind):
     text = inspect.getdoc(PRESETS[kind]) or ""
     assert "Source:" in text
