@@ -2,15 +2,19 @@
 
 A `python` block runs as a program of its own. In a `console` block each line behind `$ ` runs and must succeed; the text below
 the line must be its output, where `...` stands for anything.
-A `toml` block must be valid TOML. These comments before a block change that:
+A `toml` block must be a valid plan, unless its comment names another file, and a `json` block valid JSON. These comments before a
+block change that:
 
 `<!-- file NAME -->`          the block is written to this file, for the blocks after it
-`<!-- not-run: REASON -->`    the block does not run, but its imports, keyword arguments and options must exist
+`<!-- not-run: REASON -->`    the block does not run, but its names, arguments, commands, options and tests must exist
 """
 
 import ast
+import contextlib
 import importlib
 import inspect
+import itertools
+import json
 import os
 import re
 import shlex
@@ -18,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +30,8 @@ import click
 import pytest
 
 import harness.cli
+from harness.errors import UsageError
+from harness.experiment.experiment import Experiment
 from tests.house.source import CHECKOUT
 
 PAGES = sorted(
@@ -32,7 +39,12 @@ PAGES = sorted(
     for path in (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *(CHECKOUT / "docs").rglob("*.md"))
     if not {"generated", "_build"} & set(path.parts)
 )
-BLOCK = re.compile(r"^(?:<!-- (file|not-run:) ([^\n]+?) -->\n+)?```(python|console|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^(?:<!-- (file|not-run:) ([^\n]+?) -->\n+)?```(python|console|toml|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text("utf-8"), re.MULTILINE))
+WRONG = (AssertionError, AttributeError, TypeError, ValueError, UsageError, click.UsageError)
+"""Errors with which a wrong block fails."""
 NO_DOCKER = "unix:///nowhere/docker.sock"
 
 
@@ -80,16 +92,17 @@ def run_program(arguments: list[str], folder: Path) -> str:
 
 def run_block(block: Block, folder: Path) -> None:
     """Run a block, write it, or check it without running, as its comment says."""
-    if block.language == "toml":
-        tomllib.loads(block.text)
-    if block.file:
-        path = folder / block.file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(block.text)
+    assert not block.reason or len(block.reason.split()) > 1, f"not-run needs a reason: {block.text[:80]}"
+    if block.language == "json":
+        json.loads(block.text)
+    elif block.language == "toml":
+        check_toml(block, folder)
+    elif block.file:
+        write_file(folder / block.file, block.text)
     elif block.reason:
         check_block(block)
     elif block.language == "python":
-        (folder / "example.py").write_text(block.text)
+        write_file(folder / "example.py", block.text)
         run_program([sys.executable, "example.py"], folder)
     elif block.language == "console":
         for command in split_commands(block.text):
@@ -97,9 +110,24 @@ def run_block(block: Block, folder: Path) -> None:
             assert not command.output.strip() or compile_expected(command.output).fullmatch(printed.strip()), printed
 
 
+def write_file(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def check_toml(block: Block, folder: Path) -> None:
+    """Write a TOML block, and read it as a plan unless its comment gives it another name."""
+    path = folder / (block.file or "checked/plan.toml")
+    write_file(path, block.text)
+    if path.name == "plan.toml":
+        with contextlib.chdir(folder):
+            Experiment.from_toml(path)
+    else:
+        tomllib.loads(block.text)
+
+
 def check_block(block: Block) -> None:
-    """Check that a block which does not run uses only imports, arguments and options that exist."""
-    assert len(block.reason.split()) > 1, f"not-run needs a reason: {block.text[:80]}"
+    """Check that a block which does not run uses only names, arguments, commands, options and files that exist."""
     if block.language == "python":
         check_python(block.text)
     elif block.language == "console":
@@ -108,40 +136,67 @@ def check_block(block: Block) -> None:
 
 
 def check_python(text: str) -> None:
-    """Import what a program imports, and check the keyword arguments of calls to the names that come from harness."""
+    """Import what a program imports, look up its dotted names, and check the arguments of its calls to names of harness."""
     tree, names = ast.parse(text), dict[str, object]()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             module = importlib.import_module(node.module or "")
             names |= {alias.asname or alias.name: getattr(module, alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
-            names |= {(alias.asname or alias.name).partition(".")[0]: importlib.import_module(alias.name) for alias in node.names}
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        target: object = None
-        if isinstance(call.func, ast.Name):
-            target = names.get(call.func.id)
-        elif isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id in names:
-            target = getattr(names[call.func.value.id], call.func.attr)
-        if getattr(target, "__module__", "").startswith("harness") and callable(target):
-            parameters = inspect.signature(target).parameters
-            unknown = {word.arg for word in call.keywords if word.arg} - set(parameters)
-            assert not unknown, f"{ast.unparse(call.func)} has no arguments {sorted(unknown)}"
+            modules = {alias: importlib.import_module(alias.name) for alias in node.names}
+            names |= {alias.asname: module for alias, module in modules.items() if alias.asname}
+            names |= {root: sys.modules[root] for root in (one.name.partition(".")[0] for one in node.names if not one.asname)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            look_up(node, names)
+        elif isinstance(node, ast.Call):
+            check_call(node, look_up(node.func, names))
+
+
+def look_up(node: ast.expr, names: Mapping[str, object]) -> object:
+    """Return the object that a name or a dotted name stands for, or None if it does not begin with an imported name."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    owner = look_up(node.value, names) if isinstance(node, ast.Attribute) else None
+    return None if owner is None or not isinstance(node, ast.Attribute) else getattr(owner, node.attr)
+
+
+def check_call(call: ast.Call, target: object) -> None:
+    """Bind the arguments of a call to the parameters of a function or class of harness."""
+    starred = any(isinstance(one, ast.Starred) for one in call.args) or any(word.arg is None for word in call.keywords)
+    if callable(target) and getattr(target, "__module__", "").startswith("harness") and not starred:
+        inspect.signature(target).bind(*call.args, **{word.arg: word.value for word in call.keywords if word.arg})
 
 
 def check_command_line(line: str) -> None:
-    """Check the commands and options of each `harness` program in a line of shell."""
-    words = shlex.split(line, comments=True)
-    for place in (number for number, word in enumerate(words) if word == "harness"):
-        command: click.Command = harness.cli.main
-        context = click.Context(command)
-        for word in words[place + 1 :]:
-            if word in {"|", ";", "&&", "<", ">"}:
-                break
-            options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-            if word.startswith("-"):
-                assert word.partition("=")[0] in options, f"{command.name} has no option {word}"
-            elif isinstance(command, click.Group) and (inner := command.get_command(context, word)):
-                command = inner
+    """Check the programs in a line of shell: commands and options of harness, targets of make, and paths of tests."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words = list(lexer)
+    for start, word in enumerate(words):
+        if start == 0 or set(words[start - 1]) <= set("|&;("):
+            arguments = list(itertools.takewhile(lambda one: not set(one) <= set("|&;()<>"), words[start + 1 :]))
+            if word == "harness":
+                check_arguments(harness.cli.main, arguments)
+            elif word == "make":
+                assert {one for one in arguments if "=" not in one} <= MAKE_TARGETS, f"unknown target of make: {line}"
+        assert not word.startswith("tests/") or (CHECKOUT / word.partition("::")[0]).exists(), f"there is no {word}"
+
+
+def check_arguments(command: click.Command, arguments: list[str], parent: click.Context | None = None) -> None:
+    """Parse arguments as click does, with the values of options, but without looking for files."""
+    context = click.Context(command, info_name=command.name, parent=parent)
+    values, rest, _ = command.make_parser(context).parse_args(list(arguments))
+    for parameter in command.params:
+        value = values.get(parameter.name or "")
+        if value is not None and not isinstance(parameter.type, click.Path | click.File):
+            parameter.type_cast_value(context, value)
+    if isinstance(command, click.Group) and rest:
+        inner = command.get_command(context, rest[0])
+        assert inner is not None, f"{command.name} has no command {rest[0]}"
+        check_arguments(inner, rest[1:], context)
+    else:
+        assert not rest, f"{command.name} takes no argument {rest[0]}"
 
 
 @pytest.fixture
@@ -174,25 +229,57 @@ def test_blocks_are_found_with_the_comments_before_them():
     ]
 
 
+PLAN = '[trial]\ntask = "flashcards"\npolicy = "codex"\nmax_steps = 30\n'
+
+
 @pytest.mark.parametrize(
-    "block",
+    ("block", "message"),
     [
-        Block("python", "raise SystemExit(3)"),
-        Block("console", "$ false\n"),
-        Block("console", "$ echo one\ntwo\n"),
-        Block("console", "$ harness run --no-such-option x\n", reason="needs a cluster"),
-        Block("console", "$ harness run x\n", reason="unexplained"),
-        Block("python", "from harness import Trial\nTrial(tsk='flashcards')\n", reason="costs money"),
+        (Block("python", "raise SystemExit(3)"), "example.py"),
+        (Block("console", "$ false\n"), "false"),
+        (Block("console", "$ echo one\ntwo\n"), "one"),
+        (Block("console", "$ harness run x\n", reason="unexplained"), "needs a reason"),
+        (Block("console", "$ harness run --no-such-option x\n", reason="needs a cluster"), "no such option"),
+        (Block("console", "$ true && harness modles fetch x\n", reason="needs a cluster"), "no command modles"),
+        (Block("console", "$ echo x | harness models fetsh x\n", reason="needs a cluster"), "no command fetsh"),
+        (Block("console", "$ harness agent --backend dockker\n", reason="needs a cluster"), "'dockker' is not one of"),
+        (Block("console", "$ harness agent --max-steps many\n", reason="needs a cluster"), "'many' is not a valid integer"),
+        (Block("console", "$ harness doctor now\n", reason="needs a cluster"), "now"),
+        (Block("console", "$ make tset\n", reason="needs a cluster"), "target of make"),
+        (Block("console", "$ python -m pytest -q tests/compactoin\n", reason="needs a cluster"), "there is no tests/compactoin"),
+        (Block("python", "from harness import NoSuchName\n", reason="costs money"), "NoSuchName"),
+        (Block("python", "import harness\nharness.policies.KeepLost\n", reason="costs money"), "KeepLost"),
+        (Block("python", "import harness.policies as p\np.KeepLost\n", reason="costs money"), "KeepLost"),
+        (Block("python", "from harness import Trial\nTrial(tsk='flashcards')\n", reason="costs money"), "tsk|task"),
+        (Block("python", "import harness\nharness.policies.KeepLast(tresh=3)\n", reason="costs money"), "tresh"),
+        (Block("python", "import harness\nharness.Experiment.from_toml(nope=3)\n", reason="costs money"), "nope|path"),
+        (Block("python", "from harness import load\nload('a', 'b')\n", reason="costs money"), "too many"),
+        (Block("toml", PLAN.replace("max_steps", "max_stepz")), "max_stepz"),
+        (Block("toml", PLAN.replace("max_steps", "max_stepz"), reason="costs money"), "max_stepz"),
+        (Block("toml", PLAN.replace("max_steps", "max_stepz"), file="a/plan.toml"), "max_stepz"),
+        (Block("toml", "[trial\n", file="pyproject.toml"), "Expected"),
+        (Block("json", "{'a': 1}\n"), "property name"),
     ],
 )
-def test_an_example_that_is_wrong_fails(block, tmp_path):
-    with pytest.raises(AssertionError):
+def test_an_example_that_is_wrong_fails(block, message, tmp_path):
+    with pytest.raises(WRONG, match=f"(?i){message}"):
         run_block(block, tmp_path)
 
 
-def test_an_import_of_a_block_that_does_not_run_must_exist(tmp_path):
-    with pytest.raises(AttributeError):
-        run_block(Block("python", "from harness import NoSuchName\n", reason="costs money"), tmp_path)
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block("toml", PLAN),
+        Block("toml", PLAN, file="a/plan.toml"),
+        Block("toml", "[project]\n", file="pyproject.toml"),
+        Block("json", '{"a": 1}\n'),
+        Block("console", "$ make test docs JOBS=2 && .venv/bin/python -m pytest -q tests/docs\n", reason="takes long"),
+        Block("console", "$ cat x | harness agent --model a/b --keep y < /dev/null > z  # note\n", reason="costs money"),
+        Block("python", "import harness\nharness.Experiment.from_toml('x').run(workers=2)\n", reason="costs money"),
+    ],
+)
+def test_an_example_that_is_right_passes_without_running(block, tmp_path):
+    run_block(block, tmp_path)
 
 
 def test_an_example_that_prints_what_it_says_passes(tmp_path):
