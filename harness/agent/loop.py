@@ -133,7 +133,7 @@ class Agent:
         collect_subagent_events: Function that takes the number of a step and returns further events to log with the step; used
             for the token usage of sub-agents. Default: `None`.
         save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
-            returns the events to log. Default: `None`.
+            returns the events to log. The number is 0 before the first step. Default: `None`.
         save_result: Function that takes the number of a step and the result of one of its tool calls, and saves the result until
             the whole step is logged. Called in the thread that ran the tool, as soon as the result is there. Default: `None`.
         allow_parallel_calls: Function that returns a context in which the tools may be called in several threads. Used only if
@@ -201,10 +201,11 @@ class Session:
             self.request_builder.prepare(self.conversation.last_sent_view)
             self.request_builder.forget_view()
 
-    def begin(self, session: SessionStarted, system_prompt: str, *more: Event) -> None:
-        """Log the first events of a new session: its start, the system prompt, the task, and any further events."""
+    def begin(self, session: SessionStarted, system_prompt: str) -> None:
+        """Log the first events of a new session: its start, the system prompt, the task, and the saved workspace."""
         prompt = MessageAdded(message=system(system_prompt, self.agent.instructions), step=0)
-        self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *more)
+        workspace_events = self.agent.save_workspace(0) if self.agent.save_workspace else ()
+        self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *workspace_events)
 
     def run_turn(self, *opening_events: Event, steps_before: int = 0) -> Stop:
         """Run the steps of a turn until the agent replies without a tool call, reaches a limit, fails or is cancelled.

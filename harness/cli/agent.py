@@ -1,7 +1,7 @@
 """Command `harness agent`, which runs one session at a terminal or in a pipe."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import click
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
 from harness.cli import options
-from harness.cli.dialog import Dialog, read_lines, run_dialog
+from harness.cli.dialog import Dialog, build_resume_command, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
 from harness.errors import UsageError, format_count
@@ -29,7 +29,13 @@ from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.session.storage import load_log, restore_spec
 from harness.signals import install_signal_handler
-from harness.store.sessions.lookup import find_session
+from harness.store.sessions.lookup import (
+    SESSIONS_FOLDER,
+    SessionLocation,
+    find_session,
+    list_journals,
+    name_default_journal,
+)
 from harness.task import Runtime, Task
 from harness.tasks import make_task
 
@@ -68,9 +74,14 @@ from harness.tasks import make_task
 @click.option("--image", help="Docker image; requires the docker sandbox.  [default: image of the runtime]")
 @click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", help="Runtime of a session without a task.")
 @click.option("--network", is_flag=True, help="Allow commands in the sandbox to use the network.")
-@click.option("--journal", type=options.FILE, help="Log the session to this SQLite file.")
 @click.option(
-    "--resume", metavar="SESSION", help="Continue this session of the journal; its id, or a unique beginning or end of the id."
+    "--journal", type=options.FILE, help="Log the session to this SQLite file.  [default: a new file in the folder `sessions`]"
+)
+@click.option("--no-journal", is_flag=True, help="Keep the log in memory only; the session cannot be resumed.")
+@click.option(
+    "--resume",
+    metavar="SESSION",
+    help="Continue this session of the journal, or of the folder `sessions`; its id, or a unique beginning or end of the id.",
 )
 @click.option(
     "--repeated", type=click.Choice(["ask", "continue", "stop"]), default="ask", help="Reaction to a third identical call."
@@ -101,6 +112,7 @@ def command(
     runtime: Runtime,
     network: bool,
     journal: Path | None,
+    no_journal: bool,
     resume: str | None,
     repeated: Literal["ask", "continue", "stop"],
     explore: bool,
@@ -116,8 +128,9 @@ def command(
     At a terminal, the session continues after the first answer. Messages typed while the agent works are queued, Ctrl-C stops
     the turn, /help lists the slash commands, and Ctrl-D ends the session.
 
-    --resume continues a session of the journal with its own settings, except for options given here. The session continues
-    with one message from a pipe, or as a dialog at a terminal. An empty message continues an unfinished turn.
+    The session is logged to a journal with its workspace, so that --resume can continue it, also after a crash. --resume keeps
+    the settings of the session, except for options given here. The session continues with one message from a pipe, or as a
+    dialog at a terminal. An empty message continues an unfinished turn.
 
     --repeated decides what happens when the agent makes the same tool call three times in a row. Without a terminal, `ask`
     means `continue`.
@@ -128,11 +141,16 @@ def command(
 
     Example: `harness agent --task flashcards --window 32000 < /dev/null`
     """
+    if no_journal and (journal is not None or resume):
+        raise UsageError(f"--no-journal and {'--resume' if resume else '--journal'} exclude each other; leave one of them out")
     task = make_task(task_name, seed) if task_name else None
+    resumed = find_resumed_session(resume, journal) if resume else None
+    session_id = resumed.session_id if resumed else TIME_ORDERED_IDS.make_descending()
+    default_journal = None if no_journal else name_default_journal(session_id)
     shorthand_fields = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
     table = {name: value for name, value in shorthand_fields.items() if value is not None}
     session = SessionSpec(
-        request="" if resume else read_request(sys.stdin, task),
+        request="" if resumed else read_request(sys.stdin, task),
         policy=policy_from_plain({"kind": policy, **table, **options.parse_fields(fields)}),
         model=model,
         task=task,
@@ -147,20 +165,21 @@ def command(
         runtime=runtime,
         sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),
         unsafe_local=unsafe_local,
-        journal=journal,
+        journal=resumed.journal if resumed else journal or default_journal,
         explore=explore,
         repeated=repeated,
         keep=keep,
     )
-    if resume:
-        resume = resolve_session_id(resume, journal)
-        session = configure_resumed_session(session, resume, list_explicit_options(), task_name)
+    if resumed:
+        session = configure_resumed_session(session, resumed, list_explicit_options(), task_name)
     printer = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
     if journal is not None and not journal.parent.exists():
         printer.print_line(f"creating the folder of the journal: {format_line(str(journal.parent))}")
-    is_dialog = resume or sys.stdin.isatty()
-    ended = run_session(session, resume, printer, task_name) if is_dialog else run_one_turn(session, printer)
-    report_outcome(ended, printer, session)
+    if resumed or sys.stdin.isatty():
+        ended = run_session(session, session_id, printer, task_name, is_resumed=resumed is not None)
+    else:
+        ended = run_one_turn(session, session_id, printer)
+    report_outcome(ended, printer, session, build_resume_command(session, session_id, task_name))
 
 
 def list_explicit_options() -> frozenset[str]:
@@ -171,20 +190,25 @@ def list_explicit_options() -> frozenset[str]:
     )
 
 
-def resolve_session_id(name: str, journal: Path | None) -> str:
-    """Return the full id of the one session in the journal whose id is this text, or begins or ends with it.
+def find_resumed_session(name: str, journal: Path | None) -> SessionLocation:
+    """Return the location of the one session whose id is this text, or begins or ends with it.
+
+    Args:
+        name: Id of the session, or its first or last characters.
+        journal: Journal that holds the session; None searches the folder in which sessions are stored by default.
 
     Raises:
-        UsageError: No journal is given, or not exactly one session matches.
+        UsageError: No journal is given and the default folder holds none, or not exactly one session matches.
         StoreError: The journal does not exist.
     """
-    if journal is None:
-        raise UsageError("--resume needs the journal of the session; add --journal FILE")
-    return find_session(name, (journal,)).session_id
+    folder = Path(SESSIONS_FOLDER)
+    if journal is None and not list_journals(folder):
+        raise UsageError(f"the folder {str(folder)!r} holds no journal of a session to resume; add --journal FILE")
+    return find_session(name, (journal or folder,))
 
 
 def configure_resumed_session(
-    requested: SessionSpec, session_id: str, explicit_options: frozenset[str], task_name: str | None
+    requested: SessionSpec, location: SessionLocation, explicit_options: frozenset[str], task_name: str | None
 ) -> SessionSpec:
     """Return the configuration of a resumed session, which is the logged one with changes by the options that the user set.
 
@@ -193,11 +217,10 @@ def configure_resumed_session(
     Raises:
         UsageError: An option would change the system prompt.
     """
-    assert requested.journal is not None
     if "instructions" in explicit_options:
         raise UsageError("--instructions with --resume: the system prompt of a session never changes; send a message instead")
-    entries = load_log(requested.journal, session_id)
-    restored = restore_spec(entries, requested.journal, None, requested.cassette)
+    entries = load_log(location.journal, location.session_id)
+    restored = restore_spec(entries, location.journal, None, requested.cassette)
     fields = {name: getattr(requested, name) for name, names in FIELD_OPTIONS.items() if explicit_options & names}
     if task_name and "seed" not in explicit_options:
         fields["task"] = make_task(task_name, restored.seed)
@@ -214,7 +237,7 @@ def configure_resumed_session(
     )
     if session.repeated == "ask" and not sys.stdin.isatty():
         session = replace(session, repeated="continue")
-    return restore_spec(entries, requested.journal, session)
+    return restore_spec(entries, location.journal, session)
 
 
 FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
@@ -230,7 +253,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
 
 
 def run_session(
-    session: SessionSpec, resumed_id: str | None, printer: EventPrinter, task_name: str | None = None
+    session: SessionSpec, session_id: str, printer: EventPrinter, task_name: str | None = None, *, is_resumed: bool = False
 ) -> SessionResult:
     """Run a session as a dialog at a terminal, or run one turn of a session that is resumed by a message from a pipe."""
 
@@ -239,10 +262,10 @@ def run_session(
         if isinstance(event, StateChanged) and event.state == "failed":
             printer.print_line(f"the session failed: {live.failure}")
 
-    if resumed_id and session.journal:
-        live = LiveSession.reopen(session.journal, resumed_id, spec=session, on_event=handle_event)
+    if is_resumed and session.journal:
+        live = LiveSession.reopen(session.journal, session_id, spec=session, on_event=handle_event)
     else:
-        live = LiveSession(session, on_event=handle_event)
+        live = LiveSession(session, session_id=session_id, on_event=handle_event)
     terminal = Dialog(live=live, printer=printer, task_name=task_name)
     with closing(live):  # also when the dialog raises
         live.start()
@@ -282,7 +305,7 @@ def read_typed_lines(source: TextIO) -> Iterator[str]:
         yield line
 
 
-def run_one_turn(session: SessionSpec, printer: EventPrinter) -> SessionResult:
+def run_one_turn(session: SessionSpec, session_id: str, printer: EventPrinter) -> SessionResult:
     """Run a session of one turn. The first Ctrl-C or SIGTERM stops it after the running tool call, the second at once."""
     cancellation = Cancellation()
 
@@ -292,7 +315,7 @@ def run_one_turn(session: SessionSpec, printer: EventPrinter) -> SessionResult:
         cancellation.request()
 
     with install_signal_handler(handle_signal):
-        return execute_session(session, TIME_ORDERED_IDS.make_descending(), on_event=printer, cancellation=cancellation)
+        return execute_session(session, session_id, on_event=printer, cancellation=cancellation)
 
 
 def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> None:
@@ -305,11 +328,15 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
         printer.print_line(line, indent="  ")
 
 
-def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec) -> None:
-    """Print totals, copied files and checks of a session that has ended; exit with code 1 or 130 unless it was completed."""
+def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec, resume_command: Sequence[str]) -> None:
+    """Print totals, copied files, checks and the command that resumes a session which has ended.
+
+    Exit with code 1 or 130 unless the session was completed.
+    """
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
     if ended.outcome.reason in SANDBOX_LOST_REASONS:
-        printer.print_line("the sandbox failed and its files are lost, so the session cannot be resumed; start a new one")
+        advice = "resume the session from its last step" if resume_command else "start a new session"
+        printer.print_line(f"the sandbox failed, and changes of files since the last step are lost; {advice}")
     elif session.keep is not None:
         printer.print_line(f"{format_count(ended.copied_files.files, 'file')} copied to {session.keep}")
         print_skipped_files(ended.copied_files, printer)
@@ -318,5 +345,7 @@ def report_outcome(ended: SessionResult, printer: EventPrinter, session: Session
             printer.print_line(f"check {check.check.name} failed: {format_line(check.detail, 120)}", indent="  ")
     if ended.checks:
         printer.print_line(f"checks: {sum(check.passed for check in ended.checks)} of {len(ended.checks)} passed")
+    if resume_command:
+        printer.print_command("resume the session with", *resume_command)
     if ended.outcome.status == "failed":
         raise click.exceptions.Exit(130 if ended.outcome.reason == "cancelled" else 1)

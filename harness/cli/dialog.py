@@ -19,6 +19,7 @@ from harness.protocols import FileChange
 from harness.session.diffs import join_patches
 from harness.session.execution import SessionResult
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
+from harness.session.spec import SessionSpec
 from harness.signals import install_signal_handler
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
@@ -34,6 +35,24 @@ BUSY_STATES = frozenset({"starting", "working", "compacting", "asking"})
 
 class Quit(Exception):
     """Exception raised by the slash command `/quit` to end the dialog."""
+
+
+def build_resume_command(spec: SessionSpec, session_id: str, task_name: str | None) -> Sequence[str]:
+    """Return the words of the shell command that resumes a session; empty for a session without a journal.
+
+    The command names the files that are never opened because a log names them: the file of the task, and the cassette.
+
+    Args:
+        spec: Configuration of the session.
+        session_id: Id of the session in its journal.
+        task_name: Name by which the user gave the task of the session; None for a session without a task.
+    """
+    if spec.journal is None:
+        return ()
+    task = ("--task", task_name) if task_name and ":" in task_name else ()
+    cassette = (f"--{spec.cassette.mode}", str(spec.cassette.path)) if spec.cassette else ()
+    unsafe = ("--unsafe-local",) if spec.unsafe_local else ()
+    return ("harness", "agent", "--journal", str(spec.journal), "--resume", session_id, *task, *cassette, *unsafe)
 
 
 class SlashCommand(NamedTuple):
@@ -58,19 +77,6 @@ class Dialog:
     printer: EventPrinter
     task_name: str | None = None
     """Name by which the user gave the task of the session; None for a session without a task or with the task of its log."""
-
-    def build_resume_command(self, session_id: str) -> Sequence[str]:
-        """Return the words of the shell command that resumes this session or a fork; empty for a session without a journal.
-
-        The command names the files that are never opened because a log names them: the file of the task, and the cassette.
-        """
-        spec = self.live.spec
-        if spec.journal is None:
-            return ()
-        task = ("--task", self.task_name) if self.task_name and ":" in self.task_name else ()
-        cassette = (f"--{spec.cassette.mode}", str(spec.cassette.path)) if spec.cassette else ()
-        unsafe = ("--unsafe-local",) if spec.unsafe_local else ()
-        return ("harness", "agent", "--journal", str(spec.journal), "--resume", session_id, *task, *cassette, *unsafe)
 
     def handle_line(self, line: str) -> None:
         """Run a typed line as a slash command, as the answer to a question, or as a message to the agent.
@@ -163,8 +169,9 @@ def _compact(terminal: Dialog, _: int | None) -> None:
 
 def _print_fork(terminal: Dialog, fork: Callable[[int], LiveSession], place: int) -> None:
     if terminal.live.spec.journal is None:
-        raise UsageError("a fork needs a journal; start the session with --journal FILE")
-    terminal.printer.print_command("forked", *terminal.build_resume_command(fork(place).session_id))
+        raise UsageError("a fork needs a journal; start the session without --no-journal")
+    command = build_resume_command(terminal.live.spec, fork(place).session_id, terminal.task_name)
+    terminal.printer.print_command("forked", *command)
 
 
 def _fork(terminal: Dialog, step: int) -> None:
@@ -247,7 +254,8 @@ def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
         live.stop()
     ended = live.close()
     if live.failure:
-        resume_command = shlex.join(terminal.build_resume_command(live.session_id)) if live.entries else ""
+        resume_words = build_resume_command(live.spec, live.session_id, terminal.task_name) if live.entries else ()
+        resume_command = shlex.join(resume_words)
         raise HarnessError(
             f"session {live.session_id!r} failed: {live.failure}{resume_command and f'; resume it with: {resume_command}'}"
         )

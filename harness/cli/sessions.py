@@ -39,8 +39,8 @@ UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 def command() -> None:
     """List, read, search, archive and clean up logged sessions.
 
-    Sessions are logged in journals: SQLite files written by experiments, notebook widgets and `harness agent --journal`. The id
-    of a message is SESSION/NUMBER.
+    Sessions are logged in journals: SQLite files written by experiments, notebook widgets and `harness agent`. The id of a
+    message is SESSION/NUMBER.
 
     Example: `harness sessions list --in experiments/quickstart`
     """

@@ -6,21 +6,21 @@ and resources only.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from harness import codec
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.conversation import Inbox
-from harness.agent.loop import Agent, Limits, Outcome, Stop
+from harness.agent.loop import Agent, Limits, Outcome
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDecision, LoopDetector, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
-from harness.errors import SandboxDied, SandboxKilled, StoreError
+from harness.errors import SandboxDied, SandboxKilled
 from harness.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
 from harness.messages import ToolCall, ToolResult
 from harness.models.factory import Wiring, open_model, open_summarizer, with_wait_listener
@@ -29,9 +29,10 @@ from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore,
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.oracle import build_scripted_oracle, supply_oracle
 from harness.session.spec import SessionSpec
+from harness.session.storage import fail_on_error
 from harness.session.totals import SessionTotals
 from harness.store.journal import Journal
-from harness.store.log import RETENTION_MS, MemoryLog, MemoryOutputs
+from harness.store.log import MemoryLog
 from harness.task import Task
 from harness.tools import make_session_tools
 
@@ -101,36 +102,22 @@ class AssembledSession:
         )
 
 
-class LogAndOutputs(NamedTuple):
-    """Log of one session and the store of its long tool outputs."""
-
-    log: Log
-    outputs: OutputStore
-
-
 @contextmanager
-def open_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[LogAndOutputs]:
-    """Open the log of a session in a journal file, or in memory if `journal` is None.
+def open_sub_agent_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Log]:
+    """Open the log of a sub-agent in the journal of the calling session, or in memory if `journal` is None.
 
-    An error in the `with` block ends the session, so that a session that could not start does not seem to be running.
+    An error in the `with` block ends the sub-agent's session, so that it does not seem to be running.
 
     Raises:
         StoreError: the file cannot be written.
     """
     if journal is None:
-        yield LogAndOutputs(MemoryLog(), MemoryOutputs())
+        yield MemoryLog()
         return
-    now_ms = int(clock() * 1000)
     with Journal.open(journal) as opened:
-        opened.remove_outputs(now_ms - RETENTION_MS)
-        log = opened.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
-        try:
-            yield LogAndOutputs(log, opened.open_outputs(session_id, clock))
-        except BaseException as error:
-            stop = Stop.from_error(error)
-            with suppress(StoreError):  # the disk may still be full, and the first error says so
-                opened.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)
-            raise
+        log = opened.open_session_log(session_id, created_at_ms=int(clock() * 1000), clock=clock)
+        with fail_on_error(lambda stop: opened.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)):
+            yield log
 
 
 def write_workspace(task: Task | None, sandbox: Sandbox) -> None:
@@ -342,7 +329,7 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
     @contextmanager
     def open_sub_agent(question: str, on_event: EventListener) -> Iterator[AssembledSession]:
         session_id = f"{resources.session_id}.{resources.ids.make_ascending()}"
-        with open_log(spec.journal, session_id, resources.clock) as (log, _):
+        with open_sub_agent_log(spec.journal, session_id, resources.clock) as log:
             own_resources = replace(
                 child_resources, session_id=session_id, log=log, on_event=on_event, cancellation=agent.cancellation
             )

@@ -1,12 +1,12 @@
 """Execution of one session without a user: run to the end, copy the files, run the checks of the task.
 
 In contrast to a trial, events can be followed, the session can be stopped, the files can be kept, and errors are raised instead
-of recorded.
+of recorded. In a journal, the workspace is saved after each step, so that `LiveSession.reopen` can continue the session.
 """
 
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -19,10 +19,14 @@ from harness.events import SANDBOX_LOST_REASONS, EventListener, Notice, SessionS
 from harness.models.local.server import serve_models
 from harness.protocols import BlobStore, Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
-from harness.session.assembly import SessionResources, assemble_session, open_agent_model, open_log, write_workspace
+from harness.session.assembly import SessionResources, assemble_session, open_agent_model, write_workspace
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.preflight import check_spec, find_warnings
 from harness.session.spec import SessionSpec, encode_setup
+from harness.session.storage import ProgressSaver, fail_on_error, open_storage
+from harness.store.records import Draft
+from harness.store.sessions.locks import lock_session
+from harness.store.workspaces import MemoryWorkspaces, Workspaces
 
 
 class CopiedFiles(NamedTuple):
@@ -62,19 +66,31 @@ def execute_session(
 
     Raises:
         WindowTooSmall: the first request cannot fit the window; nothing was started.
-        UsageError: a name is unknown, a key is missing, or the folder for the files is not empty; nothing was started.
+        UsageError: a name is unknown, a key is missing, the folder for the files is not empty, or another process runs the
+            session; nothing was started.
         ProviderFailed: the server of a local model did not start.
         SandboxError: the sandbox did not start.
         StoreError: the journal or the copied files cannot be written.
     """
     check_spec(spec)
-    with open_log(spec.journal, session_id, clock) as (log, outputs):
+    with (
+        lock_session(spec.journal, session_id),
+        open_storage(spec.journal, session_id, (), MemoryWorkspaces(), clock) as storage,
+        fail_on_error(storage.fail_session),
+    ):
         resources = SessionResources(
-            session_id=session_id, log=log, clock=clock, outputs=outputs, on_event=on_event, cancellation=cancellation
+            session_id=session_id,
+            log=storage.log,
+            clock=clock,
+            outputs=storage.outputs,
+            on_event=on_event,
+            cancellation=cancellation,
         )
-        with open_session(spec, resources) as (agent, sandbox, start_event):
-            write_workspace(spec.task, sandbox)
-            return finish_session(spec, sandbox, agent.run(start_event, spec.system_prompt))
+        workspaces = storage.workspaces if spec.snapshots and spec.journal is not None else None
+        with open_session(spec, resources, workspaces) as opened:
+            write_workspace(spec.task, opened.sandbox)
+            connect_saver(opened, spec, workspaces, storage.save_draft)
+            return finish_session(spec, opened.sandbox, opened.agent.run(opened.start_event, spec.system_prompt))
 
 
 class OpenSession(NamedTuple):
@@ -115,6 +131,21 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
         sandbox.start()
         session = assemble_session(spec, replace(resources, model=model))
         yield OpenSession(session.agent, sandbox, replace(session.start_event, setup_json=encode_setup(spec)))
+
+
+def connect_saver(
+    opened: OpenSession, spec: SessionSpec, workspaces: Workspaces | None, save_draft: Callable[[Draft], None]
+) -> ProgressSaver:
+    """Make an agent save its tool results, and its workspace in `workspaces` unless that is None; return the saver."""
+    saver = ProgressSaver(
+        opened.sandbox,
+        workspaces,
+        save_draft,
+        listen=opened.agent.listen,
+        saves_after_each_call=not spec.limits.parallel_tools,
+    )
+    opened.agent.save_workspace, opened.agent.save_result = saver.save_workspace, saver.save_result
+    return saver
 
 
 def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> SessionResult:

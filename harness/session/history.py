@@ -68,7 +68,7 @@ def count_turn_steps(entries: Iterable[Entry]) -> int:
     """
     steps = 0
     for _, event in drop_rolled_back(entries):
-        if _is_turn_start(event) or (isinstance(event, TurnEnded) and event.reason == "max_steps"):
+        if _is_turn_start(event) or (isinstance(event, TurnEnded | SessionEnded) and event.reason == "max_steps"):
             steps = 0
         elif isinstance(event, MessageAdded) and event.message.role == "assistant":
             steps += 1

@@ -1,19 +1,22 @@
-"""Storage of a live session: in a journal file, or in memory until the process ends."""
+"""Storage of a session: in a journal file, or in memory until the process ends."""
 
 import json
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.agent.loop import Stop
-from harness.errors import StoreError, UsageError
-from harness.events import Entry, SessionResumed, SessionStarted
+from harness.errors import StoreError, ToolError, UsageError
+from harness.events import Entry, Event, EventListener, Notice, SessionResumed, SessionStarted, WorkspaceSaved
+from harness.messages import ToolResult
 from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
-from harness.protocols import Clock, Log, OutputStore, ignore
+from harness.protocols import Clock, Log, OutputStore, Sandbox, Snapshot, ignore
+from harness.sandboxes.snapshots import summarize_patch
 from harness.session.diffs import FilePatch, build_patches
 from harness.session.history import (
     build_interrupted_entries,
@@ -42,6 +45,90 @@ class SessionStorage(NamedTuple):
     """Function that saves an answer that the model has not finished yet."""
     fail_session: Callable[[Stop], None]
     """Function that marks the session as failed, for a session whose log has not begun."""
+
+
+class ProgressSaver:
+    """Saver of a session's workspace and tool results, so that the session can be continued after its process was killed."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        workspaces: Workspaces | None,
+        save_draft: Callable[[Draft], None],
+        *,
+        listen: EventListener,
+        saves_after_each_call: bool,
+    ) -> None:
+        """Create a saver that has saved nothing yet.
+
+        Args:
+            sandbox: Sandbox of the session, which uses `workspaces` as the store for the contents of its files.
+            workspaces: Store that receives the snapshots of the workspace; None saves no snapshots.
+            save_draft: Function that saves the results of a step that has not ended yet.
+            listen: Listener for a notice when the workspace is too large for a snapshot.
+            saves_after_each_call: Whether the workspace is saved after each tool call, instead of only at the end of each step.
+        """
+        self._sandbox, self._workspaces, self._save_draft = sandbox, workspaces, save_draft
+        self._listen, self._saves_after_each_call = listen, saves_after_each_call
+        self._draft, self._results_lock = Draft(0, ""), threading.Lock()
+        self._snapshot: Snapshot | None = None
+
+    def restore_workspace(self, snapshot: Snapshot) -> None:
+        """Restore the workspace of the sandbox to a saved snapshot, with which the next snapshot is compared."""
+        self._sandbox.restore(snapshot)
+        self._snapshot = snapshot
+
+    def forget_results(self) -> None:
+        """Forget the results of the last step, because after a rollback other steps have the same numbers."""
+        with self._results_lock:
+            self._draft = Draft(0, "")
+
+    def save_workspace(self, step: int) -> Sequence[Event]:
+        """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log."""
+        snapshot, former = self._take_snapshot(), self._snapshot
+        if self._workspaces is None or snapshot is None or (former is not None and snapshot.tree_id == former.tree_id):
+            return ()
+        self._workspaces.save(snapshot)
+        self._snapshot = snapshot
+        saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id)
+        return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
+
+    def save_result(self, step: int, result: ToolResult) -> None:
+        """Save the result of a tool call, then the workspace as it is now, so that a crash loses neither before the step ends."""
+        with self._results_lock:
+            former = self._draft if self._draft.step == step else Draft(step, "")
+            self._draft = former._replace(results=(*former.results, result))
+            self._save_draft(self._draft)
+        snapshot = self._take_snapshot() if self._saves_after_each_call else None
+        if self._workspaces is None or snapshot is None:
+            return
+        if self._snapshot is not None and snapshot.tree_id == self._snapshot.tree_id:
+            return
+        with self._results_lock:
+            self._workspaces.save(snapshot)
+            self._draft = self._draft._replace(tree_id=snapshot.tree_id)
+            self._save_draft(self._draft)
+
+    def _take_snapshot(self) -> Snapshot | None:
+        """Return the state of the workspace; None if no snapshots are saved, or if it is too large for a snapshot."""
+        if self._workspaces is None:
+            return None
+        try:
+            return self._sandbox.snapshot()
+        except ToolError as error:
+            self._listen(Notice(text=f"the workspace is not saved at this step: {error}"))
+            return None
+
+
+@contextmanager
+def fail_on_error(fail_session: Callable[[Stop], None]) -> Iterator[None]:
+    """Mark a session as failed if the `with` block raises, so that a session that could not start does not seem to be running."""
+    try:
+        yield
+    except BaseException as error:
+        with suppress(StoreError):  # the disk may still be full, and the first error says so
+            fail_session(Stop.from_error(error))
+        raise
 
 
 @contextmanager
@@ -162,7 +249,7 @@ def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id
     tree_id = find_tree(entries)
     if tree_id is None and not find_last_step(entries):
         return
-    reason = "workspaces of trials, of piped sessions and of sessions with snapshots = False are not saved"
+    reason = "workspaces of trials, of sessions with snapshots = False and of piped sessions of version 0.1 are not saved"
     if tree_id is not None:
         with closing(JournalWorkspaces(journal)) as workspaces:
             if workspaces.has_workspace(tree_id):
@@ -195,7 +282,7 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
         if tree_pair is None or not all(map(workspaces.has_workspace, tree_pair)):
             raise UsageError(
                 f"the workspaces of session {location.session_id!r} are not in journal {str(location.journal)!r}: the "
-                "workspaces of trials, piped sessions and imported sessions are not saved"
+                "workspaces of trials and of imported sessions are not saved"
             )
         return build_patches(workspaces, *map(workspaces.load, tree_pair))
 

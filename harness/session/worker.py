@@ -8,29 +8,25 @@ from dataclasses import replace
 from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
-from harness.errors import HarnessError, SandboxDied, StoreError, ToolError, UsageError
+from harness.errors import HarnessError, SandboxDied, StoreError, UsageError
 from harness.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
     Event,
     MessageAdded,
-    Notice,
     RolledBack,
     SessionEnded,
     SessionResumed,
     TurnEnded,
-    WorkspaceSaved,
 )
-from harness.messages import ToolResult, user
-from harness.protocols import Clock, IdFactory, Snapshot
-from harness.sandboxes.snapshots import summarize_patch
+from harness.messages import user
+from harness.protocols import Clock, IdFactory
 from harness.session import history
 from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
-from harness.session.execution import OpenSession, SessionResult, finish_session, open_session
+from harness.session.execution import OpenSession, SessionResult, connect_saver, finish_session, open_session
 from harness.session.spec import SessionSpec, find_setup
 from harness.session.storage import SessionStorage, fail_session_later, open_storage
-from harness.store.records import Draft
 from harness.store.workspaces import MemoryWorkspaces
 
 CONTINUE_MESSAGE = "Go on."
@@ -67,9 +63,7 @@ class SessionWorker:
         self._exit_stack = exit_stack
         self._control, self._spec, self._memory_workspaces = control, spec, memory_workspaces
         self._clock, self._ids = sources
-        self._snapshot: Snapshot | None = None
         self.result: SessionResult | None = None
-        self._draft, self._results_lock = Draft(0, ""), threading.Lock()
         self._unrecorded_stop: Stop | None = None
         """Stop of the session that could not be logged, because the journal cannot be written."""
 
@@ -134,7 +128,7 @@ class SessionWorker:
         tree_id = history.find_tree(entries, to_event)
         if tree_id is None:
             raise UsageError(f"session {control.session_id!r} cannot be rolled back: its workspaces were not saved")
-        self._restore_workspace(tree_id)
+        self._saver.restore_workspace(self._storage.workspaces.load(tree_id))
         loop_session = self._loop_session
         loop_session.record(RolledBack(step=step, to_event=to_event))
         loop_session.request_builder.forget_view()
@@ -176,8 +170,8 @@ class SessionWorker:
         opened = self._enter_context(open_session(spec, resources, blobs), stack)
         if opened is None:
             return
-        opened.agent.save_workspace, opened.agent.save_result = self._save_workspace, self._save_result
         self._spec, self._storage, self._opened = spec, storage, opened
+        self._saver = connect_saver(opened, spec, blobs, control.log.save_draft)
         self._loop_session = control.inner = self._reopen_session() if control.log.has_begun else self._begin_session()
         control.log.log_early_messages()
         control.is_coming_up = False
@@ -200,7 +194,7 @@ class SessionWorker:
     def _begin_session(self) -> Session:
         write_workspace(self._spec.task, self._opened.sandbox)
         loop_session = Session(self._opened.agent)
-        loop_session.begin(self._opened.start_event, self._spec.system_prompt, *self._save_workspace(0))
+        loop_session.begin(self._opened.start_event, self._spec.system_prompt)
         return loop_session
 
     def _reopen_session(self) -> Session:
@@ -208,7 +202,7 @@ class SessionWorker:
         entries = self._control.log.entries()
         tree_id = history.find_tree(entries)
         if tree_id is not None:
-            self._restore_workspace(tree_id)
+            self._saver.restore_workspace(self._storage.workspaces.load(tree_id))
         elif history.find_last_step(entries):
             name = self._control.session_id
             raise UsageError(f"session {name!r} cannot be continued: its workspace was not saved (snapshots = False)")
@@ -235,56 +229,13 @@ class SessionWorker:
         task = self._spec.task
         return Inbox(history.select_due_messages(task.later_messages if task else (), self._control.log.entries()))
 
-    def _save_workspace(self, step: int) -> Sequence[Event]:
-        """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log."""
-        snapshot, former = self._take_snapshot(), self._snapshot
-        if snapshot is None or (former is not None and snapshot.tree_id == former.tree_id):
-            return ()
-        self._storage.workspaces.save(snapshot)
-        self._snapshot = snapshot
-        saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id)
-        return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
-
-    def _restore_workspace(self, tree_id: str) -> None:
-        """Restore the workspace from a snapshot, with which the next snapshot is compared."""
-        self._snapshot = self._storage.workspaces.load(tree_id)
-        self._opened.sandbox.restore(self._snapshot)
-
-    def _take_snapshot(self) -> Snapshot | None:
-        """Return the state of the workspace; None if the session saves none, or if it is too large for a snapshot."""
-        if not self._spec.snapshots:
-            return None
-        try:
-            return self._opened.sandbox.snapshot()
-        except ToolError as error:
-            self._opened.agent.listen(Notice(text=f"the workspace is not saved at this step: {error}"))
-            return None
-
-    def _save_result(self, step: int, result: ToolResult) -> None:
-        """Save the result of a tool call, then the workspace as it is now, so that a crash loses neither before the step ends.
-
-        Of calls that run in parallel only the results are saved: the workspace is saved once after all of them.
-        """
-        with self._results_lock:
-            former = self._draft if self._draft.step == step else Draft(step, "")
-            self._draft = former._replace(results=(*former.results, result))
-            self._control.log.save_draft(self._draft)
-        snapshot = None if self._spec.limits.parallel_tools else self._take_snapshot()
-        if snapshot is None or (self._snapshot is not None and snapshot.tree_id == self._snapshot.tree_id):
-            return
-        with self._results_lock:
-            self._storage.workspaces.save(snapshot)
-            self._draft = self._draft._replace(tree_id=snapshot.tree_id)
-            self._control.log.save_draft(self._draft)
-
     def _run_turn(self) -> None:
         """Continue the unfinished turn if a caller requested that; otherwise begin a turn with the next queued message."""
         control, loop_session = self._control, self._loop_session
         with control.condition:
             continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False
             self._opened.agent.cancellation = control.cancellation
-        with self._results_lock:
-            self._draft = Draft(0, "")  # after a rollback, steps of the turn have the numbers of earlier ones
+        self._saver.forget_results()
         step = loop_session.conversation.view.steps + 1
         steps_before = history.count_turn_steps(control.log.entries()) if continues_turn else 0
         opening_events = self._make_continue_events(step) if continues_turn else control.log.take_next(step)

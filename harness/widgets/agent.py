@@ -29,15 +29,13 @@ from harness.session.execution import SessionResult
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
 from harness.session.spec import SessionSpec
-from harness.store.sessions.lookup import SESSIONS_FOLDER
+from harness.store.sessions.lookup import name_default_journal
 from harness.task import Task
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import RESTING_STATES, build_feed
 from harness.widgets.harness_widget import SnapshotWidget, load_script, load_style
 from harness.widgets.snapshot import render_html, render_text
 
-DEFAULT_JOURNAL_FOLDER = Path(SESSIONS_FOLDER)
-"""Folder in which the widget creates journal files if no journal is given."""
 _REFRESH = "look"
 MAX_TURN_STEPS = 300
 """Maximum number of steps in one turn of the agent; the limit is high because a person can stop the turn."""
@@ -97,7 +95,7 @@ class AgentWidget(SnapshotWidget):
             task=task,
             window_tokens=window_tokens,
             limits=Limits(max_steps=MAX_TURN_STEPS),
-            journal=DEFAULT_JOURNAL_FOLDER / f"{name}.sqlite" if journal is None else Path(journal),
+            journal=name_default_journal(name) if journal is None else Path(journal),
         )
         self._initialize(spec, lambda: LiveSession(spec, session_id=name, on_event=self._listen), pace_seconds)
 

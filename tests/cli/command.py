@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from harness.cli import main
 
+CHECKOUT = Path(__file__).parents[2]
 TINY = f"{Path(__file__).parents[1] / 'experiment' / 'tiny_task.py'}:tiny"
 """Name of a task with ten steps."""
 LOCAL = ("--backend", "local", "--unsafe-local")
@@ -18,8 +19,9 @@ START = "from harness.cli import main; main(prog_name='harness')"
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Return the environment variables of this process without API keys, with some added."""
-    return {name: value for name, value in os.environ.items() if "API_" not in name} | variables
+    """Return the environment variables of this process without API keys, with some added; any folder imports this checkout."""
+    kept = {name: value for name, value in os.environ.items() if "API_" not in name}
+    return kept | {"PYTHONPATH": str(CHECKOUT)} | variables
 
 
 def harness(*arguments: str | Path, given: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":

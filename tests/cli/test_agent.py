@@ -1,4 +1,4 @@
-"""Tests of `harness agent` (S0.10): requests of several lines, and the log of start, end, compactions and errors."""
+"""Tests of `harness agent` (S0.10): requests of several lines, the printed log, the journal, and sessions that are resumed."""
 
 import io
 import os
@@ -14,17 +14,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.agent import print_skipped_files, read_typed_lines, resolve_session_id, run_session
+from harness.cli.agent import find_resumed_session, print_skipped_files, read_typed_lines, run_session
 from harness.cli.event_printer import EventPrinter
 from harness.errors import HarnessError
 from harness.session.execution import CopiedFiles
 from harness.session.storage import load_log
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import find_session
+from harness.store.sessions.lookup import find_session, list_journals
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_execution import session
 from tests.store.samples import begun, opening
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path_factory, monkeypatch):
+    """Run the commands of a test in a folder of its own, where they store their journals."""
+    folder = tmp_path_factory.mktemp("here")
+    monkeypatch.chdir(folder)
+    return folder
+
 
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)
 
@@ -341,7 +350,7 @@ def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch)
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, fileno=fileno, encoding="utf-8"))
     with pytest.raises(IsADirectoryError):
-        run_session(wanted, None, EventPrinter(text_stream=io.StringIO(), log_stream=io.StringIO()))
+        run_session(wanted, "s", EventPrinter(text_stream=io.StringIO(), log_stream=io.StringIO()))
     os.close(folder)
     assert (tmp_path / "files" / "note.txt").exists()
     assert load_log(wanted.journal, find_session("", (wanted.journal,)).session_id)[-1].event.kind == "session-ended"
@@ -354,9 +363,122 @@ def has_begun(journal):
         return False
 
 
+def list_resume_words(stderr):
+    """Return the words of the printed command that resumes a session, without the name of the program."""
+    [line] = [line for line in stderr.splitlines() if line.startswith("resume the session with: ")]
+    program, *words = shlex.split(line.partition(": ")[2])
+    assert program == "harness"
+    return words
+
+
+def count_rows(journal, what="event WHERE kind = 'message-added'"):
+    with Journal.open(journal, read_only=True) as opened:
+        return opened.query(f"SELECT count(*) FROM {what}")[0][0]
+
+
+def test_a_piped_session_is_kept_in_the_folder_of_the_widgets_and_resumed(folder):
+    """S0.10: the request has several lines, the limit ends the session after conf.txt was written."""
+    done = harness("agent", "--task", TINY, *LOCAL, "--max-steps", "9", given="Write `port=N` down.\n\nThe port is 4000.\n")
+    assert done.returncode == 1, done.stderr
+    assert "session ended: failed (max_steps)" in done.stderr
+    [journal] = list_journals(folder / "sessions")
+    name = journal.stem
+    assert f"session {name} started" in done.stderr
+    listed = harness("sessions", "list")
+    assert name in listed.stdout, listed.stderr
+    words = list_resume_words(done.stderr)
+    assert words[:5] == ["agent", "--journal", f"sessions/{name}.sqlite", "--resume", name]
+    messages = count_rows(journal)
+    again = harness("agent", "--resume", name[:7], "--task", TINY, "--unsafe-local")
+    assert again.returncode == 0, again.stderr
+    assert "session resumed: model scripted/tiny:attentive" in again.stderr
+    assert "checks: 2 of 2 passed" in again.stderr, "the file that was written before is in the workspace"
+    assert list_resume_words(again.stderr) == words
+    assert list_journals(folder / "sessions") == (journal,)
+    assert count_rows(journal) == messages + 1, "it had nothing left to do but to say so"
+    logged = [entry.event.message.text for entry in load_log(journal, name) if entry.event.kind == "message-added"]
+    assert logged[1] == "Write `port=N` down.\n\nThe port is 4000."
+
+
+def test_a_piped_session_whose_process_is_killed_is_resumed_with_its_files(folder):
+    """S0.10: after a kill, the resumed session has the workspace and the results of its last step."""
+    process = started("agent", "--task", TINY.replace(":tiny", ":slow"), *LOCAL)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step 3:"):
+            break
+    process.kill()
+    process.communicate(timeout=300)
+    [journal] = list_journals(folder / "sessions")
+    before = load_log(journal, journal.stem)
+    assert before[-1].event.kind in {"step-finished", "workspace-saved", "turn-ended"}
+    done = harness("agent", "--resume", journal.stem, "--task", TINY.replace(":tiny", ":slow"), "--unsafe-local")
+    assert done.returncode == 0, done.stderr
+    assert "checks: 2 of 2 passed" in done.stderr
+    after = load_log(journal, journal.stem)
+    assert after[: len(before)] == before
+    commands = [call.arguments_json for e in after if e.event.kind == "message-added" for call in e.event.message.calls]
+    finished = [e.event.step for e in before if e.event.kind == "step-finished"]
+    assert len(set(commands[: len(finished)]) & set(commands[len(finished) + 1 :])) == 0, "no finished command is run again"
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_resumed_pipe_answers_another_request_in_the_same_workspace(folder):
+    """S0.10."""
+    answers = (
+        Say(calls=(("c1", "write_file", '{"path": "a.txt", "content": "kept"}'),), finish="tool_calls"),
+        Say(pieces=("It is written.",)),
+        Say(calls=(("c2", "execute_command", '{"command": "cat a.txt"}'),), finish="tool_calls"),
+        Say(pieces=("It says: kept.",)),
+    )
+    with serving(*answers) as stub:
+        real = {"HOSTED_VLLM_API_BASE": stub.base, "HOSTED_VLLM_API_KEY": "planted-0123456789"}
+        first = ("agent", "--model", "hosted_vllm/stub", "--window", "50000", *LOCAL)
+        done = harness(*first, given="write kept\ninto a.txt\n", **real)
+        assert done.returncode == 0, done.stderr
+        done = harness(*list_resume_words(done.stderr), given="and what\ndoes it say?\n", **real)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "It says: kept.\n"
+        sent = stub.asked[3]["messages"]
+    assert [one["content"] for one in sent if one["role"] == "user"] == ["write kept\ninto a.txt", "and what\ndoes it say?\n"]
+    assert "kept" in sent[-1]["content"]
+
+
+def test_without_a_journal_nothing_is_kept(folder):
+    """S0.10."""
+    done = harness("agent", "--task", TINY, *LOCAL, "--no-journal")
+    assert done.returncode == 0, done.stderr
+    assert "checks: 2 of 2 passed" in done.stderr
+    assert "resume" not in done.stderr
+    assert list(folder.iterdir()) == []
+    for option in (("--journal", "j.sqlite"), ("--resume", "s")):
+        refused = within("agent", "--task", TINY, *LOCAL, "--no-journal", *option)
+        assert (refused.exit_code, refused.stderr) == (
+            2,
+            f"error: --no-journal and {option[0]} exclude each other; leave one of them out\n",
+        )
+
+
+def test_a_dialog_is_kept_in_the_same_folder(folder):
+    """S0.10."""
+    with Person() as person:
+        person.types("\n")
+        person.reads_until("step 1:")
+        person.types("/quit\n")
+        person.process.wait(300)
+        person.told += person.process.stderr.read()
+    [journal] = list_journals(folder / "sessions")
+    words = list_resume_words(person.told)
+    assert words[2:5] == [f"sessions/{journal.stem}.sqlite", "--resume", journal.stem]
+    done = harness(*words)
+    assert done.returncode == 0, done.stderr
+    assert "checks: 2 of 2 passed" in done.stderr
+
+
 def test_a_session_that_is_not_there_cannot_be_resumed(tmp_path):
     refused = within("agent", "--task", TINY, *LOCAL, "--resume", "nobody")
-    assert (refused.exit_code, "--journal FILE" in refused.stderr) == (2, True)
+    assert refused.exit_code == 2
+    assert refused.stderr == "error: the folder 'sessions' holds no journal of a session to resume; add --journal FILE\n"
     refused = within("agent", "--task", TINY, *LOCAL, "--resume", "nobody", "--journal", tmp_path / "j.sqlite")
     assert (refused.exit_code, "there is no journal" in refused.stderr) == (1, True)
 
@@ -370,7 +492,7 @@ def test_a_session_is_resumed_by_its_beginning_and_several_are_listed(tmp_path):
     assert (refused.exit_code, "2 sessions match 'abc': abc1 in" in refused.stderr) == (2, True)
     refused = within("agent", "--resume", "c", "--journal", journal)
     assert (refused.exit_code, "no session id begins or ends with 'c'" in refused.stderr) == (2, True)
-    assert resolve_session_id("b", journal) == "b77"
+    assert find_resumed_session("b", journal).session_id == "b77"
     refused = within("agent", "--resume", "b", "--instructions", __file__, "--journal", journal)
     assert (refused.exit_code, "the system prompt of a session never changes" in refused.stderr) == (2, True)
 

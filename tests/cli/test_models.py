@@ -53,7 +53,7 @@ def session_through(faults, *options):
         return harness(
             "agent",
             *("--task", TINY, "--model", "hosted_vllm/scripted/tiny:attentive", "--window", "64000"),
-            *("--summarizer", "hosted_vllm/scripted/oracle", *options, *LOCAL),
+            *("--summarizer", "hosted_vllm/scripted/oracle", "--no-journal", *options, *LOCAL),
             HOSTED_VLLM_API_BASE=address,
         )
 

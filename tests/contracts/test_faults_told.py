@@ -168,7 +168,7 @@ def fill(process, journal):
 
 @pytest.mark.slow  # it is asked again three times
 def test_the_command_line_says_that_nobody_answers_at_an_endpoint(dead):
-    done = harness("agent", "--model", "hosted_vllm/stub", "--window", "50000", *LOCAL, given="hello", **dead)
+    done = harness("agent", "--model", "hosted_vllm/stub", "--window", "50000", *LOCAL, "--no-journal", given="hello", **dead)
     assert done.returncode == 1
     assert "session ended: failed (model_error): the provider of 'hosted_vllm/stub' failed" in done.stderr
     assert NOBODY in done.stderr.splitlines()[-2]
@@ -183,7 +183,8 @@ def test_the_command_line_says_that_its_sandbox_is_gone(tmp_path):
     assert process.returncode == 1
     assert "session ended: failed (sandbox_error)" in rest
     assert GONE in rest
-    assert "start a new one" in rest
+    assert "the sandbox failed, and changes of files since the last step are lost; resume the session from its last step" in rest
+    assert rest.splitlines()[-1].startswith("resume the session with: harness agent --journal ")
     assert "Traceback" not in rest
 
 

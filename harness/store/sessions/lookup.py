@@ -18,7 +18,7 @@ JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
 """Name of the folder, in the output of an experiment, with journals of trials that are running or not merged yet."""
 SESSIONS_FOLDER = "sessions"
-"""Name of the folder in which notebook widgets store their journals."""
+"""Name of the folder in which notebook widgets and `harness agent` store their journals."""
 OUTPUT_FOLDER = "output"
 MAX_NAMES_SHOWN = 5
 _JOURNAL_FILES = "*.sqlite"
@@ -66,6 +66,11 @@ class SessionLocation(NamedTuple):
             StoreError: the file cannot be read or has no such session.
         """
         return self.read().entries
+
+
+def name_default_journal(session_id: str) -> Path:
+    """Return the path of the journal in which a session is stored if no journal is given: a file in `SESSIONS_FOLDER`."""
+    return Path(SESSIONS_FOLDER) / f"{session_id}.sqlite"
 
 
 def list_journals(place: Path) -> tuple[Path, ...]:
