@@ -241,8 +241,8 @@ def clean_journals(places: tuple[Path, ...]) -> None:
     """Delete data that is no longer needed from journals.
 
     Deleted are full tool outputs saved more than seven days ago, and texts and files that no session refers to any more. The
-    disk space is released. Files are kept while a session of the journal runs. Each run and each session deletes old tool
-    outputs at its start too.
+    disk space is released. Files are kept while a session of the journal runs. Each run deletes old tool outputs at its start
+    too, and each session at its start and every hour.
 
     Example: `harness sessions clean --in experiments/quickstart`
     """

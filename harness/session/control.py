@@ -32,12 +32,14 @@ from harness.events import (
     Waiting,
 )
 from harness.messages import ToolCall, sanitize_message, user
-from harness.protocols import Log
+from harness.protocols import Log, ignore
 from harness.session import history
 from harness.store.records import Draft
 
 SAVE_INTERVAL_SECONDS = 1.0
 """Minimum time in seconds between two saves of an answer that the model has not finished."""
+IDLE_CHECK_SECONDS = 60.0
+"""Time in seconds after which an idle session checks whether the removal of old tool outputs is due."""
 
 
 class DraftSaver:
@@ -124,6 +126,8 @@ class SessionControl:
         self._on_event, self._is_flushing = on_event, False
         self._last_state_event: StateChanged | None = None
         self._draft_saver = DraftSaver(self.log.save_draft)
+        self.remove_old_outputs: Callable[[], None] = ignore
+        """Function that removes old tool outputs from the journal if that is due; called often, in the session's thread."""
 
     @property
     def is_closing(self) -> bool:
@@ -205,7 +209,7 @@ class SessionControl:
         self.flush()
 
     def flush(self) -> None:
-        """Deliver all pending events to the session's listener.
+        """Deliver all pending events to the session's listener, and save or remove what is due in the journal.
 
         Does nothing in other threads and while the listener is running.
         """
@@ -219,6 +223,7 @@ class SessionControl:
                 self._on_event(item)
             if self.state == "working":  # pieces of an interrupted call belong to no answer
                 self._draft_saver.save_if_due(self._current_step)
+            self.remove_old_outputs()
         finally:
             self._is_flushing = False
 
@@ -283,12 +288,12 @@ class SessionControl:
                 self._rest()
 
     def _rest(self) -> None:
-        """Wait for a caller's next request if the session is idle and all events are delivered.
+        """Wait for a caller's next request, at most `IDLE_CHECK_SECONDS`, if the session is idle and all events are delivered.
 
         Otherwise only set the state of the session to `idle` and return, so that pending events are delivered first.
         """
         if self.state == "idle" and not self.outbox:
-            self.condition.wait()
+            self.condition.wait(IDLE_CHECK_SECONDS)
         else:
             self.update_state("idle")
 

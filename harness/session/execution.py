@@ -15,7 +15,7 @@ from typing import NamedTuple
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.loop import Agent, Outcome
 from harness.errors import StoreError, ToolError
-from harness.events import SANDBOX_LOST_REASONS, EventListener, Notice, SessionStarted
+from harness.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, Signal
 from harness.models.local.server import serve_models
 from harness.protocols import BlobStore, Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
@@ -78,12 +78,17 @@ def execute_session(
         open_storage(spec.journal, session_id, (), MemoryWorkspaces(), clock) as storage,
         fail_on_error(storage.fail_session),
     ):
+
+        def handle_event(event: Entry | Signal) -> None:
+            storage.remove_old_outputs()
+            on_event(event)
+
         resources = SessionResources(
             session_id=session_id,
             log=storage.log,
             clock=clock,
             outputs=storage.outputs,
-            on_event=on_event,
+            on_event=handle_event,
             cancellation=cancellation,
         )
         workspaces = storage.workspaces if spec.snapshots and spec.journal is not None else None

@@ -28,8 +28,9 @@ from harness.session.history import (
 )
 from harness.session.spec import SessionSpec, decode_setup, find_setup
 from harness.store.journal import Journal
-from harness.store.log import RETENTION_MS, MemoryLog, MemoryOutputs
+from harness.store.log import MemoryLog, MemoryOutputs
 from harness.store.records import Draft
+from harness.store.sessions.cleanup import OutputCleaner
 from harness.store.sessions.locks import lock_session
 from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
@@ -45,6 +46,8 @@ class SessionStorage(NamedTuple):
     """Function that saves an answer that the model has not finished yet."""
     fail_session: Callable[[Stop], None]
     """Function that marks the session as failed, for a session whose log has not begun."""
+    remove_old_outputs: Callable[[], None]
+    """Function that removes saved tool outputs which are older than a week, once an hour; to be called as often as convenient."""
 
 
 class ProgressSaver:
@@ -151,7 +154,7 @@ def open_storage(
     if journal is None:
         memory_log = MemoryLog()
         memory_log.append([event for _, event in entries])
-        yield SessionStorage(memory_log, _save_offloaded(MemoryOutputs(), entries), memory_workspaces, ignore, ignore)
+        yield SessionStorage(memory_log, _save_offloaded(MemoryOutputs(), entries), memory_workspaces, ignore, ignore, ignore)
         return
     now_ms = int(clock() * 1000)
     with (
@@ -159,7 +162,8 @@ def open_storage(
         Journal.open(journal) as outputs_journal,
         closing(JournalWorkspaces(journal)) as workspaces,
     ):
-        outputs_journal.remove_outputs(now_ms - RETENTION_MS)
+        cleaner = OutputCleaner(journal_writer, clock)
+        cleaner.remove_if_due()
         log = journal_writer.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
         if log.length > len(entries):
             raise UsageError(f"session {session_id!r} was continued elsewhere since it was opened here; reopen it")
@@ -170,7 +174,11 @@ def open_storage(
         def fail_session(stop: Stop) -> None:
             journal_writer.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)
 
-        yield SessionStorage(log, outputs, workspaces, log.save_draft, fail_session)
+        def remove_old_outputs() -> None:
+            with suppress(StoreError):  # the next event reports a journal that cannot be written
+                cleaner.remove_if_due()
+
+        yield SessionStorage(log, outputs, workspaces, log.save_draft, fail_session, remove_old_outputs)
 
 
 def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock) -> bool:

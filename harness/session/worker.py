@@ -79,6 +79,7 @@ class SessionWorker:
                 )
                 with self._end_session(storage):
                     control.log.open(storage.log, storage.save_draft)
+                    control.remove_old_outputs = storage.remove_old_outputs
                     start_event = control.log.start_event
                     request = start_event.task if start_event else (self._spec.request or control.wait_for_first_message())
                     if request is not None:

@@ -1,13 +1,17 @@
 """Tests of sessions that can or cannot be continued, and of the explanations that users get."""
 
 import shlex
+import time
+from functools import partial
 
 import pytest
 
 from harness.compaction.presets.gemini import GeminiMasking
 from harness.errors import UsageError
-from harness.events import Compaction
+from harness.events import Compaction, Entry, StepFinished
 from harness.inspection.import_export import export_session, import_session
+from harness.session import control
+from harness.session.execution import execute_session
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
@@ -15,9 +19,68 @@ from harness.truncation import name_output
 from harness.widgets.agent import AgentWidget
 from tests.cli.command import within
 from tests.models.openai_stub import Say
+from tests.session.test_execution import session
 from tests.session.test_live_session import REAL, SECONDS, asks, living, provider
+from tests.store.samples import begun
 
 __all__ = ["living", "provider"]
+
+
+HOUR = 60 * 60.0
+START = 1_000 * 24 * HOUR
+WEEK = 7 * 24 * HOUR
+
+
+def save_outputs(journal, count):
+    """Save outputs of another session: output n is a week old n hours and a quarter after the start."""
+    with Journal.open(journal) as opened:
+        begun(opened, "other")
+        for number in range(count):
+            outputs = opened.open_outputs("other", partial(float, START - WEEK + (number + 0.25) * HOUR))
+            outputs.save(f"output {number}")
+
+
+def list_outputs(journal):
+    """Return the numbers of the outputs that are still stored."""
+    with Journal.open(journal, read_only=True) as opened:
+        rows = opened.query("SELECT created_at_ms FROM saved_output ORDER BY created_at_ms")
+    return [int((row[0] / 1_000 - START + WEEK) // HOUR) for row in rows]
+
+
+@pytest.mark.parametrize("kind", ["live", "piped"])
+def test_a_long_session_removes_old_outputs_every_hour(kind, living, tmp_path):
+    """S3.14: each step of the scripted session takes half an hour."""
+    journal, now, seen = tmp_path / "j.sqlite", [START], {}
+
+    def listen(heard):
+        if isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
+            seen[heard.event.step] = list_outputs(journal)
+            now[0] += HOUR / 2
+
+    save_outputs(journal, 6)
+    spec = session(journal=journal)
+    if kind == "piped":
+        execute_session(spec, "s", on_event=listen, clock=lambda: now[0])
+    else:
+        live = living.too(LiveSession(spec, on_event=listen, clock=lambda: now[0])).start()
+        assert live.wait(SECONDS) == "idle", live.failure
+    assert seen == {step: list(range((step - 1) // 2, 6)) for step in range(1, 11)}
+
+
+def test_a_session_that_waits_for_its_user_removes_old_outputs_too(living, tmp_path, monkeypatch):
+    """S3.14."""
+    monkeypatch.setattr(control, "IDLE_CHECK_SECONDS", 0.02)
+    journal, now = tmp_path / "j.sqlite", [START]
+    save_outputs(journal, 3)
+    live = living.too(LiveSession(session(journal=journal), clock=lambda: now[0])).start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert list_outputs(journal) == [0, 1, 2]
+    now[0] += 2 * HOUR
+    end = time.monotonic() + SECONDS
+    while list_outputs(journal) != [2]:
+        assert time.monotonic() < end, list_outputs(journal)
+        time.sleep(0.02)
+    assert live.state == "idle"
 
 
 def test_an_imported_session_says_what_can_be_done_with_it_and_all_of_it_can(living, tmp_path):

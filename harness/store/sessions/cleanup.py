@@ -1,11 +1,45 @@
 """Clean-up of a journal file, which removes old tool outputs, contents that no session refers to, and free space."""
 
+import threading
 from typing import NamedTuple
 
+from harness.protocols import Clock
 from harness.store.journal import Journal
+from harness.store.log import RETENTION_MS
 from harness.store.sessions.locks import has_running_session
 from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
 from harness.store.workspaces import find_file_hashes
+
+CLEANUP_INTERVAL_MS = 60 * 60 * 1_000
+"""Time between two removals of old tool outputs while a session runs, in milliseconds; one hour."""
+
+
+class OutputCleaner:
+    """Remover of saved tool outputs that are older than `RETENTION_MS`, at most once in `CLEANUP_INTERVAL_MS`. Thread-safe."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        """Create a cleaner whose first removal is due at once.
+
+        Args:
+            journal: journal of the running session, open for writing.
+            clock: source of the current time, in seconds since the epoch.
+        """
+        self._journal, self._clock = journal, clock
+        self._due_at_ms = 0
+        self._lock = threading.Lock()
+
+    def remove_if_due(self) -> None:
+        """Remove the old tool outputs of all sessions of the journal, unless the last removal is less than an hour ago.
+
+        Raises:
+            StoreError: the journal cannot be written; the next attempt is due an hour later.
+        """
+        now_ms = int(self._clock() * 1_000)
+        with self._lock:
+            if now_ms < self._due_at_ms:
+                return
+            self._due_at_ms = now_ms + CLEANUP_INTERVAL_MS
+        self._journal.remove_outputs(now_ms - RETENTION_MS)
 
 
 class CleanupResult(NamedTuple):

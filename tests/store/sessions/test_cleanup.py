@@ -4,12 +4,13 @@ import hashlib
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.store.journal import Journal
-from harness.store.sessions.cleanup import clean
+from harness.store.sessions.cleanup import OutputCleaner, clean
 from harness.store.workspaces import JournalWorkspaces
 from tests.store.samples import begun, events, opening, step, ticking
 
@@ -46,9 +47,36 @@ def test_old_outputs_and_the_texts_of_deleted_sessions_go_and_their_space_comes_
         assert clean(journal, outputs_before_ms=5_000_000)[:3] == (0, 0, 0)
 
 
+HOUR, WEEK = 60 * 60, 7 * 24 * 60 * 60
+"""Times in seconds."""
+
+
+@settings(max_examples=60)
+@given(
+    ages=st.lists(st.integers(0, 2 * WEEK), max_size=8, unique=True),
+    waits=st.lists(st.integers(0, 2 * HOUR) | st.integers(0, WEEK), max_size=12),
+)
+def test_outputs_older_than_a_week_are_removed_once_an_hour(tmp_path_factory, ages, waits):
+    """S3.14: retention of 7 days, hourly clean-up."""
+    now = start = 3 * WEEK
+    with Journal.open(tmp_path_factory.mktemp("j") / "j.sqlite") as journal:
+        begun(journal, "s")
+        for saved_at in (start - age for age in ages):
+            journal.open_outputs("s", partial(float, saved_at)).save(str(saved_at))
+        cleaner, cleaned = OutputCleaner(journal, lambda: now), start
+        for wait in (0, *waits):
+            now += wait
+            cleaner.remove_if_due()
+            if now - cleaned >= HOUR:
+                cleaned = now
+            left = {row[0] // 1_000 for row in journal.query("SELECT created_at_ms FROM saved_output")}
+            assert left == {start - age for age in ages if start - age >= cleaned - WEEK}
+
+
 WRITER = """
 import hashlib, random, stat, sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from harness.events import WorkspaceSaved
 from harness.protocols import FileState, Snapshot
