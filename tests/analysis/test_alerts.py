@@ -1,6 +1,7 @@
-"""The three alerts (S3.17): what they measure, and on which side of their thresholds they fire."""
+"""The three alerts (S3.17): what they measure, on which side of their thresholds they fire, and sessions in which they do."""
 
 import itertools
+import json
 from math import inf
 
 import numpy as np
@@ -16,7 +17,16 @@ from harness.analysis.alerts import (
     build_alert_sections,
     evaluate_alerts,
 )
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm
+from harness.experiment.trial import Trial
+from harness.models.endpoint.server import make_model_finder, serve_endpoint
+from harness.models.registry import TABLE_VARIABLE
+from harness.sandboxes.backends import SandboxChoice
+from harness.task import World
 from tests.analysis.made import arms, grid, results
+from tests.experiment.tiny_task import tiny
 
 TRIAL = "a/flashcards/0/0"
 
@@ -150,3 +160,59 @@ def test_every_trial_with_steps_is_watched_and_none_without():
     assert len(evaluate_alerts(found)) == 3 * len(found.trials)
     assert evaluate_alerts(arms([True], [False])).empty
     assert list(build_alert_sections(arms([True], [False]))) == []
+
+
+PRICED = "hosted_vllm/scripted/extractive"
+"""Summarizer behind an HTTP endpoint, whose price is declared in a table of models."""
+DEARLY = {"litellm_provider": "hosted_vllm", "mode": "chat", "max_input_tokens": 100_000}
+DEARLY |= {"input_cost_per_token": 1e-4, "output_cost_per_token": 3e-3}
+SESSIONS = Experiment(
+    name="alerts",
+    base=Trial(
+        task="long-march",
+        world=World(steps=60, tokens_per_step=400),
+        window_tokens=32_768,
+        max_steps=120,
+        sandbox=SandboxChoice(backend="bubblewrap"),
+        policy=KeepLast(summarizer=PRICED),
+    ),
+    axes={"seed": [0]},
+    arms=(
+        Arm(
+            name="summarizes often",
+            trial={"policy.trigger_tokens": 4_000, "policy.keep_last": 4, "policy.summarizer": "scripted/extractive"},
+        ),
+        Arm(name="masks at every step", trial={"policy": {"kind": "complexity-trap-mask"}}),
+        Arm(name="pays much", trial={"policy.trigger_tokens": 7_000, "policy.keep_last": 4}),
+    ),
+)
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+@pytest.mark.bubblewrap
+def test_each_alert_goes_off_in_a_session_with_its_cause_and_none_in_a_healthy_one(tmp_path, monkeypatch):
+    """S3.17: a scripted agent, a real sandbox, and summaries over a socket at a price that the provider is declared to ask."""
+    table = tmp_path / "models.json"
+    table.write_text(json.dumps({PRICED: DEARLY}))
+    monkeypatch.setenv(TABLE_VARIABLE, str(table))
+    with serve_endpoint(make_model_finder([tiny(0)], window_tokens=100_000)) as endpoint:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
+        found = SESSIONS.run(tmp_path / "output", workers=1, progress="off")
+    assert list(found.trials["status"]) == ["completed"] * 4
+    alerts = evaluate_alerts(found)
+    assert {arm: set(rows["alert"][rows["fired"]]) for arm, rows in alerts.groupby("arm")} == {
+        "keep-last": set(),
+        "summarizes often": {"overflow rate"},
+        "masks at every step": {"cache hit rate"},
+        "pays much": {"summarization cost"},
+    }
+    values = alerts.set_index(["arm", "alert"])["value"]
+    cost = found.compactions.groupby("trial_id")["summarizer_cost_usd"].sum()
+    names = found.trials.set_index("arm")["trial_id"]
+    assert (found.compactions.groupby("trial_id")["event"].count()[names[["keep-last", "pays much"]]] > 0).all()
+    for arm in ("keep-last", "pays much"):
+        assert values[arm, "summarization cost"] == pytest.approx(cost[names[arm]])
+    assert 0 < values["keep-last", "overflow rate"] < 0.1 < values["summarizes often", "overflow rate"]
+    [section] = build_alert_sections(found)
+    told = [note.partition(":")[0] for note in section.notes if note.startswith(("warning", "critical"))]
+    assert told == ["warning, overflow rate", "warning, cache hit rate", "critical, summarization cost"]
