@@ -76,7 +76,10 @@ def told_of(trial: Trial, journal: Path) -> dict[str, object]:
         "messages": [event.message for event in events if isinstance(event, MessageAdded)],
         "usages": [event.usage for event in events if isinstance(event, StepFinished)],
         "requests": [event.request_digest for event in events if isinstance(event, StepFinished)],
-        "compactions": [(event.status, event.step, event.patch, event.summarizer_usage) for event in compactions],
+        "compactions": [  # without patches, because they name numbers of events, which differ
+            (event.status, event.step, event.tokens_after, event.messages_after, event.summary, event.summarizer_usage)
+            for event in compactions
+        ],
     }
 
 
