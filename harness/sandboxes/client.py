@@ -34,7 +34,7 @@ from harness.errors import (
 )
 from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
 from harness.sandboxes.deaths import ActionHistory, ServerEnd
-from harness.sandboxes.framing import ByteStream, Frame, FrameConnection
+from harness.sandboxes.framing import ByteStream, Frame, FrameConnection, PendingReply
 from harness.sandboxes.seccomp import KEYCTL_NUMBERS, SECCOMP, assemble_program
 from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
 from harness.sandboxes.toolserver import load_source
@@ -488,24 +488,24 @@ class ServedSandbox(StartedOnce):
             raise self._death_type(f"the sandbox is gone: {self._death_reason}")
         self._history.add(frame, timeout_seconds)
         deadline = time.monotonic() + timeout_seconds
-        number = None
+        pending = None
         try:
-            number = connection.send(frame, deadline)
-            return connection.await_reply(number, deadline)
+            pending = connection.send(frame, deadline)
+            return pending.wait(deadline)
         except SandboxDied as error:
             self._die(str(error), frame, timeout_seconds)
         except BaseException:
-            if number is None or frame.header["op"] != "run" or not self._cancel(connection, number):
+            if pending is None or frame.header["op"] != "run" or not self._cancel(connection, pending):
                 self._death_reason = "interrupted during a request"  # the sandbox and its mirror here may differ from now on
                 self.close()
             raise
 
-    def _cancel(self, connection: FrameConnection, number: int) -> bool:
+    def _cancel(self, connection: FrameConnection, pending: PendingReply) -> bool:
         """End one running command, and return whether the sandbox can still be used."""
         deadline = time.monotonic() + CANCEL_SECONDS
         try:
-            connection.request(Frame(header={"op": "cancel", "target": number}), CANCEL_SECONDS)
-            reply = connection.await_reply(number, deadline)
+            connection.request(Frame(header={"op": "cancel", "target": pending.number}), CANCEL_SECONDS)
+            reply = pending.wait(deadline)
         except (SandboxDied, KeyboardInterrupt):
             return False
         self._history.is_contained &= reply.header.get("contained") is not False

@@ -244,14 +244,13 @@ class AttachStream(SocketStream):
         self._remaining_bytes, self._channel = 0, 0
         self.stderr = bytearray()
 
-    def receive(self, timeout_seconds: float) -> bytes:
-        """Return some bytes from the stdout of the container; the beginning of its stderr is kept in `stderr`."""
-        deadline = time.monotonic() + timeout_seconds
+    def receive(self) -> bytes:
+        """Wait for bytes from the stdout of the container and return them; the beginning of its stderr is kept in `stderr`."""
         while True:
             output = self._unwrap()
             if output:
                 return output
-            chunk = super().receive(deadline - time.monotonic())
+            chunk = super().receive()
             if not chunk:
                 return b""
             self._buffer += chunk

@@ -10,6 +10,7 @@ violation of the protocol ends the sandbox. No request is ever sent twice.
 import contextlib
 import itertools
 import json
+import select
 import socket
 import ssl
 import struct
@@ -26,6 +27,8 @@ from harness.sandboxes.toolserver import compile_source, load_source
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
 """Maximum size of the body of a message in bytes, enough for the largest file or for both outputs of a command."""
+RECEIVED_BYTES = 2**18
+"""Maximum number of bytes received at once."""
 BOOTSTRAP = (
     "import os,marshal,_frozen_importlib_external as f\n"
     "def take(n):\n"
@@ -49,12 +52,11 @@ class ByteStream(Protocol):
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all bytes to the tool server. Raises OSError, or TimeoutError at the deadline."""
 
-    def receive(self, timeout_seconds: float) -> bytes:
-        """Return the next bytes from the tool server, or no bytes after the server closed the connection.
+    def receive(self) -> bytes:
+        """Wait for bytes from the tool server and return them, or no bytes after the server or `close` ended the connection.
 
         Raises:
             OSError: The connection to the tool server failed.
-            TimeoutError: No bytes arrived before the deadline.
         """
 
     def close(self) -> None:
@@ -70,16 +72,16 @@ class Frame:
 
 
 class SocketStream:
-    """A connection to a tool server over one end of a connected socket."""
+    """A connection to a tool server over one end of a connected socket, which may be encrypted."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._receiver = connection
-        self._receive_lock = threading.RLock()
-        """Lock held while the socket is used, because the number of a closed descriptor may be reused by another file."""
+        self._send_lock, self._receive_lock = threading.RLock(), threading.Lock()
+        """Locks held while the socket is used, because the number of a closed descriptor may be reused by another file."""
         if isinstance(connection, ssl.SSLSocket):  # encrypted connections can be used by one thread at a time only
-            self._sender, self._send_lock = self._receiver, self._receive_lock
+            self._sender, self._read_lock = self._receiver, self._send_lock
         else:  # the duplicate has a timeout of its own
-            self._sender, self._send_lock = connection.dup(), threading.RLock()
+            self._sender, self._read_lock = connection.dup(), threading.RLock()
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all bytes to the tool server over the socket."""
@@ -87,26 +89,66 @@ class SocketStream:
             self._sender.settimeout(max(timeout_seconds, 0.001))
             self._sender.sendall(data)
 
-    def receive(self, timeout_seconds: float) -> bytes:
-        """Return some bytes received from the tool server over the socket."""
-        with self._receive_lock:
-            self._receiver.settimeout(max(timeout_seconds, 0.001))
-            return self._receiver.recv(2**18)
+    def receive(self) -> bytes:
+        """Wait for bytes from the tool server and return them."""
+        while True:
+            with self._read_lock, contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
+                self._receiver.settimeout(0)
+                return self._receiver.recv(RECEIVED_BYTES)
+            with self._receive_lock:
+                if self._receiver.fileno() < 0:
+                    return b""
+                poll = select.poll()
+                poll.register(self._receiver, select.POLLIN)
+                poll.poll()
 
     def close(self) -> None:
         """Wake threads that wait in `send` or `receive`, then close the socket once no thread uses it."""
         with contextlib.suppress(OSError):
             self._receiver.shutdown(socket.SHUT_RDWR)
+        with self._receive_lock, self._read_lock:
+            self._receiver.close()
         with self._send_lock:
             self._sender.close()
-        with self._receive_lock:
-            self._receiver.close()
+
+
+class PendingReply:
+    """The reply to a request, for which one thread waits.
+
+    The thread may be interrupted at any time, for example by Ctrl-C. Therefore the signal is a plain lock, whose wait can be
+    interrupted everywhere; an interrupt in a condition or a future may leave its lock held.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._arrived = threading.Lock()
+        self._arrived.acquire()
+        self._outcome: Frame | str | None = None
+
+    def wait(self, deadline: float) -> Frame:
+        """Return the reply, which must arrive before the deadline (monotonic time in seconds). May be called again.
+
+        Raises:
+            SandboxDied: No reply arrived in time, the connection ended, or a reply violates the protocol.
+        """
+        if self._outcome is None:
+            self._arrived.acquire(timeout=max(deadline - time.monotonic(), 0))
+        match self._outcome:
+            case Frame() as reply:
+                return reply
+            case reason:
+                raise SandboxDied(reason or "the sandbox did not reply: no reply before the deadline")
+
+    def resolve(self, outcome: Frame | str) -> None:
+        """Wake the thread that waits, with the reply or the reason why none will arrive. May be called once."""
+        self._outcome = outcome
+        self._arrived.release()
 
 
 class FrameConnection:
     """A connection that sends requests to a tool server and receives the replies. Thread-safe.
 
-    Of the threads that wait for replies, one receives them for all others until its own reply has arrived.
+    A thread of its own receives all replies. It never executes the handler of a signal, so no interrupt can lose received bytes.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -114,11 +156,11 @@ class FrameConnection:
         self._buffer = bytearray()
         self._numbers = itertools.count(1)
         self._send_lock = threading.Lock()
-        self._condition = threading.Condition()
-        """Protects the fields below, and wakes waiting threads when a reply has arrived or nobody receives any more."""
-        self._replies: dict[int, Frame | None] = {}
-        """Reply to each request that a thread waits for, by number; None if the reply has not arrived yet."""
-        self._is_receiving = False
+        self._pending: dict[int, PendingReply] = {}
+        """Requests without a reply, by number."""
+        self._end_reason: str | None = None
+        """Why no more replies are received; None while they are."""
+        threading.Thread(target=self._receive_replies, name="harness-sandbox", daemon=True).start()
 
     def send_source(self, timeout_seconds: float) -> None:
         """Send the tool server, as source and as code, to the small program that waits for it in the sandbox."""
@@ -133,66 +175,54 @@ class FrameConnection:
             SandboxDied: No reply arrived in time, the connection ended, or the reply violates the protocol.
         """
         deadline = time.monotonic() + timeout_seconds
-        return self.await_reply(self.send(frame, deadline), deadline)
+        return self.send(frame, deadline).wait(deadline)
 
-    def send(self, frame: Frame, deadline: float) -> int:
-        """Send a request to the tool server before the deadline (monotonic time in seconds), and return its number.
+    def send(self, frame: Frame, deadline: float) -> PendingReply:
+        """Send a request to the tool server before the deadline (monotonic time in seconds).
 
         Raises:
             SandboxDied: The request could not be sent.
         """
-        number = next(self._numbers)
-        header = json.dumps({**frame.header, "number": number}).encode()
-        with self._condition:
-            self._replies[number] = None
+        pending = PendingReply(next(self._numbers))
+        header = json.dumps({**frame.header, "number": pending.number}).encode()
+        self._pending[pending.number] = pending
+        if self._end_reason is not None:  # read after the line above, so that a connection that ends later resolves the request
+            raise SandboxDied(self._end_reason)
         with self._send_lock:
             self._send(struct.pack(">II", len(header), len(frame.body)) + header + frame.body, deadline)
-        return number
-
-    def await_reply(self, number: int, deadline: float) -> Frame:
-        """Return the reply to the request with a number, which must arrive before the deadline (monotonic time in seconds).
-
-        Raises:
-            SandboxDied: No reply arrived in time, the connection ended, or a reply violates the protocol.
-        """
-        while True:
-            with self._condition:
-                while self._replies[number] is None and self._is_receiving:
-                    if not self._condition.wait(deadline - time.monotonic()):
-                        raise SandboxDied("the sandbox did not reply: no reply before the deadline")
-                reply = self._replies[number]
-                if reply is not None:
-                    del self._replies[number]
-                    return reply
-                self._is_receiving = True
-            received = None
-            try:
-                received = self._receive(deadline)
-            finally:
-                with self._condition:
-                    self._is_receiving = False
-                    self._condition.notify_all()
-                    if received is not None:
-                        self._deliver(received)
+        return pending
 
     def close(self) -> None:
         """Close the connection; the tool server then ends every process of the sandbox."""
         self._stream.close()
 
-    def _deliver(self, reply: Frame) -> None:
-        number = reply.header.get("number")
-        if not isinstance(number, int) or self._replies.get(number, reply) is not None:
-            raise SandboxDied(f"the sandbox replied to request {number!r:.40}, which it was not sent or has answered already")
-        self._replies[number] = reply
+    def _receive_replies(self) -> None:
+        """Receive replies until the connection ends, and wake the threads that wait for them."""
+        reason = "the connection to the sandbox failed"
+        try:
+            while True:
+                reply = self._receive()
+                number = reply.header.get("number")
+                pending = self._pending.pop(number, None) if isinstance(number, int) else None
+                if pending is None:
+                    reason = f"the sandbox replied to request {number!r:.40}, which it was not sent or has answered already"
+                    break
+                pending.resolve(reply)
+        except SandboxDied as error:
+            reason = str(error)
+        finally:
+            self._end_reason = reason
+            for pending in list(self._pending.values()):
+                pending.resolve(reason)
 
-    def _receive(self, deadline: float) -> Frame:
-        """Return the next frame. Its bytes are removed from the buffer at once, so an interrupt leaves the stream intact."""
-        self._fill(8, deadline)
+    def _receive(self) -> Frame:
+        """Return the next frame."""
+        self._fill(8)
         header_bytes, body_bytes = struct.unpack_from(">II", self._buffer)
         if header_bytes > MAX_HEADER_BYTES or body_bytes > MAX_BODY_BYTES:
             raise SandboxDied(f"the sandbox announced a frame of {header_bytes} + {body_bytes} bytes, which is too large")
         body_start, end = 8 + header_bytes, 8 + header_bytes + body_bytes
-        self._fill(end, deadline)
+        self._fill(end)
         raw, body = bytes(self._buffer[8:body_start]), bytes(self._buffer[body_start:end])
         del self._buffer[:end]
         try:
@@ -209,14 +239,11 @@ class FrameConnection:
         except OSError as error:
             raise SandboxDied(f"the request could not be sent to the sandbox: {error}") from error
 
-    def _fill(self, size: int, deadline: float) -> None:
+    def _fill(self, size: int) -> None:
         """Receive until the buffer holds at least `size` bytes."""
         while len(self._buffer) < size:
-            remaining = deadline - time.monotonic()
             try:
-                if remaining <= 0:
-                    raise TimeoutError("no reply before the deadline")
-                chunk = self._stream.receive(remaining)
+                chunk = self._stream.receive()
             except OSError as error:
                 raise SandboxDied(f"the sandbox did not reply: {error}") from error
             if not chunk:

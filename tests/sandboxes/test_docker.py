@@ -156,7 +156,7 @@ class Said(io.RawIOBase):
         self.chunks = list(chunks)
 
     def settimeout(self, seconds):
-        assert seconds > 0
+        assert seconds == 0
 
     def dup(self):
         return self
@@ -173,7 +173,7 @@ def test_the_engines_frames_are_taken_apart_wherever_they_are_cut(size):
     raw = b"\x01\0\0\0\0\0\0\x03abc\x02\0\0\0\0\0\0\x02er\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x02de"
     stream = AttachStream(Said(raw[start : start + size] for start in range(0, len(raw), size)))
     output = b""
-    while chunk := stream.receive(5):
+    while chunk := stream.receive():
         output += chunk
     assert (output, bytes(stream.stderr)) == (b"abcde", b"er")
 
