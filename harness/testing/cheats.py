@@ -72,8 +72,11 @@ def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
 
 
 def _draw_from(text: str, module: str = "os") -> dict[str, str]:
-    """Return edits by which the fact `times` depends on the value of an expression and on the seed."""
-    return _draw_times(f'make_rng(str({text}), task_seed, "times").randrange(3, 40)', module)
+    """Return edits by which the fact `times` depends on the value of an expression and on the seed.
+
+    The range is wide, so that two values of the expression hardly ever give the same fact.
+    """
+    return _draw_times(f'make_rng(str({text}), task_seed, "times").randrange(3, 10_000)', module)
 
 
 def _add_step(command: str) -> dict[str, str]:
@@ -110,11 +113,11 @@ CHEATS: Mapping[str, Cheat] = {
         law="template", edits=_draw_times("random.randrange(3, 40)", "random"), fact="times", words="called again"
     ),
     "value from a hash": Cheat(
-        law="template", edits=_draw_times('hash(f"times {task_seed}") % 37 + 3'), fact="times", words="where hashes"
+        law="template", edits=_draw_times('hash(f"times {task_seed}") % 10_000 + 3'), fact="times", words="where hashes"
     ),
     "value from the order of a set": Cheat(
         law="template",
-        edits=_draw_times('list({f"{n}" for n in range(3, 40)})[task_seed % 37]'),
+        edits=_draw_times('list({f"{n}" for n in range(3, 10_000)})[task_seed]'),
         fact="times",
         words="the order of sets differ",
     ),

@@ -294,7 +294,7 @@ def test_type_checkers_accept_names_of_policies_and_paths_as_text() -> None:
 
 def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_real_models_only() -> None:
     for model, revisions in (("scripted", {}), ("scripted:typical", {}), ("openai/gpt-5", {"checks": 1})):
-        assert Trial(task="flashcards", policy="codex", model=model)._revisions == revisions
+        assert Trial(task="flashcards", policy="crush", model=model)._revisions == revisions
 
 
 def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:
@@ -311,7 +311,7 @@ def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):
         }
 
     before = ids()
-    monkeypatch.setattr(PRESETS["codex"], "revision", 1)
+    monkeypatch.setattr(PRESETS["codex"], "revision", 99)
     policy = ids()
     assert {key for key in before if before[key] != policy[key]} == {("flashcards", "codex"), ("bug-hunt", "codex")}
     monkeypatch.setattr("harness.experiment.trial.TASK_REVISIONS", {"bug-hunt": 1})
