@@ -104,7 +104,13 @@ PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"]
 
 
 def list_policy_names() -> tuple[str, ...]:
-    """Return the public names of all policies, sorted, including those of other packages, whose classes are not loaded."""
+    """Return the public names of all policies, sorted, including those of other packages, whose classes are not loaded.
+
+    Example:
+        >>> from harness.policies import list_policy_names
+        >>> [name for name in list_policy_names() if name.startswith("cline")]
+        ['cline', 'cline-basic', 'cline-classic']
+    """
     return tuple(sorted({*PRESETS, *entry_points(group=ENTRY_POINT_GROUP).names}))
 
 
@@ -113,6 +119,14 @@ def load_policy_classes() -> dict[str, type[Any]]:
 
     Raises:
         UsageError: the policy of an installed package cannot be loaded.
+
+    Example:
+        List the policies that write summaries:
+
+        >>> from harness.policies import load_policy_classes
+        >>> summarizing = [name for name, owner in load_policy_classes().items() if hasattr(owner, "summarizer")]
+        >>> "codex" in summarizing, "swe-agent" in summarizing
+        (True, False)
     """
     return {name: load_policy_class(name) for name in list_policy_names()}
 
@@ -127,6 +141,11 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
     Raises:
         UnknownName: no policy has this public name; the message lists the nearest names.
         UsageError: the class of an installed package cannot be loaded or is not a policy class.
+
+    Example:
+        >>> from harness.policies import load_policy_class
+        >>> load_policy_class("keep-last")(threshold=0.5).keep_last
+        10
     """
     if name in PRESETS:
         return PRESETS[name]
@@ -177,6 +196,11 @@ def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
     Raises:
         UnknownName: no policy has this public name; the message lists the nearest names.
         UsageError: the value is not a policy.
+
+    Example:
+        >>> from harness.policies import resolve_policy
+        >>> resolve_policy("codex").threshold
+        0.9
     """
     resolved = policy_from_plain({"kind": policy}, where) if isinstance(policy, str) else policy
     check_policy(resolved, where)
@@ -192,6 +216,15 @@ def check_policy(value: object, where: str = "policy") -> None:
 
     Raises:
         UsageError: the value is not a policy; the message shows what to write instead.
+
+    Example:
+        >>> from harness.errors import UsageError
+        >>> from harness.policies import KeepLast, check_policy
+        >>> try:
+        ...     check_policy(KeepLast)
+        ... except UsageError as error:
+        ...     print(error)
+        policy: expected a policy, got the class KeepLast; write KeepLast(...)
     """
     if isinstance(value, type):
         raise UsageError(f"{where}: expected a policy, got the class {value.__name__}; write {value.__name__}(...)")
@@ -209,6 +242,11 @@ def expand_shorthand(value: object) -> object:
 
     Args:
         value: Value that stands for a policy in a plan file, such as `"none"`, `30` or a table.
+
+    Example:
+        >>> from harness.policies import expand_shorthand
+        >>> expand_shorthand("codex"), expand_shorthand(30)
+        ({'kind': 'codex'}, {'kind': 'message-window', 'max_messages': 30})
     """
     if isinstance(value, str):
         return {"kind": value}
@@ -227,6 +265,12 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
     Raises:
         UnknownName: no policy has this public name, or the policy has no such field.
         UsageError: the kind is missing, a value has the wrong type or is out of range, or a package's policy is broken.
+
+    Example:
+        >>> from harness.policies import policy_from_plain
+        >>> policy = policy_from_plain({"kind": "keep-last", "threshold": 0.5})
+        >>> policy.threshold, policy.keep_last
+        (0.5, 10)
     """
     kind = plain.get("kind")
     if not isinstance(kind, str):

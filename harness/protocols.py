@@ -279,6 +279,11 @@ class SandboxLimits(StrictFields):
             Default: `1_048_576`.
         file_bytes: Maximum size in bytes of a file that is read from or written to the sandbox. Default: `16_777_216`.
         network: Whether commands in the sandbox may reach the network. Default: `False`.
+
+    Example:
+        >>> from harness import SandboxChoice
+        >>> from harness.protocols import SandboxLimits
+        >>> choice = SandboxChoice(backend="bubblewrap", limits=SandboxLimits(memory_bytes=2**30, network=True))
     """
 
     memory_bytes: int = 512 * 2**20

@@ -60,6 +60,7 @@ class Fact:
             A real agent might, so name only files that do not tell which value it is. Default: `()`.
 
     Example:
+        >>> from harness.task import Fact
         >>> ticket = Fact(
         ...     name="ticket", kind="value", said_in="prompt", patterns=(r"ticket is ([A-Z]+-\d+)",), prior="AB-1"
         ... )
@@ -150,6 +151,16 @@ class Step:
             Default: `()`.
         repairs: Tool calls that repair errors which the step is known to meet, e.g. when a first version with a bug is tested.
             Default: `()`.
+
+    Example:
+        >>> from harness.task import CallTemplate, Evidence, Step
+        >>> step = Step(
+        ...     name="write the port",
+        ...     text="I write the port ${port}.",
+        ...     calls=(CallTemplate(tool="write_file", arguments=(("path", "port.txt"), ("content", "${port}"))),),
+        ...     done=Evidence(receipts=(("write_file", "port.txt"),)),
+        ...     required_facts=("port",),
+        ... )
     """
 
     name: str
@@ -167,6 +178,12 @@ class Script:
     Attributes:
         steps: Steps of the agent, in the order of the work. Required.
         final_text: Text of the agent's last message, which the agent sends when every step is done. Required.
+
+    Example:
+        >>> from harness.tasks import load_task
+        >>> script = load_task("flashcards")(1).script
+        >>> script.steps[0].name, script.final_text[:30]
+        ('orient', 'The flashcard program is ready')
     """
 
     steps: tuple[Step, ...]
@@ -182,6 +199,10 @@ class Check:
         title: One-line description of the condition that is checked, shown in results. Required.
         required_facts: Names of the facts (values to remember) without which an agent passes the check only by luck. Default:
             `()`.
+
+    Example:
+        >>> from harness.task import Check
+        >>> check = Check(name="port", title="port.txt holds the port of the request", required_facts=("port",))
     """
 
     name: str
@@ -208,6 +229,7 @@ class Interview:
         timeout_seconds: Maximum duration of the interview in seconds; later questions have no answer. Default: `30.0`.
 
     Example:
+        >>> from harness.task import Interview
         >>> Interview(source="import app\n\ndef port():\n    return app.PORT", questions=("port",)).runtime
         'python'
     """
@@ -268,6 +290,7 @@ class Grader:
             unique. Default: `()`.
 
     Example:
+        >>> from harness.task import Grader
         >>> def judge(submission):
         ...     yield "port", submission.read_text("port.txt") == submission.expected["port"], "port.txt has another port"
         >>> Grader(judge=judge, expected={"port": "8443"}).interviews
@@ -327,8 +350,9 @@ class Task:
             whether a compaction kept a fact), and never sent to a model. Default: `{}`.
 
     Example:
-        >>> task = harness.load_task("flashcards")(3)  # doctest: +SKIP
-        >>> task.title, len(task.checks)  # doctest: +SKIP
+        >>> from harness import load_task
+        >>> task = load_task("flashcards")(3)
+        >>> task.title, len(task.checks)
         ('Build a flashcard program with spaced repetition', 24)
     """
 
@@ -366,6 +390,7 @@ class World(StrictFields):
         update_rate: Share of the facts whose value is later replaced by another value, 0 to 1. Default: `None`.
 
     Example:
+        >>> from harness.task import World
         >>> World(use_lag_steps=20, redundancy=2).overrides
         {'use_lag_steps': 20, 'redundancy': 2}
     """

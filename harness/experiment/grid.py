@@ -36,6 +36,7 @@ class Arm:
             Default: `{}`.
 
     Example:
+        >>> from harness import Arm
         >>> Arm(name="control", trial={"policy": {"kind": "none"}}).name
         'control'
     """

@@ -54,6 +54,7 @@ class Trial(codec.StrictFields):
         UsageError: a value has the wrong type or is out of range.
 
     Example:
+        >>> from harness import Trial
         >>> trial = Trial(task="flashcards", policy="keep-last", window_tokens=16_384, seed=3)
         >>> trial.policy.kind
         'keep-last'

@@ -114,6 +114,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
             is not installed.
 
     Example:
+        >>> from harness import open_model
         >>> from harness.tasks import make_task
         >>> open_model("scripted:typical", task=make_task("flashcards", 1), seed=1, window_tokens=32_000).name
         'scripted/flashcards:typical'
@@ -162,6 +163,7 @@ def open_summarizer(
         UsageError: `scripted/oracle` has no task, or a local model is not installed.
 
     Example:
+        >>> from harness import open_model, open_summarizer
         >>> from harness.tasks import make_task
         >>> task = make_task("flashcards", 1)
         >>> agent = open_model("scripted", task=task, seed=1, window_tokens=32_000)

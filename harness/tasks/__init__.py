@@ -59,8 +59,9 @@ def load_task(name: str) -> TaskTemplate:
         name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
 
     Example:
-        >>> template = harness.load_task("flashcards")  # doctest: +SKIP
-        >>> template(3).name  # doctest: +SKIP
+        >>> from harness import load_task
+        >>> template = load_task("flashcards")
+        >>> template(3).name
         'flashcards'
 
     Raises:

@@ -29,6 +29,7 @@ class FakeModel:
     Example:
         >>> from harness.messages import assistant, user
         >>> from harness.protocols import Request
+        >>> from harness.testing import FakeModel
         >>> model = FakeModel([assistant("Done.")])
         >>> model.reply(Request(messages=(user("Build it."),))).message.text
         'Done.'
@@ -69,6 +70,14 @@ class FakeTool:
     Attributes:
         name: Name of the tool, as used in tool calls. Required.
         outputs: Prepared result of each tool call, by call id. Required.
+
+    Example:
+        >>> from harness.messages import ToolCall, ToolResult
+        >>> from harness.testing import FakeTool
+        >>> result = ToolResult(call_id="c1", name="read_file", output="port = 8080", status="completed")
+        >>> tool = FakeTool(name="read_file", outputs={"c1": result})
+        >>> tool.run(ToolCall(call_id="c1", name="read_file", arguments_json='{"path": "app.py"}')).output
+        'port = 8080'
     """
 
     name: str
@@ -96,6 +105,14 @@ class MemorySandbox:
 
     Args:
         answer: Function from a command to its result. Default: every command succeeds and prints nothing.
+
+    Example:
+        >>> from harness.testing import MemorySandbox
+        >>> sandbox = MemorySandbox()
+        >>> before = sandbox.snapshot()
+        >>> sandbox.write("app.py", b"PORT = 8080")
+        >>> [change.path for change in sandbox.diff(before, sandbox.snapshot())]
+        ['app.py']
     """
 
     def __init__(self, answer: Callable[[str], protocols.ExecResult] = succeed) -> None:

@@ -32,6 +32,7 @@ class PolicyContract:
 
     Example:
         >>> from harness.policies import KeepLast
+        >>> from harness.testing import PolicyContract
         >>> class TestMyPolicy(PolicyContract):
         ...     policy = KeepLast(threshold=0.2, keep_last=2)
     """

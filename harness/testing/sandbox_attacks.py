@@ -380,6 +380,7 @@ class SandboxAttacks(ProcessAttacks, ResourceAttacks, KernelAttacks, PathAttacks
     an ability are skipped, since some of them would harm the machine.
 
     Example:
+        >>> from harness.testing import SandboxAttacks
         >>> class TestBubblewrapUnderAttack(SandboxAttacks):
         ...     sandbox_options = {"backend": "bubblewrap"}
     """

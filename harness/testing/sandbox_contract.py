@@ -532,6 +532,7 @@ class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, Paralle
     since some of them would harm the machine. `SandboxAttacks` has the tests of a sandbox under attack.
 
     Example:
+        >>> from harness.testing import SandboxContract
         >>> class TestBubblewrap(SandboxContract):
         ...     sandbox_options = {"backend": "bubblewrap"}
     """

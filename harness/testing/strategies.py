@@ -47,6 +47,7 @@ def conversations(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: b
 
     Example:
         >>> from hypothesis import given
+        >>> from harness.testing import conversations
         >>> @given(conversations(max_steps=3))
         ... def test_a_conversation_begins_with_the_system_message(messages):
         ...     assert messages[0].role == "system"
@@ -66,6 +67,20 @@ def logs(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = Tru
         draw: Function that draws values; supplied by Hypothesis.
         max_steps: Maximum number of steps after the first user message. Default: `30`.
         begin_with_request: Whether a user message follows the system message, as in `conversations`. Default: `True`.
+
+    Example:
+        Test that the view of a log without compactions shows every message:
+
+        >>> from hypothesis import given
+        >>> from harness.events import MessageAdded
+        >>> from harness.testing import logs
+        >>> from harness.tokens import QuarterOfCharacters
+        >>> from harness.view import fold_all
+        >>> @given(logs(max_steps=3))
+        ... def test_the_view_shows_every_message(log):
+        ...     messages = [entry.event.message for entry in log if isinstance(entry.event, MessageAdded)]
+        ...     assert list(fold_all(log, QuarterOfCharacters()).messages) == messages
+        >>> test_the_view_shows_every_message()
     """
     drawn: list[events.MessageAdded | events.StepFinished] = []
     step = 0
@@ -90,6 +105,14 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from harness.testing import multi_turn_logs
+        >>> @given(multi_turn_logs())
+        ... def test_entries_are_numbered_from_1(log):
+        ...     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
+        >>> test_entries_are_numbered_from_1()
     """
     drawn: list[events.Event] = [
         make_session_started("s"),
@@ -178,6 +201,19 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
         draw: Function that draws values; supplied by Hypothesis.
         policy: Compaction policy under which the session runs.
         max_steps: Maximum number of steps with tool calls. Default: `12`.
+
+    Example:
+        Test that a policy never lets the model see an empty view:
+
+        >>> from hypothesis import given, settings
+        >>> from harness.events import Compaction
+        >>> from harness.policies import KeepLast
+        >>> from harness.testing import sessions
+        >>> @settings(max_examples=5, deadline=None)
+        ... @given(sessions(KeepLast(threshold=0.2, keep_last=2)))
+        ... def test_messages_stay_in_view(log):
+        ...     assert all(entry.event.messages_after > 0 for entry in log if isinstance(entry.event, Compaction))
+        >>> test_messages_stay_in_view()
     """
     replies, outputs = [], {}
     for number in range(draw(st.integers(0, max_steps))):
@@ -210,6 +246,20 @@ def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entr
     Args:
         draw: Function that draws values; supplied by Hypothesis.
         policy: Compaction policy under which the session runs.
+
+    Example:
+        Test that providers accept the view after a rollback:
+
+        >>> from hypothesis import given, settings
+        >>> from harness.policies import KeepLast
+        >>> from harness.testing import sessions_with_rollback
+        >>> from harness.tokens import QuarterOfCharacters
+        >>> from harness.view import find_violation, fold_all
+        >>> @settings(max_examples=5, deadline=None)
+        ... @given(sessions_with_rollback(KeepLast(threshold=0.2, keep_last=2)))
+        ... def test_the_view_is_legal(log):
+        ...     assert find_violation(fold_all(log, QuarterOfCharacters()).messages) is None
+        >>> test_the_view_is_legal()
     """
     log = draw(sessions(policy))
     seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, events.StepFinished)]))

@@ -36,6 +36,7 @@ def make_standard_tools(
             output beyond the limits.
 
     Example:
+        >>> import harness
         >>> sandbox = harness.open_sandbox(session_id="example")  # doctest: +SKIP
         >>> sandbox.start()  # doctest: +SKIP
         >>> [tool.spec.name for tool in harness.make_standard_tools(sandbox)]  # doctest: +SKIP

@@ -83,13 +83,6 @@ def test_every_parameter_is_documented(name):
     assert set(inspect.signature(value).parameters) <= entries
 
 
-@pytest.mark.parametrize("name", [name for name in PUBLIC if name.count(".") == 1])
-def test_names_of_the_package_have_an_example(name):
-    value = PUBLIC[name]
-    if not inspect.ismodule(value):
-        assert re.search(r"^Examples?:", inspect.getdoc(value) or "", re.MULTILINE)
-
-
 @pytest.mark.parametrize("owner", [Trial, SessionSpec])
 def test_the_scripted_models_that_a_field_names_exist(owner):
     entry = next(entry for entry in reference_pages.read_fields(owner) if entry.name == "model")

@@ -178,6 +178,16 @@ class DropAll(OwnPreset, ThresholdPreset):
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Compare a policy with the lower and the upper bound:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import DropAll
+        >>> base = Trial(task="flashcards", policy=DropAll(), window_tokens=32_768)
+        >>> experiment = Experiment(name="bounds", base=base, axes={"policy": ["drop-all", "keep-last", "oracle"]})
+        >>> len(experiment.grid)
+        3
     """
 
     kind: Literal["drop-all"] = "drop-all"
@@ -210,6 +220,16 @@ class RandomRetention(OwnPreset, ThresholdPreset):
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Repeat the random choice with three seeds, to see how much the result depends on it:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import RandomRetention
+        >>> base = Trial(task="flashcards", policy=RandomRetention(), window_tokens=32_768)
+        >>> experiment = Experiment(name="chance", base=base, axes={"policy.seed": [0, 1, 2]})
+        >>> len(experiment.grid)
+        3
     """
 
     keep_share: Share = 0.5
@@ -255,6 +275,16 @@ class OracleRetention(OwnPreset, ThresholdPreset):
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Measure how much must be retained for the task to succeed:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import OracleRetention
+        >>> base = Trial(task="flashcards", policy=OracleRetention(), window_tokens=32_768)
+        >>> experiment = Experiment(name="retained", base=base, axes={"policy.keep_share": [0.2, 0.5, 0.8]})
+        >>> len(experiment.grid)
+        3
     """
 
     keep_share: Share = 0.5

@@ -394,6 +394,15 @@ class Cline(_ClineSdk, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compact earlier and retain fewer tokens, for a window of 32,768 tokens:
+
+        >>> from harness.policies import Cline
+        >>> from harness.tokens import Window
+        >>> policy = Cline(threshold=0.8, keep_recent_tokens=4_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        23592
     """
 
     keep_recent_tokens: Positive = 20_000
@@ -435,6 +444,16 @@ class ClineBasic(_ClineSdk):
             Default: `5`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compare the notice with the summary that a model writes, on three seeds of a task:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import ClineBasic
+        >>> base = Trial(task="flashcards", policy=ClineBasic(), window_tokens=32_768)
+        >>> experiment = Experiment(name="notice", base=base, axes={"policy": ["cline", "cline-basic"], "seed": [0, 1, 2]})
+        >>> len(experiment.grid)
+        6
     """
 
     kind: Literal["cline-basic"] = "cline-basic"
@@ -468,6 +487,15 @@ class ClineClassic(Preset):
             threshold. Default: `0.8`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Keep only 4,000 tokens free in a window of 32,768 tokens:
+
+        >>> from harness.policies import ClineClassic
+        >>> from harness.tokens import Window
+        >>> policy = ClineClassic(spare_tokens=4_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        28768
     """
 
     enough_share: Share = 0.3

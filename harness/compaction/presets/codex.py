@@ -130,6 +130,15 @@ class Codex(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Retain fewer tokens of the user's messages, for a window of 32,768 tokens:
+
+        >>> from harness.policies import Codex
+        >>> from harness.tokens import Window
+        >>> policy = Codex(threshold=0.8, keep_user_tokens=4_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        26214
     """
 
     threshold: Share = 0.9

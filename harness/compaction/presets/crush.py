@@ -83,6 +83,15 @@ class Crush(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compact when 30 % of a window of 32,768 tokens is left:
+
+        >>> from harness.policies import Crush
+        >>> from harness.tokens import Window
+        >>> policy = Crush(left_share=0.3)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        22938
     """
 
     left_share: Share = 0.2

@@ -114,6 +114,16 @@ class Dexto(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary. Default: `2_000`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Scale the numbers of tokens, which suit a window of 200,000 tokens, to one of 32,768:
+
+        >>> from harness.compaction.scaling import fit_policy
+        >>> from harness.policies import Dexto
+        >>> from harness.tokens import Window
+        >>> fitted = fit_policy(Dexto(), Window(tokens=32_768, source="configuration"), nominal_window_tokens=200_000)
+        >>> fitted.policy.protect_tokens, fitted.policy.least_saved_tokens
+        (6554, 3277)
     """
 
     threshold: Share = 0.9

@@ -208,6 +208,15 @@ class GeminiCli(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Allow cuts before answers of the model, for a session with a single request:
+
+        >>> from harness.policies import GeminiCli
+        >>> from harness.tokens import Window
+        >>> policy = GeminiCli(adapted=True, threshold=0.6)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        19660
     """
 
     adapted: bool = False
@@ -264,6 +273,15 @@ class GeminiMasking(Preset):
             and key argument, any other against the tool name. Default: `()`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is saved for the same tools and cut
             before it is logged. Default: `10_000`.
+
+    Example:
+        Save results in smaller portions, as fits a window of 32,768 tokens, but keep those of `git` in view:
+
+        >>> from harness import Trial
+        >>> from harness.policies import GeminiMasking
+        >>> git = ("execute_command git *",)
+        >>> policy = GeminiMasking(protect_tokens=8_000, prune_minimum_tokens=4_000, exempt_tools=git)
+        >>> trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
     """
 
     protect_tokens: NonNegative = 50_000

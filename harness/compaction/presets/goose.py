@@ -71,6 +71,15 @@ class Goose(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Check the threshold before every step, for a session with a single request:
+
+        >>> from harness.policies import Goose
+        >>> from harness.tokens import Window
+        >>> policy = Goose(adapted=True, threshold=0.7)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        22937
     """
 
     adapted: bool = False

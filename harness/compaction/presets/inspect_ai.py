@@ -98,6 +98,16 @@ class InspectSummary(_Inspect, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compare useful summaries with empty ones, to measure what summaries contribute:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import InspectSummary
+        >>> base = Trial(task="flashcards", policy=InspectSummary(), window_tokens=32_768)
+        >>> axes = {"policy.summarizer": ["scripted/extractive", "scripted/empty"]}
+        >>> len(Experiment(name="summaries", base=base, axes=axes).grid)
+        2
     """
 
     kind: Literal["inspect-summary"] = "inspect-summary"
@@ -134,6 +144,15 @@ class InspectTrim(_Inspect):
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Evict half of the messages at a time, above 70 % of the window:
+
+        >>> from harness.policies import InspectTrim
+        >>> from harness.tokens import Window
+        >>> policy = InspectTrim(threshold=0.7, preserve=0.5)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        22937
     """
 
     preserve: Annotated[float, Range(lambda value: 0 <= value <= 1, "must be at least 0 and at most 1")] = 0.8
@@ -171,6 +190,15 @@ class InspectEdit(_Inspect):
             the model. Default: `None`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Mask results as if the window had 32,768 tokens, although the model has a larger one:
+
+        >>> from harness.policies import InspectEdit
+        >>> from harness.tokens import Window
+        >>> policy = InspectEdit(keep_results=5, context_window=32_768)
+        >>> policy.budget(Window(tokens=200_000, source="configuration")).threshold_tokens
+        29491
     """
 
     keep_results: NonNegative = 3

@@ -276,6 +276,15 @@ class LangChainClear(_ClearToolUses):
         stub: Text that replaces a cleared tool result. Default: `'[cleared]'`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Clear results above 20,000 tokens, and only as many as save 5,000 tokens:
+
+        >>> from harness.policies import LangChainClear
+        >>> from harness.tokens import Window
+        >>> policy = LangChainClear(trigger_tokens=20_000, enough_tokens=5_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        '20000 tokens, fixed'
     """
 
     enough_tokens: NonNegative = 0
@@ -329,6 +338,15 @@ class LangChainSummary(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Let the summarizer read all messages, and retain those that fill up to a quarter of the window:
+
+        >>> from harness.policies import LangChainSummary
+        >>> from harness.tokens import Window
+        >>> policy = LangChainSummary(trigger_share=0.7, keep_share=0.25, trim_tokens=None)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        22937
     """
 
     trigger_share: Share | None = 0.8
@@ -403,6 +421,15 @@ class DeepAgents(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compact at 70 % of the window and retain the newest 20 %:
+
+        >>> from harness.policies import DeepAgents
+        >>> from harness.tokens import Window
+        >>> policy = DeepAgents(threshold=0.7, keep_share=0.2)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        22937
     """
 
     threshold: Share = 0.85
@@ -462,6 +489,15 @@ class AnthropicClear(_ClearToolUses):
         stub: Text that replaces a cleared tool result; the provider's own text is not documented. Default: `'[cleared]'`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Clear results above 20,000 tokens, as fits a window of 32,768, but never what `read_file` returned:
+
+        >>> from harness.policies import AnthropicClear
+        >>> from harness.tokens import Window
+        >>> policy = AnthropicClear(trigger_tokens=20_000, exempt_tools=("read_file",))
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        '20000 tokens, fixed'
     """
 
     least_saved_tokens: NonNegative = 0

@@ -108,6 +108,15 @@ class Letta(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Summarize at least 60 % of the messages, so that compaction is needed less often:
+
+        >>> from harness.policies import Letta
+        >>> from harness.tokens import Window
+        >>> policy = Letta(sliding_share=0.5)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        29491
     """
 
     threshold: Share = 0.9

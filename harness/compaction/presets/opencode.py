@@ -114,6 +114,15 @@ class OpenCode(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Reserve fewer tokens for the answer, since the default leaves almost nothing of 32,768 tokens:
+
+        >>> from harness.policies import OpenCode
+        >>> from harness.tokens import Window
+        >>> policy = OpenCode(max_output_tokens=8_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        24768
     """
 
     max_output_tokens: Positive = 32_000
@@ -187,6 +196,15 @@ class OpenCodePrune(Preset):
         exempt_tools: Names of tools whose results are never cleared. Default: `('skill',)`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Clear before every step, and from fewer tokens on, for a session with a single request:
+
+        >>> from harness.policies import OpenCodePrune
+        >>> from harness.tokens import Window
+        >>> policy = OpenCodePrune(adapted=True, protect_tokens=8_000, least_saved_tokens=4_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        'more than 4000 tokens of results beyond 8000'
     """
 
     adapted: bool = False

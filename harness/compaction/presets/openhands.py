@@ -310,6 +310,15 @@ class OpenHands(_OpenHands):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compact above 40 events or 20,000 tokens, and let the summarizer read the events in full:
+
+        >>> from harness.policies import OpenHands
+        >>> from harness.tokens import Window
+        >>> policy = OpenHands(max_size=40, max_tokens=20_000, full_events=True)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        20000
     """
 
     max_tokens: Positive | None = None
@@ -382,6 +391,15 @@ class OpenHandsV0(_OpenHands):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compact above 60 events instead of 120:
+
+        >>> from harness.policies import OpenHandsV0
+        >>> from harness.tokens import Window
+        >>> policy = OpenHandsV0(max_size=60)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        'at most 60 events'
     """
 
     max_size: Positive = 120

@@ -129,6 +129,15 @@ class Paced(OwnPreset, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Compact at most every 10 steps, and never evict the request or a line that states a rule:
+
+        >>> from harness.policies import Paced
+        >>> from harness.tokens import Window
+        >>> policy = Paced(every_steps=10, keep_request=True, pins=("RULE *",))
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        'every 10 steps'
     """
 
     every_steps: Positive = 20

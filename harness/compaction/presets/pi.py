@@ -136,6 +136,15 @@ class Pi(SummarizingPreset):
             Default: `13_107`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compact when 8,192 tokens of a window of 32,768 are left, and retain the newest 6,000 tokens:
+
+        >>> from harness.policies import Pi
+        >>> from harness.tokens import Window
+        >>> policy = Pi(reserve_tokens=8_192, keep_recent_tokens=6_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        24576
     """
 
     enabled: bool = True

@@ -257,6 +257,15 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Retain 6,000 tokens instead of a number of messages:
+
+        >>> from harness.policies import PydanticSummary
+        >>> from harness.tokens import Window
+        >>> policy = PydanticSummary(trigger_share=0.7, keep_tokens=6_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        22937
     """
 
     trigger_share: Share | None = 0.9
@@ -306,6 +315,15 @@ class PydanticWindow(_PydanticAi):
         keep_request: Whether the user's first message always stays in view. Default: `True`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Bound the view to half as many messages:
+
+        >>> from harness.policies import PydanticWindow
+        >>> from harness.tokens import Window
+        >>> policy = PydanticWindow(trigger_messages=40, keep_messages=20)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        'more than 40 requests and answers'
     """
 
     trigger_messages: Positive | None = 80
@@ -347,6 +365,15 @@ class PydanticClear(_PydanticAi):
         stub: Text that replaces a cleared tool result. Default: `'[tool result cleared]'`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Clear results above 60 % of the window instead of a fixed number of tokens:
+
+        >>> from harness.policies import PydanticClear
+        >>> from harness.tokens import Window
+        >>> policy = PydanticClear(trigger_share=0.6, trigger_tokens=None, keep_results=5)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        19660
     """
 
     trigger_tokens: Positive | None = 100_000

@@ -62,6 +62,16 @@ class Ratio(_ShareKept):
         summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Vary the threshold and the retained share of the messages together:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import Ratio
+        >>> base = Trial(task="flashcards", policy=Ratio(), window_tokens=32_768)
+        >>> axes = {"policy.threshold": [0.5, 0.8], "policy.keep_share": [0.1, 0.3, 0.5]}
+        >>> len(Experiment(name="shares", base=base, axes=axes).grid)
+        6
     """
 
     kind: Literal["ratio"] = "ratio"
@@ -92,6 +102,15 @@ class SeedOpenCode(_ShareKept):
         summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Protect fewer tokens of tool output, for a window of 32,768 tokens:
+
+        >>> from harness.policies import SeedOpenCode
+        >>> from harness.tokens import Window
+        >>> policy = SeedOpenCode(protect_tokens=8_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        26214
     """
 
     protect_tokens: NonNegative = 40_000
@@ -121,6 +140,16 @@ class SeedGemini(_ShareKept):
         summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Compare the description with the reproduction of the actual program:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import SeedGemini
+        >>> base = Trial(task="flashcards", policy=SeedGemini(), window_tokens=32_768)
+        >>> experiment = Experiment(name="description", base=base, axes={"policy": ["seed-gemini", "gemini-cli"]})
+        >>> len(experiment.grid)
+        2
     """
 
     threshold: Share = 0.5

@@ -146,6 +146,15 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
             Default: `13_107`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Use a smaller reserve and fewer recent messages in a window of 65,536 tokens:
+
+        >>> from harness.policies import ReserveRecent
+        >>> from harness.tokens import Window
+        >>> policy = ReserveRecent(reserve_tokens=8_192, keep_recent_tokens=12_000)
+        >>> policy.budget(Window(tokens=65_536, source="configuration")).threshold_tokens
+        57344
     """
 
     enabled: bool = True

@@ -143,6 +143,15 @@ class RooCode(_RooCode, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Summarize at 60 % of the window, before the hard limit is reached:
+
+        >>> from harness.policies import RooCode
+        >>> from harness.tokens import Window
+        >>> policy = RooCode(condense_share=0.6)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        19660
     """
 
     condense_share: Share = 1.0
@@ -187,6 +196,15 @@ class RooSliding(_RooCode):
             Default: `0.5`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Reserve fewer tokens for the answer, and evict a quarter of the messages at a time:
+
+        >>> from harness.policies import RooSliding
+        >>> from harness.tokens import Window
+        >>> policy = RooSliding(max_output_tokens=4_096, drop_share=0.25)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        25396
     """
 
     kind: Literal["roo-sliding"] = "roo-sliding"

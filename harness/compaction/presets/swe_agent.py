@@ -183,6 +183,16 @@ class MiniSweAgent(Preset):
     Attributes:
         clip_characters: Maximum length of a tool output, in characters; of a longer output, both ends are logged, half each.
             Default: `10_000`.
+
+    Example:
+        Compare two maximum lengths of a tool output:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import MiniSweAgent
+        >>> base = Trial(task="flashcards", policy=MiniSweAgent(), window_tokens=32_768)
+        >>> experiment = Experiment(name="outputs", base=base, axes={"policy.clip_characters": [4_000, 10_000]})
+        >>> len(experiment.grid)
+        2
     """
 
     kind: Literal["mini-swe-agent"] = "mini-swe-agent"
@@ -233,6 +243,15 @@ class SweAgent(_LastObservations):
             `keep_results`. Default: `1`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Mask five results at a time, so that the provider's cached prefix is lost less often:
+
+        >>> from harness.policies import SweAgent
+        >>> from harness.tokens import Window
+        >>> policy = SweAgent(keep_results=5, polling=5)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        'the newest 5 results stay'
     """
 
     kind: Literal["swe-agent"] = "swe-agent"
@@ -255,6 +274,16 @@ class ComplexityTrapMask(_LastObservations):
             `keep_results`. Default: `1`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Compare the three numbers of retained results that the study tries:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import ComplexityTrapMask
+        >>> base = Trial(task="flashcards", policy=ComplexityTrapMask(), window_tokens=32_768)
+        >>> experiment = Experiment(name="masking", base=base, axes={"policy.keep_results": [5, 10, 15]})
+        >>> len(experiment.grid)
+        3
     """
 
     keep_results: Positive = 10
@@ -291,6 +320,15 @@ class ComplexityTrapSummary(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
             Default: `10_000`.
+
+    Example:
+        Combine summaries with masking, as the study does:
+
+        >>> from harness.policies import ComplexityTrapSummary
+        >>> from harness.tokens import Window
+        >>> policy = ComplexityTrapSummary(mask_results=10)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        '31 turns without a summary'
     """
 
     turns: Positive = 21

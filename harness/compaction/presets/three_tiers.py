@@ -131,6 +131,16 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the design sets no limit. Default: `2_000`.
         clip_characters: Maximum length of a tool output, in characters, if `truncate` is off; the exit code of a command and the
             last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Measure what clearing and summaries contribute each, in sessions with a single request:
+
+        >>> from harness import Experiment, Trial
+        >>> from harness.policies import ThreeTiers
+        >>> base = Trial(task="flashcards", policy=ThreeTiers(prune_at="step"))
+        >>> axes = {"policy.prune": [False, True], "policy.auto": [False, True]}
+        >>> len(Experiment(name="tiers", base=base, axes=axes).grid)
+        4
     """
 
     truncate: bool = True

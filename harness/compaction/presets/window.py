@@ -123,6 +123,15 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
+
+    Example:
+        Limit the view to 40 messages and summarize those that are evicted:
+
+        >>> from harness.policies import MessageWindow
+        >>> from harness.tokens import Window
+        >>> policy = MessageWindow(max_messages=40, preserve_last_n=10, summarize_on_trim=True)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
+        'at most 40 messages, 1 first and 10 last ones preserved'
     """
 
     max_messages: NonNegative = 100

@@ -23,6 +23,13 @@ class Law(NamedTuple):
         title: Sentence that states the property that a valid task has.
         find: Function that yields the violations, given the sessions of a template, a task seed and the name of a policy.
         by_preset: Whether the check depends on the compaction policy and is tried under several policies. Default: `False`.
+
+    Example:
+        List the laws that depend on the compaction policy:
+
+        >>> from harness.testing.laws import LAWS
+        >>> [law.name for law in LAWS if law.by_preset]
+        ['law-1', 'law-3', 'law-4', 'law-6-answers', 'law-6-bytes', 'law-7']
     """
 
     name: str
@@ -81,6 +88,16 @@ class LawResult(NamedTuple):
         findings: Violations that the check found. An empty tuple means that the task passes; None means that the check was not
             tried.
         skip_reason: Reason why the check was not tried; empty if it was. Default: `""`.
+
+    Example:
+        Print the laws that a task fails:
+
+        >>> from harness.tasks import load_task
+        >>> from harness.testing import SessionCache, check_laws
+        >>> sessions = SessionCache(load_task("flashcards"), name="flashcards")
+        >>> for result in check_laws(sessions, seeds=[1]):  # doctest: +SKIP
+        ...     if result.findings:
+        ...         print(f"{result.law.title}: {result.findings[0]}")
     """
 
     law: Law

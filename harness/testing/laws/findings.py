@@ -27,6 +27,11 @@ class Finding:
         fact: Name of the fact that causes the violation; empty when no single fact does. Default: `''`.
         check: Name of the check that causes the violation; empty when no single check does. Default: `''`.
         seed: Seed of the task that shows the violation; None when the violation does not depend on the seed. Default: `None`.
+
+    Example:
+        >>> from harness.testing import Finding
+        >>> print(Finding("the step uses a value that is not visible", step="write config", fact="port", seed=1))
+        step 'write config', fact 'port', seed 1: the step uses a value that is not visible
     """
 
     message: str

@@ -48,6 +48,15 @@ class ScriptedModelSpec(NamedTuple):
     Args:
         name: Name of the model; may include a profile, e.g. `scripted:typical`. Default: `"scripted"`.
         seed: Seed of the model's own random draws, independent of the task's seed. Default: `1`.
+
+    Example:
+        Run a task with a model that sometimes overlooks what it has read:
+
+        >>> from harness.policies import KeepLast
+        >>> from harness.tasks import load_task
+        >>> from harness.testing import ScriptedModelSpec, simulate
+        >>> model = ScriptedModelSpec(name="scripted:typical", seed=3)
+        >>> run = simulate(load_task("flashcards")(1), KeepLast(), model_spec=model)  # doctest: +SKIP
     """
 
     name: str = "scripted"
@@ -67,6 +76,15 @@ class Run:
         requests: Every request that the model answered, together with the reply, in order. Required.
         check_results: Verdict of the grader on each check of the task. Required.
         files: Text of each file of the workspace after the session, by path. Required.
+
+    Example:
+        Print what a policy cost a task:
+
+        >>> from harness.policies import KeepLast
+        >>> from harness.tasks import load_task
+        >>> from harness.testing import simulate
+        >>> run = simulate(load_task("flashcards")(1), KeepLast())  # doctest: +SKIP
+        >>> print(run.score, len(run.compactions), sorted(run.failed_checks))  # doctest: +SKIP
     """
 
     outcome: Outcome
@@ -317,6 +335,7 @@ class SessionCache:
 
     Example:
         >>> from harness.tasks import load_task
+        >>> from harness.testing import SessionCache
         >>> sessions = SessionCache(load_task("flashcards"), name="flashcards")
         >>> sessions.make_task(1).name
         'flashcards'
