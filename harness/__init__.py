@@ -1,4 +1,4 @@
-"""harness: run coding agents under grids of context-compaction policies, and compare them.
+"""Run coding agents under grids of context-compaction policies, and compare them.
 
 The names below are loaded when they are first used, so that importing the package costs nothing.
 """

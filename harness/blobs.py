@@ -28,7 +28,7 @@ class TemporaryBlobStore:
         """Store the content of a file under its SHA-256 hash; storing it again has no effect.
 
         Raises:
-            SandboxError: the disk is full, or the contents exceed `MAX_FILE_BYTES`.
+            SandboxError: The disk is full, or the contents exceed `MAX_FILE_BYTES`.
         """
         with self._lock:
             if sha256 in self._contents or sha256 in self._places:

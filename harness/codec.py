@@ -135,12 +135,12 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
     """Build a value of a given type from JSON-ready data.
 
     Args:
-        value_type: type of the value to build.
-        plain: dicts, lists, strings and numbers, as `to_plain` returns them.
-        where: path of the data within a larger document; error messages put it before the path of an invalid field.
+        value_type: Type of the value to build.
+        plain: Dicts, lists, strings and numbers, as `to_plain` returns them.
+        where: Path of the data within a larger document; error messages put it before the path of an invalid field.
 
     Raises:
-        UsageError: the data is invalid; the message gives the path of each invalid field, its value and what is required.
+        UsageError: The data is invalid; the message gives the path of each invalid field, its value and what is required.
     """
     kind: Any = value_type
     _refuse_large_numbers(plain, where)
@@ -171,7 +171,7 @@ class StrictFields:
         """Create an instance after checking that every keyword argument names a field of the class.
 
         Raises:
-            UnknownName: a field is unknown; the message offers the closest names.
+            UnknownName: A field is unknown; the message offers the closest names.
         """
         of: Any = cls
         allowed = _list_argument_names(of)
@@ -190,11 +190,11 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
     """Check that the values of fields have the types that their class declares; no value is converted.
 
     Args:
-        kind: class whose annotations give the types; annotations that are no data types, such as protocols, are not checked.
-        given: values of fields by name; unknown names are ignored here, because `StrictFields` reports them.
+        kind: Class whose annotations give the types; annotations that are no data types, such as protocols, are not checked.
+        given: Values of fields by name; unknown names are ignored here, because `StrictFields` reports them.
 
     Raises:
-        UsageError: a field has the wrong type; the message gives each such field, its value and what is required.
+        UsageError: A field has the wrong type; the message gives each such field, its value and what is required.
     """
     lines = []
     of: Any = kind
@@ -216,7 +216,7 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
     """Check that the fields of a new dataclass instance have the types that its class declares; no value is converted.
 
     Raises:
-        UsageError: a field has the wrong type; the message gives each such field, its value and what is required.
+        UsageError: A field has the wrong type; the message gives each such field, its value and what is required.
     """
     refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
 
@@ -313,8 +313,8 @@ def parse_event(kind: str, plain: object) -> Event:
     """Build an event of a session's log from its kind, such as `step-finished`, and JSON-ready data.
 
     Raises:
-        KeyError: there is no such kind of event.
-        ValidationError: the data does not have the fields of this kind of event.
+        KeyError: There is no such kind of event.
+        ValidationError: The data does not have the fields of this kind of event.
     """
     event: Event = build_adapter(EVENT_CLASSES[kind]).validate_python(plain)
     return event
@@ -329,8 +329,8 @@ def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]
     """Return the fields of a configuration that are hashed for its id, without newer fields (`ADDED_LATER`) at their default.
 
     Args:
-        value: dataclass instance; its fields may be dataclass instances, too.
-        plain: fields of the dataclass instance as JSON-ready data, by name.
+        value: Dataclass instance; its fields may be dataclass instances, too.
+        plain: Fields of the dataclass instance as JSON-ready data, by name.
     """
     identity = dict(plain)
     for one in fields(cast("DataclassInstance", value)):

@@ -14,11 +14,11 @@ def read_input(file: Path, max_bytes: int) -> bytes:
     """Return the content of a regular file; symbolic links are followed.
 
     Args:
-        file: path of the file.
-        max_bytes: maximum size of the file in bytes.
+        file: Path of the file.
+        max_bytes: Maximum size of the file in bytes.
 
     Raises:
-        OSError: the file cannot be read, is not a regular file, or is larger than `max_bytes`.
+        OSError: The file cannot be read, is not a regular file, or is larger than `max_bytes`.
     """
     with open_input(file) as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
@@ -31,7 +31,7 @@ def open_input(file: Path) -> BinaryIO:
     """Open a regular file for reading; symbolic links are followed.
 
     Raises:
-        OSError: the file cannot be opened, or is not a regular file.
+        OSError: The file cannot be opened, or is not a regular file.
     """
     fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without O_NONBLOCK, opening a pipe waits for a writer
     if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -168,7 +168,7 @@ def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
     """Return the messages and texts from which the prompt for the summary of a slot is built.
 
     Raises:
-        KeyError: the slot refers to a message that is neither in the view nor set aside for a later summary.
+        KeyError: The slot refers to a message that is neither in the view nor set aside for a later summary.
     """
     messages_by_id = {item.item_id: item.message for item in (*view.set_aside, *view.items)}
     former = set(view.summaries) if slot.former == "apart" else set()

@@ -118,7 +118,7 @@ def load_policy_classes() -> dict[str, type[Any]]:
     """Return every policy class by its public name; this package takes precedence where another one uses the same name.
 
     Raises:
-        UsageError: the policy of an installed package cannot be loaded.
+        UsageError: The policy of an installed package cannot be loaded.
 
     Example:
         List the policies that write summaries:
@@ -139,8 +139,8 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UnknownName: no policy has this public name; the message lists the nearest names.
-        UsageError: the class of an installed package cannot be loaded or is not a policy class.
+        UnknownName: No policy has this public name; the message lists the nearest names.
+        UsageError: The class of an installed package cannot be loaded or is not a policy class.
 
     Example:
         >>> from harness.policies import load_policy_class
@@ -194,8 +194,8 @@ def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UnknownName: no policy has this public name; the message lists the nearest names.
-        UsageError: the value is not a policy.
+        UnknownName: No policy has this public name; the message lists the nearest names.
+        UsageError: The value is not a policy.
 
     Example:
         >>> from harness.policies import resolve_policy
@@ -215,7 +215,7 @@ def check_policy(value: object, where: str = "policy") -> None:
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UsageError: the value is not a policy; the message shows what to write instead.
+        UsageError: The value is not a policy; the message shows what to write instead.
 
     Example:
         >>> from harness.errors import UsageError
@@ -263,8 +263,8 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
-        UnknownName: no policy has this public name, or the policy has no such field.
-        UsageError: the kind is missing, a value has the wrong type or is out of range, or a package's policy is broken.
+        UnknownName: No policy has this public name, or the policy has no such field.
+        UsageError: The kind is missing, a value has the wrong type or is out of range, or a package's policy is broken.
 
     Example:
         >>> from harness.policies import policy_from_plain

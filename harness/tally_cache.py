@@ -42,10 +42,10 @@ class TallyCache:
         """Return a running total over all items of a list; only the items added since the last call are counted.
 
         Args:
-            items: complete list, including the items that earlier calls have counted.
-            key: name of the tally within the cache; equal keys continue the same tally.
-            make_tally: function that creates a new tally, to which no item has been added.
-            read_tally: function that computes the result from a tally; it must not keep the tally.
+            items: Complete list, including the items that earlier calls have counted.
+            key: Name of the tally within the cache; equal keys continue the same tally.
+            make_tally: Function that creates a new tally, to which no item has been added.
+            read_tally: Function that computes the result from a tally; it must not keep the tally.
         """
         count, last, tally = self._tallies.pop(key, (0, None, None))  # removed, so that no other thread updates the tally
         if tally is None or count > len(items) or (count and items[count - 1] is not last):

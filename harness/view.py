@@ -104,7 +104,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
     """Return the view (the messages that the model sees next) after one more event of the log.
 
     Raises:
-        UsageError: the event is a rollback to events that a view does not hold; fold the result of `drop_rolled_back` instead.
+        UsageError: The event is a rollback to events that a view does not hold; fold the result of `drop_rolled_back` instead.
     """
     event = entry.event
     match event:

@@ -131,9 +131,9 @@ def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.nd
     """Return the highest rate of summaries per model call in any time window of a trial, and the step at which this window ends.
 
     Args:
-        numbers: number of the step of each model call.
-        ends: time at which each model call ends, in seconds since the session started.
-        when: for each summary, the time at which the next model call ends, in seconds since the session started.
+        numbers: Number of the step of each model call.
+        ends: Time at which each model call ends, in seconds since the session started.
+        when: For each summary, the time at which the next model call ends, in seconds since the session started.
     """
     whole = ends >= OVERFLOW_RATE.window_seconds
     whole[-1] |= not whole.any()

@@ -171,7 +171,7 @@ def summarize_arms(results: Tables) -> list[ArmSummary]:
     """Return a summary of the trials of each arm, in the order in which reports show the arms.
 
     Raises:
-        UsageError: there are no trials, or they have several fidelity levels.
+        UsageError: There are no trials, or they have several fidelity levels.
     """
     require_single_level(results.trials)
     return [_summarize_arm(arm, results.trials[results.trials["arm"] == arm]) for arm in order_arms(results.trials)]
@@ -226,7 +226,7 @@ def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
     """Return the rows of the trials table that belong to the arm with the given name.
 
     Raises:
-        UnknownName: no trial has that arm; the message suggests similar names.
+        UnknownName: No trial has that arm; the message suggests similar names.
     """
     chosen = trials[trials["arm"] == arm]
     if chosen.empty:
@@ -238,15 +238,15 @@ def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str
     """Return the full name of the only arm that matches a name or values of its trials.
 
     Args:
-        trials: rows with the columns `arm`, `axes_json` and `config_json`.
-        selection: name of an arm, or values by dotted path into a trial, e.g. `{"policy.threshold": 0.5}`. The last part of a
+        trials: Rows with the columns `arm`, `axes_json` and `config_json`.
+        selection: Name of an arm, or values by dotted path into a trial, e.g. `{"policy.threshold": 0.5}`. The last part of a
             path is sufficient if it is unambiguous; axes take precedence over other fields. The value of an axis is the value
             in the plan; `"policy"` takes a policy, or its name for any fields. Task, seed and world vary within an arm and
             cannot be used.
 
     Raises:
-        UnknownName: a path does not exist; the message suggests similar paths.
-        UsageError: a path is ambiguous, or no arm or several arms have these values; the message lists the candidates.
+        UnknownName: A path does not exist; the message suggests similar paths.
+        UsageError: A path is ambiguous, or no arm or several arms have these values; the message lists the candidates.
     """
     if not isinstance(selection, str | Mapping):
         raise UsageError(f'an arm is selected by its name or by values such as {{"threshold": 0.5}} (got {selection!r:.80})')

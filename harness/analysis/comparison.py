@@ -152,7 +152,7 @@ class ArmComparer:
         """Prepare the trials and the digests of their requests for comparisons.
 
         Args:
-            results: tables of results of one experiment.
+            results: Tables of results of one experiment.
         """
         self._trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *METRICS]]
         self._requests = RequestDigests.from_results(results)
@@ -187,18 +187,18 @@ def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str
     """Compare two arms (configurations under study) on the tasks and seeds that both ran.
 
     Args:
-        results: results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
-        a: name of an arm as in the column `arm`, or values that select one arm, e.g. `{"threshold": 0.5}`. Values are given by
+        results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
+        a: Name of an arm as in the column `arm`, or values that select one arm, e.g. `{"threshold": 0.5}`. Values are given by
             dotted path into a trial, or by the last part of the path if it is unambiguous. Required.
-        b: arm to compare with, selected like `a`. Required.
+        b: Arm to compare with, selected like `a`. Required.
 
     Example::
 
         harness.compare(results, {"threshold": 0.5, "keep_last": 10}, {"threshold": 0.8, "keep_last": 10})
 
     Raises:
-        UnknownName: an arm or a path does not exist; the message suggests similar names.
-        UsageError: the values select no arm or several arms, the arms have different fidelity levels, or an arm has two trials of
+        UnknownName: An arm or a path does not exist; the message suggests similar names.
+        UsageError: The values select no arm or several arms, the arms have different fidelity levels, or an arm has two trials of
             the same task, seed and replicate.
     """
     return ArmComparer(results).compare(find_arm(results.trials, a), find_arm(results.trials, b))

@@ -50,8 +50,8 @@ def compute_paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDiffere
     """Return the mean difference of a column between paired trials of two arms, a minus b, with its interval.
 
     Args:
-        pairs: one row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
-        metric: name of a column of the trials table.
+        pairs: One row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
+        metric: Name of a column of the trials table.
     """
     unit = "seed" if pairs["task"].nunique() == 1 else "task"
     differences = pairs[f"{metric}_a"].astype(float) - pairs[f"{metric}_b"].astype(float)
@@ -118,9 +118,9 @@ def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2
     The same table always gives the same intervals.
 
     Args:
-        pairs: one row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
-        metric: name of a column of the trials table.
-        resamples: number of samples that the bootstrap draws.
+        pairs: One row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`.
+        metric: Name of a column of the trials table.
+        resamples: Number of samples that the bootstrap draws.
     """
     unit = "seed" if pairs["task"].nunique() == 1 else "task"
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")

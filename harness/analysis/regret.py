@@ -62,7 +62,7 @@ def compute_regrets(results: Tables) -> list[Regret]:
     differs from all oracle arms, such as an arm without compaction, is compared with the first oracle arm that shares a pair.
 
     Raises:
-        UsageError: the trials have several fidelity levels.
+        UsageError: The trials have several fidelity levels.
     """
     trials = select_valid(results.trials)
     oracle_arms = [arm for arm in order_arms(trials) if (trials.loc[trials["arm"] == arm, "policy"] == ORACLE_KIND).all()]

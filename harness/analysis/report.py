@@ -59,7 +59,7 @@ class Report:
         """Return the whole report as plain text, as it is printed on a terminal without colours.
 
         Args:
-            width: maximum width of a line in characters. Default: `132`.
+            width: Maximum width of a line in characters. Default: `132`.
         """
         file = StringIO()
         options: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "legacy_windows": False}
@@ -75,10 +75,10 @@ class Report:
         """Write the report as `report.txt` and `report.md` with its charts as `charts/*.png`, and return the paths of all files.
 
         Args:
-            directory: folder for the files, created if it does not exist. Required.
+            directory: Folder for the files, created if it does not exist. Required.
 
         Raises:
-            StoreError: the folder cannot be written.
+            StoreError: The folder cannot be written.
         """
         return [*write_charts(self.results, Path(directory)), *self.write_texts(directory)]
 
@@ -88,10 +88,10 @@ class Report:
         No partial file is left if writing fails.
 
         Args:
-            directory: folder for the files, created if it does not exist. Required.
+            directory: Folder for the files, created if it does not exist. Required.
 
         Raises:
-            StoreError: the folder cannot be written.
+            StoreError: The folder cannot be written.
         """
         texts = {"report.txt": self.render_text(), "report.md": self.render_markdown()}
         folder = Path(directory)
@@ -115,9 +115,9 @@ def report(results: Tables, against: str | None = None) -> Report:
     """Build the report on an experiment: tables by arm (configuration under study), paired comparisons and validity checks.
 
     Args:
-        results: results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
+        results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
             one after another and never pooled. Trials of earlier plans of the experiment are only counted. Required.
-        against: name of the arm that all other arms are compared with; None compares with each arm without compaction and each
+        against: Name of the arm that all other arms are compared with; None compares with each arm without compaction and each
             repeated arm, or else with the first arm. Default: `None`.
 
     Example::
@@ -125,8 +125,8 @@ def report(results: Tables, against: str | None = None) -> Report:
         print(harness.report(results).render_text())
 
     Raises:
-        UsageError: no trial has finished yet.
-        UnknownName: the arm `against` does not exist; the message suggests similar names.
+        UsageError: No trial has finished yet.
+        UnknownName: The arm `against` does not exist; the message suggests similar names.
     """
     trials = results.trials
     if trials.empty:
@@ -183,7 +183,7 @@ def write_charts(results: Tables, directory: Path) -> list[Path]:
     experiment are excluded.
 
     Raises:
-        StoreError: the folder cannot be written.
+        StoreError: The folder cannot be written.
     """
     parts = split_by_level(drop_earlier_plans(results))
     chart_paths = []

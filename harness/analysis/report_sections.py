@@ -42,12 +42,12 @@ def build_sections(results: Tables, against: str | None = None) -> Iterator[Sect
     """Yield the sections of a report on an experiment in the order in which they are printed.
 
     Args:
-        results: tables of results; all trials must have the same fidelity level.
-        against: arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
+        results: Tables of results; all trials must have the same fidelity level.
+        against: Arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
             or else with the first arm.
 
     Raises:
-        UnknownName: the arm `against` does not exist.
+        UnknownName: The arm `against` does not exist.
     """
     arms = summarize_arms(results)
     yield _build_outcome_section(arms, describe_level(str(results.trials["level"].iloc[0])))

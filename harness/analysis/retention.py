@@ -74,7 +74,7 @@ def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
     formula on the log(-log) scale. They are too narrow, since facts of one session are lost together.
 
     Args:
-        lifetime_rows: rows about values of one kind of fact, as returned by `measure_lifetimes`; at least one.
+        lifetime_rows: Rows about values of one kind of fact, as returned by `measure_lifetimes`; at least one.
     """
     estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))
     alive, error = np.asarray(estimate.surv_prob, dtype=float), np.asarray(estimate.surv_prob_se, dtype=float)

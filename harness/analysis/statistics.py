@@ -60,7 +60,7 @@ def estimate_rate(successes: int, trials: int) -> Rate:
     """Return the success rate for the given counts with its 95 % interval by Wilson's score method.
 
     Raises:
-        UsageError: there are more successes than trials, or a count is negative.
+        UsageError: There are more successes than trials, or a count is negative.
     """
     if not 0 <= successes <= trials:
         raise UsageError(f"{successes} successes of {trials} trials is impossible; required: 0 <= successes <= trials")
@@ -88,8 +88,8 @@ class PairedCounts:
         """Return the number of pairs of trials in which both, only one or neither of two arms succeeded.
 
         Args:
-            a: outcomes of arm a, one per pair, True for success.
-            b: outcomes of arm b on the same tasks and seeds, in the same order.
+            a: Outcomes of arm a, one per pair, True for success.
+            b: Outcomes of arm b on the same tasks and seeds, in the same order.
         """
         pairs = [(bool(x), bool(y)) for x, y in zip(a, b, strict=True)]
         return cls(
@@ -177,8 +177,8 @@ def compute_minimum_detectable_effect(pairs: int, discordance: float = 0.16) -> 
     normal approximation for McNemar's test, solved for the difference.
 
     Args:
-        pairs: number of pairs of trials on the same task and seed.
-        discordance: expected share of pairs in which exactly one arm succeeds, 0 to 1. The default is typical of one
+        pairs: Number of pairs of trials on the same task and seed.
+        discordance: Expected share of pairs in which exactly one arm succeeds, 0 to 1. The default is typical of one
             configuration of a coding agent that runs twice (12 to 28 %).
     """
     z_alpha, z_power = float(norm.ppf(1 - ALPHA / 2)), float(norm.ppf(POWER))

@@ -64,7 +64,7 @@ def require_single_level(rows: pd.DataFrame) -> str:
     """Return the fidelity level (how much of a run is real) that all rows of a table have in common.
 
     Raises:
-        UsageError: the table is empty, or its rows have several levels, which are never pooled.
+        UsageError: The table is empty, or its rows have several levels, which are never pooled.
     """
     levels = sorted(rows["level"].unique())
     if len(levels) != 1:

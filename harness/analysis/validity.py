@@ -87,7 +87,7 @@ class RequestDigests:
         """Check that paired trials sent identical requests until the first compaction of either trial.
 
         Args:
-            pairs: one row per pair of trials, as returned by `pair_trials`.
+            pairs: One row per pair of trials, as returned by `pair_trials`.
         """
         differences = [self._find_first_difference(a, b) for a, b in _list_trial_id_pairs(pairs)]
         differ = [step for step, _ in differences if step is not None]
@@ -135,7 +135,7 @@ def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -
     twice, with the suffixes `_a` and `_b`.
 
     Raises:
-        UsageError: an arm has several trials of one task, seed and replicate, so it contains several configurations.
+        UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations.
     """
     for side in (a, b):
         _refuse_duplicates(side)

@@ -49,7 +49,7 @@ def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None
     """Return the cassette (recorded model answers) that the options `--record` and `--replay` name; None when neither is set.
 
     Raises:
-        UsageError: both options are set.
+        UsageError: Both options are set.
     """
     if record is not None and replay is not None:
         raise UsageError("--record and --replay exclude each other; --record also replays answers already in the cassette")
@@ -61,7 +61,7 @@ def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
     """Return the policy fields that the user set with `--set NAME=VALUE`, by name. A value that is not valid TOML counts as text.
 
     Raises:
-        UsageError: an assignment lacks its `=`.
+        UsageError: An assignment lacks its `=`.
     """
     table: dict[str, object] = {}
     for assignment in fields:

@@ -99,7 +99,7 @@ class SessionCompactor:
             By default, the parts are ignored.
 
     Raises:
-        UsageError: the reserves leave nothing of the window, or the policy retains more than its threshold allows.
+        UsageError: The reserves leave nothing of the window, or the policy retains more than its threshold allows.
 
     Example:
         >>> from harness import KeepLast, SessionCompactor
@@ -304,7 +304,7 @@ class SessionCompactor:
         """Return the event of a change of the view, marked as applied if the change saves tokens.
 
         Raises:
-            IllegalPlan: the change names an unknown message, touches the system message or breaks a rule of providers.
+            IllegalPlan: The change names an unknown message, touches the system message or breaks a rule of providers.
         """
         known_ids = {item.item_id for item in view.items}
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
@@ -392,7 +392,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
         count_tokens: Function that counts the tokens of a prompt; called only if the slot limits the input tokens.
 
     Raises:
-        SummaryFailed: the prompt would be too long even with the newest message alone.
+        SummaryFailed: The prompt would be too long even with the newest message alone.
     """
     request = build_summary_request(slot, view)
     full_prompt = SummaryPrompt(slot.format.build_prompt(request), request, slot.stands_for)

@@ -48,7 +48,7 @@ def check_feasible(policy: object, budget: Budget) -> None:
         budget: Budget that the policy computed for the window.
 
     Raises:
-        UsageError: no rule could ever act; the message names the retained amount, the threshold and its origin.
+        UsageError: No rule could ever act; the message names the retained amount, the threshold and its origin.
     """
     results = [_find_conflict(rule, budget) for rule in _list_rules(policy)]
     conflicts = [one for one in results if one is not None]

@@ -126,7 +126,7 @@ def check_ranges(policy: Any) -> None:
     """Raise UsageError if a field of the policy holds a value outside the range of the field.
 
     Raises:
-        UsageError: a value is out of range; the message names the field, its value and its range.
+        UsageError: A value is out of range; the message names the field, its value and its range.
     """
     policy_class: Any = type(policy)
     for name, field_range in _list_ranges(policy_class):
@@ -176,7 +176,7 @@ class Preset(StrictFields, ABC):
         """Raise UsageError if fields contradict each other although each value is in its own range.
 
         Raises:
-            UsageError: the fields contradict each other; the message names them and what to change.
+            UsageError: The fields contradict each other; the message names them and what to change.
         """
 
     @property
@@ -206,7 +206,7 @@ class Preset(StrictFields, ABC):
         """Return the budget for a context window, with the tokens kept free and the threshold at which the policy acts.
 
         Raises:
-            UsageError: the reserves leave nothing of the window.
+            UsageError: The reserves leave nothing of the window.
         """
         own: int | None = getattr(self, "context_window", None)
         if own is not None:

@@ -49,7 +49,7 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
         nominal_window_tokens: Window in tokens for which the policy's constants were chosen; None does not scale them.
 
     Raises:
-        UsageError: the window is unknown, or the nominal window is below 1 token.
+        UsageError: The window is unknown, or the nominal window is below 1 token.
     """
     if nominal_window_tokens is None:
         return FittedPolicy(policy=policy)

@@ -76,7 +76,7 @@ class Division(Protocol):
         A window of 0 tokens is unknown; a threshold that depends on the window is then disabled.
 
         Raises:
-            UsageError: the reserves leave nothing of the window.
+            UsageError: The reserves leave nothing of the window.
         """
         ...
 
@@ -100,7 +100,7 @@ def compute_due_amounts(trigger: Trigger, budget: Budget) -> DueAmounts:
     """Return the sizes of the conversation, in tokens or messages, at which a trigger makes the policy act.
 
     Raises:
-        UsageError: the trigger has no method `compute_due_amounts`, which may happen if another package defines the trigger.
+        UsageError: The trigger has no method `compute_due_amounts`, which may happen if another package defines the trigger.
     """
     if not hasattr(trigger, "compute_due_amounts"):
         raise UsageError(
@@ -241,7 +241,7 @@ def check_triggers(share: float | None, tokens: int | None, messages: int | None
     """Raise UsageError if a policy sets two token thresholds, or no trigger at all.
 
     Raises:
-        UsageError: two token thresholds are set, or no trigger is set; the message names the fields.
+        UsageError: Two token thresholds are set, or no trigger is set; the message names the fields.
     """
     if share is not None and tokens is not None:
         raise UsageError(f"trigger_tokens={tokens!r} and trigger_share cannot be combined; unset one of them")
@@ -257,7 +257,7 @@ def subtract_reserves(window: Window, reserved_tokens: int) -> int:
     """Return the number of tokens of a window that is left after the reserves are subtracted.
 
     Raises:
-        UsageError: the reserves are at least as large as the window.
+        UsageError: The reserves are at least as large as the window.
     """
     available = window.tokens - reserved_tokens
     if available <= 0:

@@ -51,8 +51,8 @@ class Experiment:
             Default: `None`.
 
     Raises:
-        UnknownName: an axis or an arm names a path that trials do not have.
-        UsageError: a value has the wrong type, or a quantile cannot be looked up.
+        UnknownName: An axis or an arm names a path that trials do not have.
+        UsageError: A value has the wrong type, or a quantile cannot be looked up.
 
     Example::
 
@@ -90,7 +90,7 @@ class Experiment:
             path: Path of the plan file, or of a folder that contains a `plan.toml`.
 
         Raises:
-            UsageError: the file cannot be read, or a value in the plan is invalid; the message names the place.
+            UsageError: The file cannot be read, or a value in the plan is invalid; the message names the place.
         """
         plan = read_plan(Path(path))
         name = plan.folder.resolve().name
@@ -128,7 +128,7 @@ class Experiment:
         """Check names, keys and windows of the experiment without writing anything or calling a model.
 
         Raises:
-            UsageError: a name is unknown, a key is missing, or a window is too small.
+            UsageError: A name is unknown, a key is missing, or a window is too small.
         """
         check_trials((cell.trial for cell in self.grid), self.cassette)
 
@@ -156,12 +156,12 @@ class Experiment:
             unsafe_local: Permission to run trials in the sandbox `local`, which does not isolate commands.
 
         Raises:
-            UsageError: the experiment contains an invalid value; nothing was started or written.
-            SandboxUnavailable: a sandbox backend does not work here; nothing was started or written.
-            HarnessError: worker processes cannot be started here.
-            ProviderFailed: the server of a local model did not start.
-            StoreError: the output folder or the folder of the action cache cannot be written.
-            KeyboardInterrupt: the run was interrupted with Ctrl-C; finished trials are stored.
+            UsageError: The experiment contains an invalid value; nothing was started or written.
+            SandboxUnavailable: A sandbox backend does not work here; nothing was started or written.
+            HarnessError: Worker processes cannot be started here.
+            ProviderFailed: The server of a local model did not start.
+            StoreError: The output folder or the folder of the action cache cannot be written.
+            KeyboardInterrupt: The run was interrupted with Ctrl-C; finished trials are stored.
         """
         display = choose_display(progress) if isinstance(progress, str) else progress
         folder = self.output if output is None else Path(output)
@@ -251,7 +251,7 @@ class _ExperimentRun:
         """Return the action cache of this run after checking that it can be opened; None if the action cache is off.
 
         Raises:
-            StoreError: the folder of the action cache cannot be used.
+            StoreError: The folder of the action cache cannot be used.
         """
         settings = self.experiment.settings
         if settings.action_cache == "off":

@@ -88,8 +88,8 @@ class Grid(Sequence[Cell]):
             uncompressed: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 
         Raises:
-            UnknownName: an axis or an arm names a path that trials do not have.
-            UsageError: an axis is empty or not a list, two arms have the same name, a value has the wrong type, or a quantile
+            UnknownName: An axis or an arm names a path that trials do not have.
+            UsageError: An axis is empty or not a list, two arms have the same name, a value has the wrong type, or a quantile
                 cannot be looked up.
         """
         self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed

@@ -100,8 +100,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Lock an output folder against other runs.
 
     Raises:
-        StoreError: the folder cannot be written.
-        UsageError: another run uses the folder.
+        StoreError: The folder cannot be written.
+        UsageError: Another run uses the folder.
     """
     busy = f"another run is using {str(folder)!r}; wait until it has ended, or choose another output folder"
     with acquire_lock(folder / "run.lock", busy, "choose another output folder"):
@@ -113,8 +113,8 @@ def open_output(folder: Path) -> Iterator[OutputFolder]:
     """Lock an output folder, open its journal, and recover what an interrupted run left behind.
 
     Raises:
-        StoreError: the folder cannot be written.
-        UsageError: another run uses the folder.
+        StoreError: The folder cannot be written.
+        UsageError: Another run uses the folder.
     """
     with lock_folder(folder), Journal.open(folder / JOURNAL_FILE) as journal:
         journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)

@@ -75,7 +75,7 @@ def with_values(table: Mapping[str, object], values: Mapping[str, object], locat
         location: Dotted path of the whole table in the plan, for error messages.
 
     Raises:
-        UnknownName: the table does not have one of the paths.
+        UnknownName: The table does not have one of the paths.
     """
     copy = _copy(table)
     for path in sorted(values):
@@ -102,7 +102,7 @@ def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> No
         location: Dotted path of the value in the plan, for error messages.
 
     Raises:
-        UsageError: a value was converted; the message names the path, the value and the required type.
+        UsageError: A value was converted; the message names the path, the value and the required type.
     """
     if isinstance(raw_value, Mapping) and isinstance(parsed_value, Mapping):
         for key, value in raw_value.items():

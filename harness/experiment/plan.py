@@ -55,7 +55,7 @@ class Settings:
             Default: `2_147_483_648`.
 
     Raises:
-        UsageError: a value has the wrong type.
+        UsageError: A value has the wrong type.
 
     Example::
 
@@ -96,7 +96,7 @@ def read_plan(path: Path) -> PlanFile:
         path: Path of the plan file, or of a folder that contains a `plan.toml`.
 
     Raises:
-        UsageError: the file does not exist, is not valid TOML, or contains a table of the wrong shape.
+        UsageError: The file does not exist, is not valid TOML, or contains a table of the wrong shape.
     """
     file = path / PLAN_FILE_NAME if path.is_dir() else path
     tables = _load_tables(file)

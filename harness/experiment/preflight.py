@@ -28,10 +28,10 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
         cassette: Recording that the trials write or replay, or None. During a replay, real models need no key.
 
     Raises:
-        UnknownName: a task, model, profile or summarizer is unknown.
-        MissingKey: the API key of a real model is not in the environment.
-        WindowTooSmall: the first request of a task cannot fit a model's window.
-        UsageError: a policy cannot work in its window: its reserves leave no room, it keeps more than its threshold allows, or it
+        UnknownName: A task, model, profile or summarizer is unknown.
+        MissingKey: The API key of a real model is not in the environment.
+        WindowTooSmall: The first request of a task cannot fit a model's window.
+        UsageError: A policy cannot work in its window: its reserves leave no room, it keeps more than its threshold allows, or it
             has to be scaled to a window that is unknown.
     """
     if cassette is not None:
@@ -78,8 +78,8 @@ def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> M
     """Return the sandbox backend of each trial, by trial id. Each backend is tested with each image and runtime once.
 
     Raises:
-        SandboxUnavailable: a requested backend does not work here or lacks the runtime, or no backend works.
-        UsageError: a trial asks for `local` without permission to run commands unisolated.
+        SandboxUnavailable: A requested backend does not work here or lacks the runtime, or no backend works.
+        UsageError: A trial asks for `local` without permission to run commands unisolated.
     """
     choose_once = cache(choose_backend)
     runtimes: dict[str, str] = {}

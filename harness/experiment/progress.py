@@ -193,7 +193,7 @@ def choose_display(kind: str = "auto") -> Display:
     """Return the progress display of the requested kind; `auto` selects the display that suits this process.
 
     Raises:
-        UnknownName: there is no display of that kind.
+        UnknownName: There is no display of that kind.
     """
     if kind not in get_args(DisplayKind):
         raise UnknownName("progress display", kind, get_args(DisplayKind))

@@ -76,7 +76,7 @@ class RequestPool(NamedTuple):
             location: Dotted path of the quantile in the plan, for error messages.
 
         Raises:
-            UsageError: the text is not a quantile above 0 and below 1.
+            UsageError: The text is not a quantile above 0 and below 1.
         """
         match = _QUANTILE_PATTERN.fullmatch(text)
         share = Fraction(match[1]) if match else Fraction(0)
@@ -104,8 +104,8 @@ class UncompressedRun:
             folder: Folder of an experiment, or its output folder.
 
         Raises:
-            UsageError: the folder contains no results, its run has not finished, or no trial ran without compaction.
-            StoreError: the journal of the run cannot be read.
+            UsageError: The folder contains no results, its run has not finished, or no trial ran without compaction.
+            StoreError: The journal of the run cannot be read.
         """
         self._folder, self._journal = folder, _find_journal(folder)
         with Journal.open(self._journal, read_only=True) as journal:
@@ -127,7 +127,7 @@ class UncompressedRun:
             counter: Token counter of the trial's compaction policy.
 
         Raises:
-            UsageError: there is no such session.
+            UsageError: There is no such session.
         """
         key = (_describe_problem(plain), counter)
         if key not in self._pools:
@@ -165,8 +165,8 @@ def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun
         location: Dotted path of the trial's tables in the plan, for error messages.
 
     Raises:
-        UnknownName: a name in the tables is unknown.
-        UsageError: a value is invalid, or a quantile cannot be looked up.
+        UnknownName: A name in the tables is unknown.
+        UsageError: A value is invalid, or a quantile cannot be looked up.
     """
     texts = find_quantile_texts(plain)
     if not texts:

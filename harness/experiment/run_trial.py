@@ -38,7 +38,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
         clock: Source of the times in the records, in seconds since the epoch.
 
     Raises:
-        StoreError: the journal file cannot be written.
+        StoreError: The journal file cannot be written.
     """
     run = TrialRun(started_at=clock(), session_id=job.trial_id)
     with Journal.open(job.journal) as journal:

@@ -59,8 +59,8 @@ class Runner:
             jobs: Jobs to run; each is requested from the iterable when a worker is free for it.
 
         Raises:
-            HarnessError: worker processes cannot be started here.
-            WorkersLost: no worker can be reached any more.
+            HarnessError: Worker processes cannot be started here.
+            WorkersLost: No worker can be reached any more.
         """
         waiting, running = _Queue(jobs), dict[Future[FinishedTrial], Job]()
         workers = self.open_workers()

@@ -50,8 +50,8 @@ class Trial(codec.StrictFields):
         sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
 
     Raises:
-        UnknownName: a field or the policy is unknown.
-        UsageError: a value has the wrong type or is out of range.
+        UnknownName: A field or the policy is unknown.
+        UsageError: A value has the wrong type or is out of range.
 
     Example:
         >>> from harness import Trial
@@ -170,8 +170,8 @@ def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
         location: Dotted path of the tables in the plan, for error messages.
 
     Raises:
-        UnknownName: a field, a policy or a limit is unknown.
-        UsageError: a value has the wrong type or is out of range; the message names the path and the allowed values.
+        UnknownName: A field, a policy or a limit is unknown.
+        UsageError: A value has the wrong type or is out of range; the message names the path and the allowed values.
     """
     refuse_unknown_paths(plain, _FIELD_NAMES, location)
     for name in ("task", "policy"):

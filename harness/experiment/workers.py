@@ -58,7 +58,7 @@ class Workers(Protocol):
         with `WorkersLost` if no worker can be reached any more, and with the error of the job if the job raised one.
 
         Raises:
-            WorkerDied: the worker died immediately; the job has not begun and can be submitted again.
+            WorkerDied: The worker died immediately; the job has not begun and can be submitted again.
         """
         ...
 
@@ -223,7 +223,7 @@ def run_with_time_limit(run_job: TrialRunner, job: Job, cancellation: Cancellati
     """Run a job in this thread, and request its cancellation when the time limit is reached.
 
     Raises:
-        TimeoutError: the job exceeded the time limit and was cancelled.
+        TimeoutError: The job exceeded the time limit and was cancelled.
     """
     timer = threading.Timer(timeout_seconds, cancellation.request)
     timer.daemon = True

@@ -51,7 +51,7 @@ class SessionTrace:
             entries: Log of the session.
 
         Raises:
-            UsageError: the session has no finished step.
+            UsageError: The session has no finished step.
         """
         messages: list[Message] = []
         steps: list[TraceStep] = []
@@ -159,7 +159,7 @@ class DryRun:
             spec: Compaction policy, context window, and length of the summaries.
 
         Raises:
-            UsageError: the policy does not work in this window, or needs an oracle and there is none.
+            UsageError: The policy does not work in this window, or needs an oracle and there is none.
         """
         summarizer = _StandInSummarizer(spec.summary_tokens)
         resources = SessionResources(
@@ -198,7 +198,7 @@ class DryRun:
         `should_stop` is called after each step; if it returns True, the method returns early.
 
         Raises:
-            IllegalPlan: the policy broke a rule about legal plans.
+            IllegalPlan: The policy broke a rule about legal plans.
         """
         while not self.is_done:
             self._run_step(self.trace.steps[len(self.scenes)])

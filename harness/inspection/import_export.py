@@ -35,7 +35,7 @@ def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
     """Return the log of a session in a journal, with the time of each event.
 
     Raises:
-        StoreError: the journal cannot be read.
+        StoreError: The journal cannot be read.
     """
     stored = location.read()
     return tuple([TimedEntry(entry, at_ms) for entry, at_ms in zip(stored.entries, stored.times_ms, strict=True)])
@@ -49,8 +49,8 @@ def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> i
         file: File to create.
 
     Raises:
-        UsageError: the file exists.
-        StoreError: the journal cannot be read, or the file cannot be written.
+        UsageError: The file exists.
+        StoreError: The journal cannot be read, or the file cannot be written.
     """
     file = Path(file)
     if file.exists():
@@ -70,8 +70,8 @@ def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], 
     In a recording of another agent, the session is read as if it had not been compacted, and the time of every event is 0.
 
     Raises:
-        MalformedRecording: the format of the file is unknown, or the file breaks its format.
-        UsageError: the file cannot be read, or contains several sessions.
+        MalformedRecording: The format of the file is unknown, or the file breaks its format.
+        UsageError: The file cannot be read, or contains several sessions.
     """
     document = open_document(Path(file))
     format_name = detect_format(document)
@@ -93,9 +93,9 @@ def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str]
         session_id: Name of the session in the journal; empty keeps the name in the file.
 
     Raises:
-        MalformedRecording: the format of the file is unknown, or the file breaks its format.
-        UsageError: the file cannot be read, the name is missing, unprintable or used in the journal already; nothing was written.
-        StoreError: the journal cannot be written.
+        MalformedRecording: The format of the file is unknown, or the file breaks its format.
+        UsageError: The file cannot be read, the name is missing, unprintable or used in the journal already; nothing was written.
+        StoreError: The journal cannot be written.
     """
     log, format_name, caveats = read_session(file)
     name = session_id or _find_session_name(log)
@@ -135,7 +135,7 @@ def load_entries(file: Path) -> tuple[Entry, ...]:
     """Return the log of the session in a file of any known format, without times.
 
     Raises:
-        MalformedRecording: the format of the file is unknown, or the file breaks its format.
-        UsageError: the file cannot be read, or contains several sessions.
+        MalformedRecording: The format of the file is unknown, or the file breaks its format.
+        UsageError: The file cannot be read, or contains several sessions.
     """
     return tuple(one.entry for one in read_session(file)[0])

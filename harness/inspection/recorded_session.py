@@ -61,10 +61,10 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
         session_id: Name of the session, or a unique beginning or end of it, if the source contains several sessions.
 
     Raises:
-        UnknownName: there is no such source, or the source does not contain the session.
-        UsageError: the source contains several sessions and `session_id` is missing, or the source cannot be read.
-        StoreError: a folder contains no journal, or the journal is damaged.
-        SandboxError: the session of a task cannot be run here.
+        UnknownName: There is no such source, or the source does not contain the session.
+        UsageError: The source contains several sessions and `session_id` is missing, or the source cannot be read.
+        StoreError: A folder contains no journal, or the journal is damaged.
+        SandboxError: The session of a task cannot be run here.
     """
     path = Path(source)
     if path.is_dir() or (path.is_file() and is_database(path)):

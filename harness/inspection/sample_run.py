@@ -202,8 +202,8 @@ def run_on_sample(
         max_compactions: Number of applied compactions after which the session is ended; None for no limit.
 
     Raises:
-        UsageError: the policy does not work in this window.
-        IllegalPlan: the policy broke a rule about legal plans.
+        UsageError: The policy does not work in this window.
+        IllegalPlan: The policy broke a rule about legal plans.
     """
     recorder = _CompactionRecorder(policy.counter, SessionTotals())
     model = _SampleModel(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
@@ -259,7 +259,7 @@ def open_sample_summarizer(name: str) -> Model:
     """Return a scripted summarizer (model that writes summaries) for the sample session, by its name.
 
     Raises:
-        UnknownName: there is no summarizer of that name.
+        UnknownName: There is no summarizer of that name.
     """
     agent = _SampleModel(window=Window(tokens=WINDOW_TOKENS, source="configuration"), counter=DEFAULT_COUNTER)
     # unlimited, so that the window of the summarizer shortens no summary
@@ -305,7 +305,7 @@ class _SampleModel:
         """Return the answer in the next step of the sample session, or a final answer if the session has to end.
 
         Raises:
-            ContextOverflow: the request exceeds the context window.
+            ContextOverflow: The request exceeds the context window.
         """
         prompt_tokens = self._count_tokens(request.messages)
         if prompt_tokens > self.window.tokens:

@@ -360,7 +360,7 @@ def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
         step: Number of the step, from 1.
 
     Raises:
-        UsageError: the step is not finished, or the log does not contain its answer.
+        UsageError: The step is not finished, or the log does not contain its answer.
 
     Example::
 

@@ -58,8 +58,8 @@ class Cassette:
         """Check that the cassette file can be used; call this method before any trial starts.
 
         Raises:
-            UsageError: there is no file to replay, or the file is not a cassette.
-            StoreError: the file cannot be read or written.
+            UsageError: There is no file to replay, or the file is not a cassette.
+            StoreError: The file cannot be read or written.
         """
         if self.mode == "replay" and not self.path.is_file():
             raise UsageError(f"there is no cassette at {str(self.path)!r}; record one first")
@@ -85,9 +85,9 @@ class CassetteModel(WrappedModel):
         """Return the recorded answer, or call the model and record its answer; seconds and costs are those of the recording.
 
         Raises:
-            ContextOverflow: the model refused the prompt, now or in the recording.
-            NotRecorded: the cassette is replayed and holds no answer to the request.
-            ModelError: the model failed.
+            ContextOverflow: The model refused the prompt, now or in the recording.
+            NotRecorded: The cassette is replayed and holds no answer to the request.
+            ModelError: The model failed.
         """
         tape, keys = open_cassette_file(self.cassette.path), _compute_request_keys(self.name, request, self.take)
         answer = tape.find(keys[-1])
@@ -159,8 +159,8 @@ class CassetteFile:
         """Read the lines that were added to the cassette file since the last call.
 
         Raises:
-            MalformedRecording: a line is not a recorded answer.
-            StoreError: the file cannot be read.
+            MalformedRecording: A line is not a recorded answer.
+            StoreError: The file cannot be read.
         """
         with self._lock:
             try:
@@ -198,7 +198,7 @@ class CassetteFile:
         """Create the cassette file if it does not exist.
 
         Raises:
-            StoreError: the file cannot be written.
+            StoreError: The file cannot be written.
         """
         self._append(b"")
 
@@ -206,7 +206,7 @@ class CassetteFile:
         """Record an answer of a model in the cassette file.
 
         Raises:
-            StoreError: the answer could not be written.
+            StoreError: The answer could not be written.
         """
         line = json.dumps({"key": key, **answer}, ensure_ascii=False, separators=(",", ":"))
         self._append(line.encode(errors="replace") + b"\n")

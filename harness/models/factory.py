@@ -108,9 +108,9 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         wiring: Settings for calls to real models, such as cassette and time limit.
 
     Raises:
-        UnknownName: there is no such model, task or profile.
-        MissingKey: the key of a real model is not in the environment.
-        UsageError: a scripted model has no task or should call tools in text, the name stands for a summarizer, or a local model
+        UnknownName: There is no such model, task or profile.
+        MissingKey: The key of a real model is not in the environment.
+        UsageError: A scripted model has no task or should call tools in text, the name stands for a summarizer, or a local model
             is not installed.
 
     Example:
@@ -158,8 +158,8 @@ def open_summarizer(
         wiring: Settings for calls to real models, such as cassette and time limit.
 
     Raises:
-        UnknownName: there is no such model or summarizer.
-        MissingKey: the key of a real model is not in the environment.
+        UnknownName: There is no such model or summarizer.
+        MissingKey: The key of a real model is not in the environment.
         UsageError: `scripted/oracle` has no task, or a local model is not installed.
 
     Example:
@@ -213,8 +213,8 @@ def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
     """Return the function with which a scripted summarizer writes a summary.
 
     Raises:
-        UnknownName: there is no summarizer of that name.
-        UsageError: the oracle has no task, or the P of `lossy-P` is no probability.
+        UnknownName: There is no summarizer of that name.
+        UsageError: The oracle has no task, or the P of `lossy-P` is no probability.
     """
     kind = name.removeprefix("scripted/")
     if kind == "oracle":

@@ -115,8 +115,8 @@ class LitellmModel:
         server does not stream and sends its answer as one JSON object, that answer is used.
 
         Raises:
-            ContextOverflow: the prompt is longer than the window.
-            ModelError: the provider failed in another way, and retries did not help.
+            ContextOverflow: The prompt is longer than the window.
+            ModelError: The provider failed in another way, and retries did not help.
         """
         load_litellm()  # loading litellm does not count as time of the answer
         start_seconds = self.clock()

@@ -80,7 +80,7 @@ def decode_tools(plain: Sequence[object]) -> tuple[ToolSpec, ...]:
     """Return the tools in the `tools` field of an OpenAI chat request.
 
     Raises:
-        UsageError: a tool is not a function with a name; the message gives its index.
+        UsageError: A tool is not a function with a name; the message gives its index.
     """
     return tuple(_decode_tool(one, f"tools.{index}") for index, one in enumerate(plain))
 
@@ -101,7 +101,7 @@ def decode_messages(plain: Sequence[object]) -> tuple[Message, ...]:
     A tool message without a tool name gets the name from the call that it answers.
 
     Raises:
-        UsageError: an item is not a message; the message gives its index.
+        UsageError: An item is not a message; the message gives its index.
     """
     messages: list[Message] = []
     names: dict[str, str] = {}

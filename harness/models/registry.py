@@ -116,7 +116,7 @@ def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
     """Return the models that a file in the format of litellm's registry declares: an object with one object for each model name.
 
     Raises:
-        UsageError: the file is missing, is not JSON, or has another format; the message shows the format.
+        UsageError: The file is missing, is not JSON, or has another format; the message shows the format.
     """
     format_hint = 'write {"openai/<model>": {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 200000}}'
     try:
@@ -199,9 +199,9 @@ def check_model_name(name: str, *, keys: bool = True) -> None:
     custom address for the provider, or if the registry lists no model of the provider.
 
     Raises:
-        UnknownName: no provider has this name, or the provider has no such model.
-        MissingKey: an environment variable is not set; the message names the variable.
-        UsageError: the model does not answer messages but, for example, makes images.
+        UnknownName: No provider has this name, or the provider has no such model.
+        MissingKey: An environment variable is not set; the message names the variable.
+        UsageError: The model does not answer messages but, for example, makes images.
     """
     provider = look_up_provider(name)
     mode = look_up_entry(name).get("mode")
@@ -246,8 +246,8 @@ def look_up_provider(name: str) -> str:
     """Return the name of the provider that serves a model, e.g. `anthropic`.
 
     Raises:
-        UnknownName: no provider has this name.
-        UsageError: the provider requires a person to sign in.
+        UnknownName: No provider has this name.
+        UsageError: The provider requires a person to sign in.
     """
     if (prefix := name.partition("/")[0]) in INTERACTIVE_PROVIDERS:
         raise UsageError(

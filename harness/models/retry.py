@@ -43,7 +43,7 @@ class Retry:
         The function `on_wait` is called before each wait.
 
         Raises:
-            ModelError: the error of the last attempt.
+            ModelError: The error of the last attempt.
         """
 
         def report_wait(state: RetryCallState) -> None:

@@ -109,7 +109,7 @@ class TextCallModel(WrappedModel):
         The listener receives reasoning and the text before the first call.
 
         Raises:
-            ModelError: the wrapped model failed.
+            ModelError: The wrapped model failed.
         """
         sent = Request(messages=render_messages(request.messages, request.tools), max_output_tokens=request.max_output_tokens)
         if not request.tools:

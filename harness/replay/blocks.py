@@ -72,8 +72,8 @@ def flatten_text(owner: Fields, name: str, draft: Draft) -> str:
 
     Args:
         owner: JSON object that has the text in one of its fields.
-        name: name of the field.
-        draft: recording that is being read; it counts the blocks that were left out, such as images.
+        name: Name of the field.
+        draft: Recording that is being read; it counts the blocks that were left out, such as images.
     """
     content = owner.values.get(name)
     if content is None:
@@ -121,12 +121,12 @@ def read_usage(
 
     Args:
         report: JSON object that holds the numbers of tokens.
-        prompt: name of the field with the prompt tokens.
-        output: name of the field with the output tokens.
-        read: name of the field with the tokens that were read from a cache; empty if the report has none.
-        written: name of the field with the tokens that were written to a cache; empty if the report has none.
-        reasoning: name of the field with the reasoning tokens; empty if the report has none.
-        with_read: whether the number of prompt tokens includes the tokens that were read from a cache.
+        prompt: Name of the field with the prompt tokens.
+        output: Name of the field with the output tokens.
+        read: Name of the field with the tokens that were read from a cache; empty if the report has none.
+        written: Name of the field with the tokens that were written to a cache; empty if the report has none.
+        reasoning: Name of the field with the reasoning tokens; empty if the report has none.
+        with_read: Whether the number of prompt tokens includes the tokens that were read from a cache.
     """
     read_tokens, written_tokens, reasoning_tokens = (
         report.read_count(name) if name else 0 for name in (read, written, reasoning)

@@ -124,8 +124,8 @@ def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
 
     Args:
         about: JSON object with the metadata of the compaction.
-        draft: recording that is being read.
-        tokens_field: name of the field with the number of tokens before the compaction.
+        draft: Recording that is being read.
+        tokens_field: Name of the field with the number of tokens before the compaction.
     """
     tokens_before = about.read_optional_count(tokens_field)
     draft.add_compaction(NativeCompaction(trigger=_read_trigger(about), tokens_before=tokens_before))

@@ -138,9 +138,9 @@ class Fields:
         """Return an error that names the place of an invalid field in the recording's file and describes a valid value.
 
         Args:
-            name: name of the field.
-            expected: description of a valid value.
-            value: invalid value; if it is None, the value that the field has in the file.
+            name: Name of the field.
+            expected: Description of a valid value.
+            value: Invalid value; if it is None, the value that the field has in the file.
         """
         found = self.values.get(name) if value is None else value
         where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
@@ -176,8 +176,8 @@ def open_document(path: Path) -> Document:
     """Read a file with a recorded session and parse it.
 
     Raises:
-        UsageError: the file cannot be read, is not a regular file, or is too large.
-        MalformedRecording: the file begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
+        UsageError: The file cannot be read, is not a regular file, or is too large.
+        MalformedRecording: The file begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
     """
     try:
         data = read_input(path, MAX_RECORDING_BYTES)
@@ -190,11 +190,11 @@ def parse_document(data: bytes, file: str) -> Document:
     """Parse the bytes of a file with a recorded session.
 
     Args:
-        data: content of the file.
-        file: name of the file, for error messages.
+        data: Content of the file.
+        file: Name of the file, for error messages.
 
     Raises:
-        MalformedRecording: the data begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
+        MalformedRecording: The data begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
     """
     _check_text(data, file)
     text = data.decode("utf-8-sig", errors="replace")

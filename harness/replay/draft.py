@@ -127,8 +127,8 @@ class Draft:
         """Add a compaction that the agent made in the recorded session, after the messages that have been added so far.
 
         Args:
-            event: description of the compaction; `finish` sets its fields `position` and `kept_from`.
-            kept_from_turn: index in `turns` of the first message that the compaction retained; None if it retained none.
+            event: Description of the compaction; `finish` sets its fields `position` and `kept_from`.
+            kept_from_turn: Index in `turns` of the first message that the compaction retained; None if it retained none.
         """
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
@@ -151,11 +151,11 @@ class Draft:
         """Return the finished recording, with messages in an order that providers accept.
 
         Args:
-            source: name of the file's format.
-            document: parsed file; its notes about faults come before the notes of this draft.
+            source: Name of the file's format.
+            document: Parsed file; its notes about faults come before the notes of this draft.
 
         Raises:
-            MalformedRecording: the file has no messages.
+            MalformedRecording: The file has no messages.
         """
         self.caveats[:0] = document.caveats
         self.caveats += [Caveat(place="", text=f"{count} × {what}") for what, count in sorted(self._dropped_counts.items())]

@@ -66,13 +66,13 @@ def read_recording(path: str | os.PathLike[str], format: str | None = None) -> R
     """Read the only recorded session in a file.
 
     Args:
-        path: file with one recorded session.
-        format: name of the format, a key of `FORMATS`; None detects the format from the content.
+        path: File with one recorded session.
+        format: Name of the format, a key of `FORMATS`; None detects the format from the content.
 
     Raises:
-        UnknownName: there is no such format.
-        MalformedRecording: the file has no known format, violates its format, or is truncated so that nothing can be read.
-        UsageError: the file cannot be opened, or it holds more than one session.
+        UnknownName: There is no such format.
+        MalformedRecording: The file has no known format, violates its format, or is truncated so that nothing can be read.
+        UsageError: The file cannot be opened, or it holds more than one session.
     """
     recordings = read_recordings(path, format)
     if len(recordings) > 1:
@@ -84,13 +84,13 @@ def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> 
     """Read all recorded sessions in a file, in order.
 
     Args:
-        path: file with one or more recorded sessions.
-        format: name of the format, a key of `FORMATS`; None detects the format from the content.
+        path: File with one or more recorded sessions.
+        format: Name of the format, a key of `FORMATS`; None detects the format from the content.
 
     Raises:
-        UnknownName: there is no such format.
-        MalformedRecording: the file has no known format, violates its format, or is truncated so that nothing can be read.
-        UsageError: the file cannot be opened.
+        UnknownName: There is no such format.
+        MalformedRecording: The file has no known format, violates its format, or is truncated so that nothing can be read.
+        UsageError: The file cannot be opened.
     """
     if format is not None and format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
@@ -109,7 +109,7 @@ def detect_format(document: Document) -> str:
     """Return the name of the one format that a document (a parsed file) has.
 
     Raises:
-        MalformedRecording: the document fits no format or several formats.
+        MalformedRecording: The document fits no format or several formats.
     """
     claims = _find_matching_formats(document)
     if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):

@@ -63,8 +63,8 @@ def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) ->
 
     Args:
         content: JSON object with the parts.
-        draft: recording that is being read.
-        waiting: ids made up for the tool calls whose results have not been read yet, by the name of the tool.
+        draft: Recording that is being read.
+        waiting: Ids made up for the tool calls whose results have not been read yet, by the name of the tool.
     """
     for number, part in enumerate(content.read_objects("parts")):
         if part.has("functionCall"):

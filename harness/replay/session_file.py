@@ -168,9 +168,9 @@ def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Pat
     """Return the messages that the compaction of a row without the field `patch` evicts and inserts; None if the row is unusable.
 
     Args:
-        row: compaction row, with its summary.
-        view: messages in view before the compaction.
-        kept: id of the first message that the compaction retained; None if it retained none but the system message.
+        row: Compaction row, with its summary.
+        view: Messages in view before the compaction.
+        kept: Id of the first message that the compaction retained; None if it retained none but the system message.
     """
     ids = [item.item_id for item in view.items]
     if not ids or view.items[0].message.role != "system" or (kept is not None and kept not in ids[1:]):
@@ -190,7 +190,7 @@ def read_log(document: Document) -> tuple[TimedEntry, ...]:
     """Return the events of a session file with the times at which they were logged. Row ids may be any distinct strings.
 
     Raises:
-        MalformedRecording: a row is invalid; the message gives its line.
+        MalformedRecording: A row is invalid; the message gives its line.
     """
     reader = _Reader(document.file)
     for line, value in document.rows:

@@ -27,8 +27,8 @@ def build_entries(recording: Recording, counter: Counter | None = None) -> tuple
     threshold None, because both are unknown.
 
     Args:
-        recording: recorded session to convert.
-        counter: token counter that estimates the size of messages; None for a quarter of the characters.
+        recording: Recorded session to convert.
+        counter: Token counter that estimates the size of messages; None for a quarter of the characters.
     """
     opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
     recorded = [*opening, *recording.messages]
@@ -96,11 +96,11 @@ def _make_step_event(
     """Return the event for the end of a step of a recorded session.
 
     Args:
-        step: number of the step.
-        view_messages: number of messages in view when the model was called.
-        messages: answer of the model, followed by the results of its tool calls.
-        requests: hash and estimated size of the request for every possible number of messages.
-        kept_prefix_messages: number of messages shared with the previous request.
+        step: Number of the step.
+        view_messages: Number of messages in view when the model was called.
+        messages: Answer of the model, followed by the results of its tool calls.
+        requests: Hash and estimated size of the request for every possible number of messages.
+        kept_prefix_messages: Number of messages shared with the previous request.
     """
     answer = messages[0]
     return StepFinished(

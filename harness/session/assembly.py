@@ -109,7 +109,7 @@ def open_sub_agent_log(journal: Path | None, session_id: str, clock: Clock) -> I
     An error in the `with` block ends the sub-agent's session, so that it does not seem to be running.
 
     Raises:
-        StoreError: the file cannot be written.
+        StoreError: The file cannot be written.
     """
     if journal is None:
         yield MemoryLog()
@@ -252,9 +252,9 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         resources: Log, sandbox and other resources that the session uses.
 
     Raises:
-        UnknownName: the model, the scripted profile or the summarizer is unknown.
-        MissingKey: the API key of a real model is not in the environment.
-        UsageError: the policy cannot work in the window, or needs an oracle that does not exist.
+        UnknownName: The model, the scripted profile or the summarizer is unknown.
+        MissingKey: The API key of a real model is not in the environment.
+        UsageError: The policy cannot work in the window, or needs an oracle that does not exist.
     """
     model = resources.model or open_agent_model(spec, resources)
     summarizer = resources.summarizer or _open_summarizer(spec, resources, model)

@@ -74,7 +74,7 @@ class DraftSaver:
         """Save the unfinished answer if it has changed and the last save is at least `SAVE_INTERVAL_SECONDS` ago.
 
         Raises:
-            StoreError: the answer cannot be saved.
+            StoreError: The answer cannot be saved.
         """
         now = self._clock()
         if self._is_saved or now < self._next_seconds:
@@ -195,7 +195,7 @@ class SessionControl:
         A log entry is not added to the events to deliver, because `QueuedLog` has already added it.
 
         Raises:
-            WorkAbandoned: the event comes from work that nobody waits for any more.
+            WorkAbandoned: The event comes from work that nobody waits for any more.
         """
         raise_if_abandoned()
         if not isinstance(item, Entry):
@@ -336,7 +336,7 @@ class QueuedLog:
         """Save an answer that the model has not finished, if the log is open.
 
         Raises:
-            StoreError: the answer cannot be saved.
+            StoreError: The answer cannot be saved.
         """
         with self._lock:
             if self._save_draft is not None:
@@ -382,7 +382,7 @@ class QueuedLog:
         The message is logged at once if the session has begun.
 
         Raises:
-            StoreError: the message cannot be logged and was not queued.
+            StoreError: The message cannot be logged and was not queued.
         """
         with self._lock:
             if self._log is None or not self.has_begun or self._early:
@@ -418,7 +418,7 @@ class QueuedLog:
         """Remove a user message from the queue and return its text.
 
         Raises:
-            UsageError: no message is queued at that position, or its turn has just begun.
+            UsageError: No message is queued at that position, or its turn has just begun.
         """
         with self._lock:
             sequence_numbers, queued = list(self._queued_by_seq), self.queued_messages

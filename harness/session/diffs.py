@@ -50,7 +50,7 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
     """Return the diff of each file that differs between two workspace snapshots, sorted by path; at most `MAX_FILES` diffs.
 
     Raises:
-        SandboxError: the content of a file is missing.
+        SandboxError: The content of a file is missing.
     """
     paths = sorted(older.files.keys() | newer.files.keys())
     pairs = ((path, _find_file(older, path), _find_file(newer, path)) for path in paths)

@@ -65,12 +65,12 @@ def execute_session(
         clock: Source of the time of each event, in seconds since the epoch.
 
     Raises:
-        WindowTooSmall: the first request cannot fit the window; nothing was started.
-        UsageError: a name is unknown, a key is missing, the folder for the files is not empty, or another process runs the
+        WindowTooSmall: The first request cannot fit the window; nothing was started.
+        UsageError: A name is unknown, a key is missing, the folder for the files is not empty, or another process runs the
             session; nothing was started.
-        ProviderFailed: the server of a local model did not start.
-        SandboxError: the sandbox did not start.
-        StoreError: the journal or the copied files cannot be written.
+        ProviderFailed: The server of a local model did not start.
+        SandboxError: The sandbox did not start.
+        StoreError: The journal or the copied files cannot be written.
     """
     check_spec(spec)
     with (
@@ -117,9 +117,9 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
         blobs: Store of file contents for workspace snapshots; None keeps the contents as long as the sandbox.
 
     Raises:
-        ProviderFailed: the server of a local model did not start.
-        SandboxError: the sandbox did not start.
-        WorkAbandoned: the caller no longer waits; everything that had started was stopped.
+        ProviderFailed: The server of a local model did not start.
+        SandboxError: The sandbox did not start.
+        WorkAbandoned: The caller no longer waits; everything that had started was stopped.
     """
     live_models = () if spec.wiring.is_replay else spec.models
     with (
@@ -170,7 +170,7 @@ def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
     A file whose name leads out of the folder is skipped. Links, empty directories and unreadable files are not copied.
 
     Raises:
-        StoreError: the folder cannot be written.
+        StoreError: The folder cannot be written.
     """
     file_count, skipped = 0, list[tuple[str, str]]()
     try:

@@ -101,8 +101,8 @@ class SandboxSubmission:
         """Hold the interviews, unless they were held before, and return the answer to each question.
 
         Raises:
-            ToolError: the interviewer did not end as it should, so there are no answers.
-            SandboxDied: the sandbox was lost.
+            ToolError: The interviewer did not end as it should, so there are no answers.
+            SandboxDied: The sandbox was lost.
         """
         if self.answers is None:
             self.answers = {}
@@ -120,7 +120,7 @@ def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
     The agent's code always runs for real, even in a sandbox with an action cache.
 
     Raises:
-        SandboxDied: the sandbox was lost, so there are no verdicts.
+        SandboxDied: The sandbox was lost, so there are no verdicts.
     """
     if isinstance(sandbox, CachedSandbox):
         sandbox = sandbox.bypass_cache()

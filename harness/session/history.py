@@ -115,7 +115,7 @@ def find_step_end(entries: Sequence[Entry], step: int) -> int:
         step: Number of the step; 0 is the beginning of the session, before the first model call.
 
     Raises:
-        UsageError: there is no such step.
+        UsageError: There is no such step.
     """
     last_kinds = StepFinished | WorkspaceSaved if step else MessageAdded | WorkspaceSaved
     ends = [seq for seq, event in drop_rolled_back(entries) if isinstance(event, last_kinds) and event.step == step]
@@ -152,7 +152,7 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
         number: Number of the turn (a user message and the agent's work on it), from 1; None is the newest turn.
 
     Raises:
-        UsageError: there is no such turn.
+        UsageError: There is no such turn.
     """
     live_entries = drop_rolled_back(entries)
     newest = find_turn_number(live_entries)
@@ -189,7 +189,7 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
         setup: Setup of the new session as JSON; empty copies the setup of the original session.
 
     Raises:
-        UsageError: the original session has not begun.
+        UsageError: The original session has not begun.
     """
     start_event = entries[0].event if entries else None
     if not isinstance(start_event, SessionStarted):
@@ -296,7 +296,7 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
         round_number: Number of the compaction among the applied compactions of the session, from 1.
 
     Raises:
-        UsageError: there is no such compaction.
+        UsageError: There is no such compaction.
     """
     attempts = [(seq, event) for seq, event in drop_rolled_back(entries) if isinstance(event, Compaction)]
     seq_by_round = {event.round: seq for seq, event in attempts if event.status == "applied"}

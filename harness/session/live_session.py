@@ -65,7 +65,7 @@ def _read_attachment(file: Path) -> File:
     """Return the file as a part of a message.
 
     Raises:
-        UsageError: the file cannot be read, is too large, or is no text in UTF-8.
+        UsageError: The file cannot be read, is too large, or is no text in UTF-8.
     """
     try:
         return File(path=str(file), content=read_input(file, MAX_ATTACHMENT_BYTES).decode())
@@ -155,8 +155,8 @@ class LiveSession:
             ids: Source of the ids of the session's further sub-agents and forks.
 
         Raises:
-            StoreError: the journal does not exist or does not contain the session.
-            UsageError: the session has not begun, `spec` asks for another sandbox backend, the workspace was not saved, or a
+            StoreError: The journal does not exist or does not contain the session.
+            UsageError: The session has not begun, `spec` asks for another sandbox backend, the workspace was not saved, or a
                 cassette is missing.
         """
         journal = Path(journal)
@@ -210,9 +210,9 @@ class LiveSession:
         """Start the sandbox and the model in the session's thread, then work on the request. Returns the session itself, at once.
 
         Raises:
-            UsageError: a name is unknown, a key is missing, the request cannot fit the window, the session was started before, or
+            UsageError: A name is unknown, a key is missing, the request cannot fit the window, the session was started before, or
                 another process runs the session.
-            StoreError: the folder of the journal cannot be written.
+            StoreError: The folder of the journal cannot be written.
         """
         self._control.claim_start()
         exit_stack = ExitStack()
@@ -249,8 +249,8 @@ class LiveSession:
             Position in the queue; 1 is the next message.
 
         Raises:
-            UsageError: the message is empty, a file cannot be read as text, or the session is over.
-            StoreError: the message could not be logged.
+            UsageError: The message is empty, a file cannot be read as text, or the session is over.
+            StoreError: The message could not be logged.
         """
         if not text.strip():
             raise UsageError("the message is empty; send a text")
@@ -270,7 +270,7 @@ class LiveSession:
             position: Position of the message in the queue; 1 is the next message.
 
         Raises:
-            UsageError: no message is queued at that position.
+            UsageError: No message is queued at that position.
         """
         with self._control.condition:
             text = self._control.log.withdraw(position)
@@ -296,7 +296,7 @@ class LiveSession:
         """Continue a turn that was stopped, failed or interrupted; without such a turn, begin the next queued message.
 
         Raises:
-            UsageError: the session is over.
+            UsageError: The session is over.
         """
         with self._control.condition:
             self._control.refuse_if_over()
@@ -309,7 +309,7 @@ class LiveSession:
             decision: Decision to run the repeated call or to stop the turn.
 
         Raises:
-            UsageError: the session is in another state.
+            UsageError: The session is in another state.
         """
         with self._control.condition:
             if self.state != "asking":
@@ -358,7 +358,7 @@ class LiveSession:
             turn: Number of the turn (a user message and the agent's work on it), from 1. None is the newest turn.
 
         Raises:
-            UsageError: there is no such turn.
+            UsageError: There is no such turn.
         """
         trees = history.find_turn_trees(self.entries, turn)
         return self._diff_trees(*trees) if trees else ()
@@ -373,7 +373,7 @@ class LiveSession:
             whole_session: Whether to return the changes of the whole session instead of one turn.
 
         Raises:
-            UsageError: there is no such turn.
+            UsageError: There is no such turn.
         """
         entries = self.entries
         trees = history.find_session_trees(entries) if whole_session else history.find_turn_trees(entries, turn)
@@ -397,7 +397,7 @@ class LiveSession:
                 the compaction was stopped.
 
         Raises:
-            UsageError: the session is not idle.
+            UsageError: The session is not idle.
         """
         return self._run_in_thread(SessionWorker.compact)
 
@@ -408,7 +408,7 @@ class LiveSession:
             step: Number of the step whose end is restored; 0 is the state before the first step.
 
         Raises:
-            UsageError: the session is not idle, there is no such step, or no snapshot of the workspace was kept.
+            UsageError: The session is not idle, there is no such step, or no snapshot of the workspace was kept.
         """
         self._run_in_thread(lambda worker: worker.roll_back(step))
 
@@ -433,8 +433,8 @@ class LiveSession:
             New session, not started: call `start`, then `send` or `resume`.
 
         Raises:
-            UsageError: there is no such step.
-            StoreError: the new session could not be written.
+            UsageError: There is no such step.
+            StoreError: The new session could not be written.
         """
         entries = self.entries
         return self._branch(entries, history.find_step_end(entries, step), (), (to_path(journal), spec), on_event)
@@ -465,8 +465,8 @@ class LiveSession:
             New session, not started: call `start`, then `send` or `resume`.
 
         Raises:
-            UsageError: there is no such compaction, or the session has no task, so that its facts are unknown.
-            StoreError: the new session could not be written.
+            UsageError: There is no such compaction, or the session has no task, so that its facts are unknown.
+            StoreError: The new session could not be written.
         """
         task, entries = self.spec.task, self.entries
         if task is None:

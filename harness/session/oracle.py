@@ -23,7 +23,7 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
         task: Task of the session; None for a session without a task.
 
     Raises:
-        UsageError: the policy needs an oracle and there is none.
+        UsageError: The policy needs an oracle and there is none.
     """
     with_oracle = getattr(policy, "with_oracle", None)
     if with_oracle is None:

@@ -28,8 +28,8 @@ def check_spec(spec: SessionSpec) -> None:
     """Refuse the configuration of a session that could not run, before anything is started.
 
     Raises:
-        WindowTooSmall: the first request cannot fit the window.
-        UsageError: a name is unknown, a key is missing, or the folder for the files is not empty.
+        WindowTooSmall: The first request cannot fit the window.
+        UsageError: A name is unknown, a key is missing, or the folder for the files is not empty.
     """
     if spec.cassette is not None:
         spec.cassette.check()
@@ -48,8 +48,8 @@ def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
         first_tokens: Number of tokens in the first request, including the schemas of the tools.
 
     Raises:
-        WindowTooSmall: the first request cannot fit the window of the agent's model.
-        UsageError: a name is unknown, a key is missing, or the policy cannot work in the window.
+        WindowTooSmall: The first request cannot fit the window of the agent's model.
+        UsageError: A name is unknown, a key is missing, or the policy cannot work in the window.
     """
     resources = SessionResources(session_id="check", log=MemoryLog(), clock=time.monotonic)
     model = open_agent_model(spec, resources)

@@ -66,8 +66,8 @@ class SessionSpec(codec.StrictFields):
             is made), `continue`, or `stop`. Default: `'ask'`.
 
     Raises:
-        UnknownName: a field or the policy is unknown.
-        UsageError: a value has the wrong type.
+        UnknownName: A field or the policy is unknown.
+        UsageError: A value has the wrong type.
 
     Example::
 
@@ -197,7 +197,7 @@ def decode_setup(text: str) -> dict[str, Any]:
     """Return the fields of `SessionSpec` that a setup (the stored configuration of a session) contains.
 
     Raises:
-        UsageError: the text is not a valid setup, or contains an unknown name.
+        UsageError: The text is not a valid setup, or contains an unknown name.
     """
     try:
         plain = json.loads(text)

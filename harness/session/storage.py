@@ -148,8 +148,8 @@ def open_storage(
         clock: Source of the time of each event, in seconds since the epoch.
 
     Raises:
-        StoreError: the journal cannot be written.
-        UsageError: the journal contains more entries of the session than `entries`.
+        StoreError: The journal cannot be written.
+        UsageError: The journal contains more entries of the session than `entries`.
     """
     if journal is None:
         memory_log = MemoryLog()
@@ -212,7 +212,7 @@ def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
     If the session's process was killed during a step, the saved part of the answer or the saved results are included.
 
     Raises:
-        StoreError: the journal does not exist or does not contain the session.
+        StoreError: The journal does not exist or does not contain the session.
     """
     entries, _, draft = SessionLocation(journal, session_id, trial_id="").read()
     return (*entries, *build_interrupted_entries(entries, draft))
@@ -231,7 +231,7 @@ def restore_spec(
             names is never opened.
 
     Raises:
-        UsageError: the session has not begun, `spec` asks for another sandbox backend, the log contains a name that is unknown
+        UsageError: The session has not begun, `spec` asks for another sandbox backend, the log contains a name that is unknown
             here, or the session used a cassette and none is given.
     """
     start_event = entries[0].event if entries else None
@@ -279,8 +279,8 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
         step: Number of the step whose changes are returned, from 1. None returns the changes of the whole session.
 
     Raises:
-        UsageError: there is no such step, or the snapshots of the workspace are not in the journal.
-        StoreError: the journal cannot be read.
+        UsageError: There is no such step, or the snapshots of the workspace are not in the journal.
+        StoreError: The journal cannot be read.
     """
     entries = location.read_entries()
     tree_pair = find_session_trees(entries) if step is None else find_step_trees(entries, step)

@@ -57,7 +57,7 @@ class Database:
         """Run the `with` block as one transaction, so that either all of its writes take effect or none.
 
         Raises:
-            StoreError: the transaction failed, and nothing was written.
+            StoreError: The transaction failed, and nothing was written.
         """
         with self._write_lock, translate_errors(self.path):
             self.execute("BEGIN IMMEDIATE")

@@ -43,7 +43,7 @@ class Journal(AbstractContextManager["Journal"]):
     Several threads may use the object, but only one at a time. Use the object in a `with` block or call `close`.
 
     Args:
-        database: connection to the journal file; `Journal.open` creates both.
+        database: Connection to the journal file; `Journal.open` creates both.
 
     Example:
         >>> from harness import Journal
@@ -61,11 +61,11 @@ class Journal(AbstractContextManager["Journal"]):
         """Open a journal file. A missing file is created, and so is its folder.
 
         Args:
-            path: path of the journal file.
-            read_only: whether to open the file for reading only; then no file is created or changed. Default: False.
+            path: Path of the journal file.
+            read_only: Whether to open the file for reading only; then no file is created or changed. Default: False.
 
         Raises:
-            StoreError: the file cannot be written, is no journal, or was written by a newer version.
+            StoreError: The file cannot be written, is no journal, or was written by a newer version.
         """
         path = Path(path)
         if not read_only:
@@ -95,10 +95,10 @@ class Journal(AbstractContextManager["Journal"]):
         """Open the log of a session for appending events; a session that the journal does not hold is created.
 
         Args:
-            session_id: id of the session, which is any text without `/` and unique in the journal.
-            created_at_ms: creation time of a new session, in milliseconds since the epoch; ignored if the session exists.
-            clock: source of the time of each event.
-            counter: token counter that estimates the size of each message; None for a quarter of the characters.
+            session_id: Id of the session, which is any text without `/` and unique in the journal.
+            created_at_ms: Creation time of a new session, in milliseconds since the epoch; ignored if the session exists.
+            clock: Source of the time of each event.
+            counter: Token counter that estimates the size of each message; None for a quarter of the characters.
         """
         with self.database.transaction():
             self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
@@ -108,13 +108,13 @@ class Journal(AbstractContextManager["Journal"]):
         """Mark a session as failed if it is still active. A session that has begun gets a last event, with the reason.
 
         Args:
-            session_id: id of the session; nothing happens if the journal has no such session.
-            reason: reason of the failure.
-            detail: explanation for people, for example the message of an error.
-            clock: source of the time at which the session ended.
+            session_id: Id of the session; nothing happens if the journal has no such session.
+            reason: Reason of the failure.
+            detail: Explanation for people, for example the message of an error.
+            clock: Source of the time at which the session ended.
 
         Raises:
-            StoreError: the journal cannot be written; the session is still active.
+            StoreError: The journal cannot be written; the session is still active.
         """
         rows = self.database.fetch("SELECT key FROM session WHERE id = ? AND status = 'active'", session_id)
         if not rows:
@@ -136,7 +136,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the events of a session, each with its number, in the order in which they were logged.
 
         Raises:
-            StoreError: the journal has no such session.
+            StoreError: The journal has no such session.
         """
         return read_entries(self.database, self.find_key(session_id))
 
@@ -144,7 +144,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the unfinished answer of a session's model, as last saved; None if every answer is complete and logged.
 
         Raises:
-            StoreError: the journal has no such session.
+            StoreError: The journal has no such session.
         """
         rows = self.query(
             "SELECT step, text, reasoning, calls, results, tree_id FROM draft WHERE session = ?", self.find_key(session_id)
@@ -158,7 +158,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the integer key that identifies a session in the tables of the journal.
 
         Raises:
-            StoreError: the journal has no such session.
+            StoreError: The journal has no such session.
         """
         rows = self.database.fetch("SELECT key FROM session WHERE id = ?", session_id)
         if not rows:
@@ -185,7 +185,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Store the metrics and probes (which facts are still in view) of a session; earlier ones are replaced.
 
         Raises:
-            StoreError: the journal has no such session or cannot be written.
+            StoreError: The journal has no such session or cannot be written.
         """
         key = self.find_key(session_id)
         tables: tuple[tuple[str, Sequence[str], Sequence[Any]], ...] = (
@@ -210,11 +210,11 @@ class Journal(AbstractContextManager["Journal"]):
         """Return a store for those tool outputs of a session that are too long for its log.
 
         Args:
-            session_id: id of the session whose tool outputs are stored.
-            clock: source of the time at which each output is saved.
+            session_id: Id of the session whose tool outputs are stored.
+            clock: Source of the time at which each output is saved.
 
         Raises:
-            StoreError: the journal has no such session.
+            StoreError: The journal has no such session.
         """
         return SavedOutputs(self.database, self.find_key(session_id), clock)
 

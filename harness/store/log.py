@@ -85,7 +85,7 @@ class SessionLog:
         """Append events to the log in one transaction and return them with their numbers.
 
         Raises:
-            StoreError: the journal cannot be written; no event was logged.
+            StoreError: The journal cannot be written; no event was logged.
         """
         rows = _PendingRows(int(self._clock() * 1000))
         try:
@@ -109,7 +109,7 @@ class SessionLog:
         """Store the unfinished answer of the model, which is deleted when the agent's next message or step is logged.
 
         Raises:
-            StoreError: the journal cannot be written.
+            StoreError: The journal cannot be written.
         """
         calls = json.dumps(CALLS_ADAPTER.dump_python(draft.calls))
         row = (
@@ -250,11 +250,11 @@ def read_entries(database: Database, key: int) -> Iterator[Entry]:
     """Yield the events of a session with their numbers, read from the journal in blocks of rows.
 
     Args:
-        database: connection to the journal that holds the session.
-        key: integer key of the session in the tables of the journal.
+        database: Connection to the journal that holds the session.
+        key: Integer key of the session in the tables of the journal.
 
     Raises:
-        StoreError: a row holds no event that this version of the package can read.
+        StoreError: A row holds no event that this version of the package can read.
     """
     last_seq = 0
     sql = "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500"
@@ -319,7 +319,7 @@ class SavedOutputs:
         """Return the full text of the tool output that was saved under a name.
 
         Raises:
-            FileMissing: no output of that name is stored.
+            FileMissing: No output of that name is stored.
         """
         with self._lock:
             row: Any = self._database.execute(
@@ -347,7 +347,7 @@ class MemoryOutputs:
         """Return the full text of the tool output that was saved under a name.
 
         Raises:
-            FileMissing: no output of that name is stored.
+            FileMissing: No output of that name is stored.
         """
         if name not in self._texts:
             raise FileMissing(name)

@@ -20,12 +20,12 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     trial was run again) or has more events there. Trials of the source replace the same trials of the target.
 
     Args:
-        source: journal file to copy from.
-        target: journal to copy to.
-        only: id of the single session to copy, together with its texts and its trial; None copies everything.
+        source: Journal file to copy from.
+        target: Journal to copy to.
+        only: Id of the single session to copy, together with its texts and its trial; None copies everything.
 
     Raises:
-        StoreError: the source is no journal, or the target cannot be written; the target journal is then unchanged.
+        StoreError: The source is no journal, or the target cannot be written; the target journal is then unchanged.
     """
     if not source.is_file():
         raise StoreError(f"there is no journal at {str(source)!r} to merge")

@@ -33,7 +33,7 @@ class Results:
     """Results of one experiment as pandas tables. Each table is read at its first use and cached; load again for newer rows.
 
     Args:
-        output: output folder of the experiment; `load` finds it.
+        output: Output folder of the experiment; `load` finds it.
 
     Example::
 
@@ -100,7 +100,7 @@ class Results:
             query: SQL in the dialect of DuckDB.
 
         Raises:
-            UsageError: the query is invalid.
+            UsageError: The query is invalid.
         """
         import duckdb
 
@@ -186,10 +186,10 @@ def load(folder: str | os.PathLike[str]) -> Results:
     """Load the results of an experiment, which may be finished, running or interrupted.
 
     Args:
-        folder: folder of the experiment (`experiments/<name>`) or its output folder.
+        folder: Folder of the experiment (`experiments/<name>`) or its output folder.
 
     Raises:
-        StoreError: the folder does not exist, or no trial has been run in it.
+        StoreError: The folder does not exist, or no trial has been run in it.
 
     Example::
 

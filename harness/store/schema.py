@@ -207,11 +207,11 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
     """Migrate a journal file to the newest form (schema version), with one transaction for each migration.
 
     Args:
-        connection: connection to the journal file.
-        steps: all migrations in order; those that the file already has are skipped.
+        connection: Connection to the journal file.
+        steps: All migrations in order; those that the file already has are skipped.
 
     Raises:
-        StoreError: the file was written by a newer version of this package.
+        StoreError: The file was written by a newer version of this package.
     """
     version = _read_version(connection)
     if version > len(steps):

@@ -34,9 +34,9 @@ def read_batches(journal: Journal, name: str, skip: frozenset[str] = frozenset()
     """Yield the rows of one table of results as Arrow tables, in batches of sessions; there is at least one batch.
 
     Args:
-        journal: journal to read.
-        name: name of the table of results, such as `steps`.
-        skip: ids of sessions to leave out, because they were read from another file; for `trials` and `checks`, ids of trials.
+        journal: Journal to read.
+        name: Name of the table of results, such as `steps`.
+        skip: Ids of sessions to leave out, because they were read from another file; for `trials` and `checks`, ids of trials.
     """
     sql = build_select(name)
     if name in {"trials", "checks"}:
@@ -121,14 +121,14 @@ def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
     """Write the tables of results in a journal as Parquet files, each of which is replaced in one step.
 
     Args:
-        journal_path: journal file.
-        results_dir: folder for the Parquet files; it is created if needed.
+        journal_path: Journal file.
+        results_dir: Folder for the Parquet files; it is created if needed.
 
     Returns:
         Paths of the files, in the order of `TABLES`.
 
     Raises:
-        StoreError: the journal cannot be read, or the folder cannot be written.
+        StoreError: The journal cannot be read, or the folder cannot be written.
     """
     with Journal.open(journal_path, read_only=True) as journal:
         try:
@@ -162,7 +162,7 @@ def read_exported_state(path: Path, name: str) -> bytes | None:
 
     Args:
         path: Parquet file to read.
-        name: name of the table of results that the file should hold, such as `steps`.
+        name: Name of the table of results that the file should hold, such as `steps`.
 
     Returns:
         The fingerprint, or None if the file is missing, unreadable or has other columns than the table.

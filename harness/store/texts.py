@@ -57,8 +57,8 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
 
     Args:
         plain: JSON-ready dicts, lists, strings and numbers.
-        texts: dict to which each long string is added by address, with a flag that is true if the string must be packed.
-        name: name of the field that holds the data; some fields are always packed.
+        texts: Dict to which each long string is added by address, with a flag that is true if the string must be packed.
+        name: Name of the field that holds the data; some fields are always packed.
     """
     if isinstance(plain, str):
         if len(plain) <= INLINE_CHARACTERS:

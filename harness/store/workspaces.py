@@ -36,7 +36,7 @@ class Workspaces(BlobStore, Protocol):
         """Store a snapshot of a workspace whose file contents were passed to `put` before; storing it again has no effect.
 
         Raises:
-            StoreError: the snapshot could not be stored.
+            StoreError: The snapshot could not be stored.
         """
         ...
 
@@ -44,7 +44,7 @@ class Workspaces(BlobStore, Protocol):
         """Return the workspace snapshot with a given id.
 
         Raises:
-            StoreError: no snapshot with this id is stored.
+            StoreError: No snapshot with this id is stored.
         """
         ...
 
@@ -83,11 +83,11 @@ class JournalWorkspaces:
         """Open the journal file that holds the snapshots.
 
         Args:
-            path: path of the journal file.
-            read_only: whether to open the file for reading only; then no file is created or changed.
+            path: Path of the journal file.
+            read_only: Whether to open the file for reading only; then no file is created or changed.
 
         Raises:
-            StoreError: the file cannot be written or is no journal.
+            StoreError: The file cannot be written or is no journal.
         """
         self._journal = Journal.open(path, read_only=read_only)
         self._database = self._journal.database
@@ -171,13 +171,13 @@ def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces
     """Copy snapshots of workspaces, with the contents of their files, from one store to another.
 
     Args:
-        trees: ids of the snapshots to copy.
-        source: store to copy from.
-        target: store to copy to.
+        trees: Ids of the snapshots to copy.
+        source: Store to copy from.
+        target: Store to copy to.
 
     Raises:
-        StoreError: a snapshot is not in the source, or the target cannot be written.
-        SandboxError: the content of a file is not in the source.
+        StoreError: A snapshot is not in the source, or the target cannot be written.
+        SandboxError: The content of a file is not in the source.
     """
     for tree_id in trees:
         snapshot = source.load(tree_id)
@@ -190,9 +190,9 @@ def find_file_hashes(database: Database, trees: Iterable[str], *, schema: str = 
     """Return the SHA-256 hashes of all files in stored snapshots of workspaces.
 
     Args:
-        database: connection to the journal that holds the snapshots.
-        trees: ids of the snapshots; unknown ids are ignored.
-        schema: name of the SQLite database: `main` or the name of an attached database.
+        database: Connection to the journal that holds the snapshots.
+        trees: Ids of the snapshots; unknown ids are ignored.
+        schema: Name of the SQLite database: `main` or the name of an attached database.
     """
     file_hashes: set[str] = set()
     for tree in trees:

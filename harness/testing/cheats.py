@@ -45,7 +45,7 @@ class Cheat:
         """Write the task to a Python file, and return the task's name as for `load_task`.
 
         Raises:
-            ValueError: a text to be replaced is not in the skeleton.
+            ValueError: A text to be replaced is not in the skeleton.
         """
         text = SKELETON_PATH.read_text(encoding="utf-8").replace("NAME_OF_TASK", FUNCTION)
         for old, new in self.edits.items():

@@ -46,8 +46,8 @@ class FakeModel:
         """Return the next prepared reply, with token counts of one token for four characters.
 
         Raises:
-            ModelError: the next prepared reply is an error.
-            AssertionError: no reply is left.
+            ModelError: The next prepared reply is an error.
+            AssertionError: No reply is left.
         """
         self.requests.append(request)
         prepared = next(self._replies, None)

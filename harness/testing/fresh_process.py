@@ -95,7 +95,7 @@ def digest_in_fresh_process(
             which none differs. The date stays the same where `libfaketime` is not installed. Default: all.
 
     Raises:
-        UsageError: the template makes no task in the new process.
+        UsageError: The template makes no task in the new process.
     """
     arguments = [_resolve_name(name), list(seeds)]
     made = _run_in_fresh_process(_digest_tasks, arguments, differing=differing, failure_text="the template makes no task")
@@ -112,7 +112,7 @@ def observe_in_fresh_process(name: str) -> Observation:
     """Make tasks from several seeds in a new process, and return where the template reads the clock and what it can draw.
 
     Raises:
-        UsageError: the template makes no task in the new process.
+        UsageError: The template makes no task in the new process.
     """
     observed = _run_in_fresh_process(_observe_template, _resolve_name(name), failure_text="the template makes no task")
     return Observation(*observed)
@@ -137,7 +137,7 @@ def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_s
         hash_seed: Value of `PYTHONHASHSEED` in the new process; None chooses a value that differs from the current process.
 
     Raises:
-        UsageError: the new process makes no task or no answer.
+        UsageError: The new process makes no task or no answer.
     """
     arguments = [*model_spec, codec.to_plain(request)]
     return _run_in_fresh_process(_answer_request, arguments, hash_seed=hash_seed, failure_text="the model gives no answer")

@@ -51,16 +51,16 @@ class AgentWidget(SnapshotWidget):
     """Widget for a live session: transcript, context, compactions, and buttons to control the session.
 
     Args:
-        request: text of the user's request, or a task, whose workspace is copied and whose request is sent. Required.
-        model: model name as in a plan file; `scripted` needs a task. Default: `scripted`.
-        policy: compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
-        window_tokens: size of the context window in tokens; None is the window of the model. Default: `None`.
-        journal: journal file to which the session is logged; None creates a file in the folder `sessions`. Default: `None`.
-        pace_seconds: pause after each line of the model and before each compaction, in seconds, to slow a scripted session
+        request: Text of the user's request, or a task, whose workspace is copied and whose request is sent. Required.
+        model: Model name as in a plan file; `scripted` needs a task. Default: `scripted`.
+        policy: Compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
+        window_tokens: Size of the context window in tokens; None is the window of the model. Default: `None`.
+        journal: Journal file to which the session is logged; None creates a file in the folder `sessions`. Default: `None`.
+        pace_seconds: Pause after each line of the model and before each compaction, in seconds, to slow a scripted session
             down for watching. Default: `0.0`.
 
     Attributes:
-        session: the running `LiveSession`; its methods may be called from other cells.
+        session: The running `LiveSession`; its methods may be called from other cells.
 
     Example::
 
@@ -69,7 +69,7 @@ class AgentWidget(SnapshotWidget):
         widget.session.start()
 
     Raises:
-        UsageError: an argument is invalid, or the model or policy does not exist.
+        UsageError: An argument is invalid, or the model or policy does not exist.
     """
 
     _esm: ClassVar[str] = load_script("agent")
@@ -118,8 +118,8 @@ class AgentWidget(SnapshotWidget):
         The session starts with the button or with `session.start()`.
 
         Args:
-            session: settings of the session. Required.
-            pace_seconds: pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
+            session: Settings of the session. Required.
+            pace_seconds: Pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
         """
         widget, name = cls.__new__(cls), TIME_ORDERED_IDS.make_descending()
         widget._initialize(session, lambda: LiveSession(session, session_id=name, on_event=widget._listen), pace_seconds)
@@ -142,18 +142,18 @@ class AgentWidget(SnapshotWidget):
         interrupted turn.
 
         Args:
-            journal: journal file of the session. Required.
-            session_id: id of the session in the journal. Required.
-            task: task that replaces the task of the session; None keeps the session's own task. Required again for the checks of
+            journal: Journal file of the session. Required.
+            session_id: Id of the session in the journal. Required.
+            task: Task that replaces the task of the session; None keeps the session's own task. Required again for the checks of
                 a task that is neither built in nor made in this process. Default: `None`.
-            cassette: cassette of the continued session, required again if the session used one. Default: `None`.
-            unsafe_local: allow commands without isolation, required again for a session with the sandbox `local`. Default:
+            cassette: Cassette of the continued session, required again if the session used one. Default: `None`.
+            unsafe_local: Allow commands without isolation, required again for a session with the sandbox `local`. Default:
                 `False`.
-            pace_seconds: pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
+            pace_seconds: Pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
 
         Raises:
-            StoreError: the journal or the session does not exist.
-            UsageError: the session was never started, or its cassette is missing.
+            StoreError: The journal or the session does not exist.
+            UsageError: The session was never started, or its cassette is missing.
         """
         before = LiveSession.reopen(Path(journal), session_id, task=task, cassette=cassette).spec
         spec = replace(before, unsafe_local=unsafe_local)

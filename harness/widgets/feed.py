@@ -330,8 +330,8 @@ class Feed:
         """Return as many transcript rows just before a row number as fit into one message.
 
         Args:
-            before: number of the row after the last returned row; None returns the newest rows.
-            max_rows: maximum number of rows to return.
+            before: Number of the row after the last returned row; None returns the newest rows.
+            max_rows: Maximum number of rows to return.
         """
         end = len(self.rows) if before is None else max(0, min(before, len(self.rows)))
         start, characters = end, 0
@@ -360,8 +360,8 @@ def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
     """Return the transcript and state (feed) of a session from its compaction history and all its log entries so far.
 
     Args:
-        rounds: history of the session's compactions, without any entries yet.
-        entries: log entries of the session in order.
+        rounds: History of the session's compactions, without any entries yet.
+        entries: Log entries of the session in order.
     """
     feed = Feed(rounds)
     for entry in entries:

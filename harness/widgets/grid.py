@@ -33,14 +33,14 @@ class GridWidget(SnapshotWidget):
     """Widget that runs an experiment and shows its progress, success by arm (configuration) and trials without success.
 
     Args:
-        experiment: experiment to run. Required.
-        output: folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
-        workers: maximum number of trials that run at the same time; None is the number of processors. Default: `None`.
+        experiment: Experiment to run. Required.
+        output: Folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
+        workers: Maximum number of trials that run at the same time; None is the number of processors. Default: `None`.
 
     Attributes:
-        output: folder of the journal and the tables.
-        state: state of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`.
-        failure: error message of a failed run, or an empty string.
+        output: Folder of the journal and the tables.
+        state: State of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`.
+        failure: Error message of a failed run, or an empty string.
 
     Example::
 
@@ -49,7 +49,7 @@ class GridWidget(SnapshotWidget):
         widget.wait()  # returns "done"
 
     Raises:
-        StoreError: the journal in the folder cannot be read.
+        StoreError: The journal in the folder cannot be read.
     """
 
     _esm: ClassVar[str] = load_script("grid")
@@ -81,7 +81,7 @@ class GridWidget(SnapshotWidget):
         """Results of the experiment so far, as tables about its finished trials.
 
         Raises:
-            UsageError: no trial has finished yet.
+            UsageError: No trial has finished yet.
         """
         from harness.store.results import load  # noqa: PLC0415  (pandas is slow to load)
 
@@ -91,7 +91,7 @@ class GridWidget(SnapshotWidget):
         """Start all trials of the experiment that are not finished yet, and return at once.
 
         Raises:
-            UsageError: the experiment is running already.
+            UsageError: The experiment is running already.
         """
         with self._lock:
             if self.state in ("running", "stopping"):
@@ -117,7 +117,7 @@ class GridWidget(SnapshotWidget):
         """Wait until the run of the experiment ends, and return its state, such as `done` or `failed`.
 
         Args:
-            timeout_seconds: maximum time to wait, in seconds; None waits without limit. Default: `None`.
+            timeout_seconds: Maximum time to wait, in seconds; None waits without limit. Default: `None`.
         """
         self._end_event.wait(timeout_seconds)
         return self.state

@@ -51,8 +51,8 @@ class HarnessWidget(anywidget.AnyWidget):
         """Open the channel through which the widget exchanges messages with its pages.
 
         Args:
-            sender: sender that limits the messages of all widgets together.
-            max_retained_items: maximum number of items that a page can request again.
+            sender: Sender that limits the messages of all widgets together.
+            max_retained_items: Maximum number of items that a page can request again.
         """
         super().__init__()
         self.channel = MessageChannel(self.send, sender, max_retained_items=max_retained_items)
@@ -142,7 +142,7 @@ class StepWidget(HarnessWidget):
         """Open the message channel to the widget's pages.
 
         Args:
-            sender: sender that limits the messages of all widgets together.
+            sender: Sender that limits the messages of all widgets together.
         """
         super().__init__(sender)
         self._lock = threading.Lock()

@@ -30,9 +30,9 @@ class SessionInspector(StepWidget):
     """Widget that shows a session step by step: the messages sent, their digest, the answer, the tool results and the workspace.
 
     Args:
-        session: journal file, experiment folder, recorded or exported session, task name, or `sample`. Default: `sample`.
-        session_id: session id, or a unique beginning or end of it, needed if there are several sessions. Default: `None`.
-        sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
+        session: Journal file, experiment folder, recorded or exported session, task name, or `sample`. Default: `sample`.
+        session_id: Session id, or a unique beginning or end of it, needed if there are several sessions. Default: `None`.
+        sender: Message sender shared by all widgets, which limits their messages per second. Default: the sender of the
             process.
 
     Example::
@@ -41,9 +41,9 @@ class SessionInspector(StepWidget):
         inspector.show_step(12)
 
     Raises:
-        UsageError: the session does not exist, or it has no finished step.
-        StoreError: the session cannot be read.
-        SandboxError: the session is a task that cannot be run on this machine.
+        UsageError: The session does not exist, or it has no finished step.
+        StoreError: The session cannot be read.
+        SandboxError: The session is a task that cannot be run on this machine.
     """
 
     _esm = load_script("asking", "timeline", "rows", "inspector")
@@ -80,10 +80,10 @@ class SessionInspector(StepWidget):
         """Show the step with the given number.
 
         Args:
-            step: number of the step, from 1 to `step_count`.
+            step: Number of the step, from 1 to `step_count`.
 
         Raises:
-            UsageError: there is no such step; the step shown stays the same.
+            UsageError: There is no such step; the step shown stays the same.
         """
         with self._lock:
             self._go_to_step("", step)

@@ -101,9 +101,9 @@ class MessageChannel:
         """Open a channel from a widget to its pages, without items and state.
 
         Args:
-            send: function that sends one message to all pages; called from the thread of `sender`, never concurrently.
-            sender: sender that limits the messages of all widgets together.
-            max_retained_items: maximum number of items that a page can request again.
+            send: Function that sends one message to all pages; called from the thread of `sender`, never concurrently.
+            sender: Sender that limits the messages of all widgets together.
+            max_retained_items: Maximum number of items that a page can request again.
         """
         self._send, self._sender, self._max_retained_items = send, sender, max_retained_items
         self._lock = threading.Lock()

@@ -36,7 +36,7 @@ class ArmProgress:
         """Return the arm's number of trials, success rate with its 95 % Wilson interval, and mean score as plain JSON.
 
         Args:
-            number: number of the arm, by which pages identify it.
+            number: Number of the arm, by which pages identify it.
         """
         rate, scores = self.success_rate, [record.score for record in self.records.values()]
         counts: JsonObject = {"kind": "arm", "arm": number, "planned": self.planned_trials}

@@ -48,7 +48,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     Without `ax`, a new figure shows a histogram of all trials and every trial by arm. With `ax`, only the histogram is drawn.
 
     Raises:
-        UsageError: the table is empty, or it has several fidelity levels.
+        UsageError: The table is empty, or it has several fidelity levels.
     """
     message = "there is no valid trial, so there are no compaction rounds to draw"
     return style.draw_chart(table, ax, _draw_figure, _draw_distribution, empty_message=message)

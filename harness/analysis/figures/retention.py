@@ -89,7 +89,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     If `ax` is given, only the panel of the first kind of fact is drawn on it.
 
     Raises:
-        UsageError: the table is empty, or it has several fidelity levels.
+        UsageError: The table is empty, or it has several fidelity levels.
     """
     message = "no fact was probed at a compaction, so there is no retention to draw"
     return draw_chart(table, ax, _draw_figure, _draw_first_kind, empty_message=message)

@@ -87,14 +87,14 @@ def draw_chart(
     """Draw a chart from its table in the style that all charts share, and return the figure.
 
     Args:
-        table: data of the chart; all rows must have the same fidelity level.
-        ax: axes to draw on; None creates a figure.
-        draw_figure: function that creates the figure from the table and the label of the fidelity level.
-        draw_axes: function that draws the table on the given axes, as a single panel.
-        empty_message: message of the error for an empty table.
+        table: Data of the chart; all rows must have the same fidelity level.
+        ax: Axes to draw on; None creates a figure.
+        draw_figure: Function that creates the figure from the table and the label of the fidelity level.
+        draw_axes: Function that draws the table on the given axes, as a single panel.
+        empty_message: Message of the error for an empty table.
 
     Raises:
-        UsageError: the table is empty, or it has several fidelity levels.
+        UsageError: The table is empty, or it has several fidelity levels.
     """
     if table.empty:
         raise UsageError(empty_message)
@@ -160,9 +160,9 @@ def add_legend(figure: "Figure", handles: "Sequence[Artist]", handle_ems: float)
     """Add a legend below the axes in as many columns as fit.
 
     Args:
-        figure: figure that gets the legend.
-        handles: lines or marks to explain, each with a label.
-        handle_ems: length of the line samples in the legend, in ems.
+        figure: Figure that gets the legend.
+        handles: Lines or marks to explain, each with a label.
+        handle_ems: Length of the line samples in the legend, in ems.
     """
     widest = max(len(str(handle.get_label())) for handle in handles)
     column_inches = 0.058 * widest + (handle_ems + 2.6) * LEGEND_POINTS / 72

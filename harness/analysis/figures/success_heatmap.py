@@ -71,7 +71,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     If `ax` is given, the panel of the only summarizer is drawn on it.
 
     Raises:
-        UsageError: the table is empty, it has several fidelity levels, or `ax` is given and there are several summarizers.
+        UsageError: The table is empty, it has several fidelity levels, or `ax` is given and there are several summarizers.
     """
     message = "no trial has a policy with threshold, keep_last and summarizer, so there is no heat map to draw"
     return draw_chart(table, ax, _draw_figure, _draw_single_panel, empty_message=message)

@@ -108,7 +108,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     If `ax` is given, the sessions of all panels are drawn on it.
 
     Raises:
-        UsageError: the table is empty, or it has several fidelity levels.
+        UsageError: The table is empty, or it has several fidelity levels.
     """
     message = "no valid trial has stored steps, so there is no token curve to draw"
     return style.draw_chart(table, ax, _draw_figure, _draw_all_sessions, empty_message=message)

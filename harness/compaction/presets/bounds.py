@@ -151,7 +151,7 @@ class MissingRanking:
         """Raise UsageError, because messages cannot be ranked without an oracle that predicts which of them are needed.
 
         Raises:
-            UsageError: always, because no oracle was given.
+            UsageError: Always, because no oracle was given.
         """
         raise UsageError("policy 'oracle' needs an oracle before it can plan; call its method `with_oracle`")
 

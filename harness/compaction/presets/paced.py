@@ -91,7 +91,7 @@ def check_patterns(policy: object, name: str) -> None:
     """Raise UsageError if a shell pattern of the policy would match no line or every line.
 
     Raises:
-        UsageError: a pattern matches no line or every line; the message gives a valid example.
+        UsageError: A pattern matches no line or every line; the message gives a valid example.
     """
     for pattern in getattr(policy, name):
         if not pattern.strip() or "\n" in pattern:

@@ -28,7 +28,7 @@ def parse_completion_request(body: bytes) -> CompletionRequest:
     """Parse and check the body of a chat completion request.
 
     Raises:
-        UsageError: the body is not a valid request; the message names the field, its value and the allowed values.
+        UsageError: The body is not a valid request; the message names the field, its value and the allowed values.
     """
     try:
         return _parse_body(json.loads(body))

@@ -90,7 +90,7 @@ def parse_fault(text: str) -> Fault:
     """Return the fault that a text such as `429:7@3` (kind, value and affected request) describes.
 
     Raises:
-        UsageError: the text describes no fault; the message shows the format.
+        UsageError: The text describes no fault; the message shows the format.
     """
     match = _FAULT_PATTERN.fullmatch(text)
     if match is None:

@@ -95,7 +95,7 @@ def serve_endpoint(
         port: Port number of the server; 0 chooses a free port.
 
     Raises:
-        UsageError: the port cannot be used.
+        UsageError: The port cannot be used.
     """
     try:
         endpoint = ModelEndpoint(find, tuple(names), tuple(faults), key=key, port=port)
@@ -290,7 +290,7 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
         window_tokens: Context window of every agent in tokens; None uses the default. A summarizer's window is at least as large.
 
     Raises:
-        UsageError: there is no task.
+        UsageError: There is no task.
     """
     by_name = {task.name: task for task in tasks}
     if not by_name:

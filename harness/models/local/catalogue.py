@@ -83,7 +83,7 @@ def look_up_weights(name: str) -> LocalWeights:
     """Return the catalogue entry of a local model by the model's name.
 
     Raises:
-        UnknownName: there is no such local model.
+        UnknownName: There is no such local model.
     """
     if name not in CATALOGUE:
         raise UnknownName("local model", name, CATALOGUE)

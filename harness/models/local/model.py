@@ -96,9 +96,9 @@ class LocalModel:
         The schema of such answers is described in `harness.models.local.schema_calls`.
 
         Raises:
-            ContextOverflow: the prompt is longer than the window of the server.
-            UsageError: no server runs for the model.
-            ModelError: the server failed.
+            ContextOverflow: The prompt is longer than the window of the server.
+            UsageError: No server runs for the model.
+            ModelError: The server failed.
         """
         sent = replace(request, messages=render_messages(request.messages, request.tools), tools=())
         client = self._build_client()
@@ -112,8 +112,8 @@ class LocalModel:
         """Return the number of tokens in the prompt that the model's server makes from these messages with its chat template.
 
         Raises:
-            UsageError: no server runs for the model.
-            ProviderFailed: the server did not return a count.
+            UsageError: No server runs for the model.
+            ProviderFailed: The server did not return a count.
         """
         endpoint, body = self._require_endpoint(), {"messages": encode_messages(render_messages(messages, ()))}
         try:

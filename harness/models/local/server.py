@@ -53,8 +53,8 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> 
         on_poll: Function that is called repeatedly while a server loads its weights; an error that it raises ends the start.
 
     Raises:
-        UsageError: the package or the weights of a model are missing; no server was started.
-        ProviderFailed: a server did not start.
+        UsageError: The package or the weights of a model are missing; no server was started.
+        ProviderFailed: A server did not start.
     """
     local_weights = [look_up_weights(name) for name in sorted(set(names)) if is_local(name)]
     for weights in local_weights:
@@ -70,8 +70,8 @@ def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> 
     The function `on_poll` is called repeatedly while the server loads the weights of the model.
 
     Raises:
-        UsageError: the package or the weights are missing, or the digest of the weights is wrong.
-        ProviderFailed: the server did not start.
+        UsageError: The package or the weights are missing, or the digest of the weights is wrong.
+        ProviderFailed: The server did not start.
     """
     path, key = verify(weights), f"sk-{secrets.token_hex(16)}"
     with tempfile.TemporaryFile() as errors:
@@ -115,7 +115,7 @@ def _wait_for_address(
     """Wait until the process of a local model serves the model, and return the address of the server.
 
     Raises:
-        ProviderFailed: the process ended or took too long.
+        ProviderFailed: The process ended or took too long.
     """
     assert process.stdout is not None
     ready, end = list[IO[bytes]](), time.monotonic() + START_TIMEOUT_SECONDS

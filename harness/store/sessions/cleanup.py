@@ -21,8 +21,8 @@ class OutputCleaner:
         """Create a cleaner whose first removal is due at once.
 
         Args:
-            journal: journal of the running session, open for writing.
-            clock: source of the current time, in seconds since the epoch.
+            journal: Journal of the running session, open for writing.
+            clock: Source of the current time, in seconds since the epoch.
         """
         self._journal, self._clock = journal, clock
         self._due_at_ms = 0
@@ -32,7 +32,7 @@ class OutputCleaner:
         """Remove the old tool outputs of all sessions of the journal, unless the last removal is less than an hour ago.
 
         Raises:
-            StoreError: the journal cannot be written; the next attempt is due an hour later.
+            StoreError: The journal cannot be written; the next attempt is due an hour later.
         """
         now_ms = int(self._clock() * 1_000)
         with self._lock:
@@ -63,11 +63,11 @@ def clean(journal: Journal, *, outputs_before_ms: int) -> CleanupResult:
     event that refers to them. A session that starts later finds the journal as it is after the clean-up.
 
     Args:
-        journal: journal to clean up, open for writing.
-        outputs_before_ms: time before which saved tool outputs are removed, in milliseconds since the epoch.
+        journal: Journal to clean up, open for writing.
+        outputs_before_ms: Time before which saved tool outputs are removed, in milliseconds since the epoch.
 
     Raises:
-        StoreError: the file cannot be written or is locked by another process; data removed before the error stays removed.
+        StoreError: The file cannot be written or is locked by another process; data removed before the error stays removed.
     """
     before = _measure_size(journal)
     outputs = journal.remove_outputs(outputs_before_ms)

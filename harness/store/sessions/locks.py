@@ -19,12 +19,12 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
     """Hold the lock of a session during the `with` block, so that no other process runs it; killed processes lose theirs.
 
     Args:
-        journal: journal file of the session, beside which the lock file is created; None for a session in memory, without a lock.
-        session_id: id of the session.
+        journal: Journal file of the session, beside which the lock file is created; None for a session in memory, without a lock.
+        session_id: Id of the session.
 
     Raises:
-        StoreError: the folder of the lock file cannot be written.
-        UsageError: the session is already running, here or in another process.
+        StoreError: The folder of the lock file cannot be written.
+        UsageError: The session is already running, here or in another process.
     """
     if journal is None:
         yield
@@ -57,13 +57,13 @@ def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:
     """Lock a file, which is created if needed, and return it open; closing the file releases the lock.
 
     Args:
-        path: path of the lock file, which is created with its folder.
-        busy: error message if another process holds the lock.
-        advice: advice that is added to the error message if the folder cannot be written.
+        path: Path of the lock file, which is created with its folder.
+        busy: Error message if another process holds the lock.
+        advice: Advice that is added to the error message if the folder cannot be written.
 
     Raises:
-        StoreError: the folder cannot be written.
-        UsageError: another process holds the lock.
+        StoreError: The folder cannot be written.
+        UsageError: Another process holds the lock.
     """
     while True:
         try:

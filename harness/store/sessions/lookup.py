@@ -50,7 +50,7 @@ class SessionLocation(NamedTuple):
         """Return the contents of the session as they are in the journal now.
 
         Raises:
-            StoreError: the file cannot be read or has no such session.
+            StoreError: The file cannot be read or has no such session.
         """
         with Journal.open(self.journal, read_only=True) as journal:
             entries, draft = tuple(journal.read_entries(self.session_id)), journal.read_draft(self.session_id)
@@ -63,7 +63,7 @@ class SessionLocation(NamedTuple):
         """Return the log of the session as it is in the journal now, as events with their numbers.
 
         Raises:
-            StoreError: the file cannot be read or has no such session.
+            StoreError: The file cannot be read or has no such session.
         """
         return self.read().entries
 
@@ -101,7 +101,7 @@ def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
     """Yield the location of every session in some places (files or folders), each session once.
 
     Raises:
-        StoreError: a place holds no journal, or a journal cannot be read.
+        StoreError: A place holds no journal, or a journal cannot be read.
     """
     seen_sessions: set[tuple[Path, str]] = set()
     for place in places:
@@ -134,12 +134,12 @@ def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> Session
     """Find a session by its id or the id of its trial.
 
     Args:
-        name: id of the session or its trial, or a unique beginning or end of either; empty if the places hold only one session.
-        places: journal files, or folders of experiments or journals.
+        name: Id of the session or its trial, or a unique beginning or end of either; empty if the places hold only one session.
+        places: Journal files, or folders of experiments or journals.
 
     Raises:
-        UsageError: no session matches, or several do.
-        StoreError: a place holds no journal, or a journal cannot be read.
+        UsageError: No session matches, or several do.
+        StoreError: A place holds no journal, or a journal cannot be read.
 
     Example::
 

@@ -132,12 +132,12 @@ def list_messages(journal: Journal, session_id: str, *, active: bool = False) ->
     """Return the messages of a session; their parts are left empty.
 
     Args:
-        journal: journal that holds the session.
-        session_id: id of the session.
-        active: whether to return only the messages in view at the end of the log, in the order in which they are sent.
+        journal: Journal that holds the session.
+        session_id: Id of the session.
+        active: Whether to return only the messages in view at the end of the log, in the order in which they are sent.
 
     Raises:
-        StoreError: the journal has no such session.
+        StoreError: The journal has no such session.
     """
     journal.find_key(session_id)  # raises an error if the session is unknown
     rest = "AND NOT is_compacted ORDER BY place, sequence" if active else "ORDER BY sequence"
@@ -148,7 +148,7 @@ def read_message(journal: Journal, message_id: str) -> MessageRow:
     """Return the message with a given id, such as `SESSION/3`, together with its parts and those of its step.
 
     Raises:
-        StoreError: the journal has no such message.
+        StoreError: The journal has no such message.
     """
     rows = journal.query(f"{_MESSAGE} AND sequence = ?", *_split_message_id(message_id))
     if not rows:
@@ -183,7 +183,7 @@ def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow |
     """Return the latest applied compaction of a session; None if no compaction was applied.
 
     Raises:
-        StoreError: the journal has no such session.
+        StoreError: The journal has no such session.
     """
     journal.find_key(session_id)  # raises an error if the session is unknown
     rows = journal.query(
@@ -198,8 +198,8 @@ def search(journal: Journal, text: str) -> Iterator[SearchHit]:
     """Yield every message of every session that contains a text, ignoring case, in the order of the log.
 
     Args:
-        journal: journal to search.
-        text: text to find, taken literally rather than as a pattern.
+        journal: Journal to search.
+        text: Text to find, taken literally rather than as a pattern.
     """
     wanted = re.compile(re.escape(text), re.IGNORECASE)
     for table in read_batches(journal, "messages"):

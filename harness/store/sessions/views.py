@@ -149,8 +149,8 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     tokens and cost of a step, the hash and files of a patch, the model, session and cost of a sub-agent, the times of a call.
 
     Args:
-        prefix: beginning of each statement, such as `CREATE VIEW` or `CREATE TEMP VIEW`.
-        whole: whether to show compressed texts in full, using the SQL function `unpacked`, which `Journal.query` registers.
+        prefix: Beginning of each statement, such as `CREATE VIEW` or `CREATE TEMP VIEW`.
+        whole: Whether to show compressed texts in full, using the SQL function `unpacked`, which `Journal.query` registers.
     """
     stored_text_sql = _WHOLE_TEXT_SQL if whole else _PLAIN_TEXT_SQL
     return (

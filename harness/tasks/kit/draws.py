@@ -23,7 +23,7 @@ def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mappi
         choices: Possible values by name, e.g. the name of a fact.
 
     Raises:
-        UsageError: the prior of a fact is the only possible value of the fact.
+        UsageError: The prior of a fact is the only possible value of the fact.
     """
     priors = {fact.name: fact.prior for fact in facts}
     values = {}

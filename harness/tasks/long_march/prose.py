@@ -14,7 +14,7 @@ WHAT = "ropes stakes mules barrels tents ladders sledges lanterns"
 WHERE = "below above behind near beyond under along past"
 PLACE = "ridge marsh ford mill quarry hollow chapel wall"
 WORDS = {"who": WHO, "did": DID, "what": WHAT, "where": WHERE, "place": PLACE}
-"""Words from which filler lines are generated, such as `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
+"""Words from which filler lines are generated such as `Scouts counted 12 ropes near the mill`."""
 CHARACTERS_PER_TOKEN = 3.75
 """Mean number of characters per token in filler lines, measured with the tokenizer cl100k_base."""
 MAX_CHARACTERS = 9_000

@@ -46,7 +46,7 @@ def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
     """Check that a session without compaction is the same on another day, with other process ids and other times of files.
 
     Raises:
-        LawSkippedError: the clock of commands cannot be changed here.
+        LawSkippedError: The clock of commands cannot be changed here.
     """
     library = shifted_clock.find_library()
     if library is None:

@@ -356,7 +356,7 @@ class SessionCache:
         """Make the tasks of some seeds in a new Python process and return their digests, to compare them with those made here.
 
         Raises:
-            UsageError: the template makes no task in the new process.
+            UsageError: The template makes no task in the new process.
         """
         missing = [seed for seed in seeds if seed not in self._afresh]
         if missing:
@@ -367,7 +367,7 @@ class SessionCache:
         """Return where the template reads the clock and what it can draw, as observed in a new Python process.
 
         Raises:
-            UsageError: the template makes no task in the new process.
+            UsageError: The template makes no task in the new process.
         """
         if self._observation is None:
             self._observation = observe_in_fresh_process(self.name)

@@ -69,7 +69,7 @@ class ExplorerSettings:
         """Settings of the dry run, which are the policy, the context window and the length of summaries.
 
         Raises:
-            UsageError: the policy does not exist, or one of its fields does not exist or has an invalid value.
+            UsageError: The policy does not exist, or one of its fields does not exist or has an invalid value.
         """
         return DryRunSpec(
             policy=policy_from_plain({"kind": self.policy, **self.fields}),
@@ -105,12 +105,12 @@ class Exploration:
         """Run the policy over all steps of the session, and select the last step to be shown.
 
         Args:
-            session: recorded session to explore.
-            policy: name of the kind of compaction policy, or a policy object.
-            window_tokens: size of the context window in tokens; None chooses a window that the session fills.
+            session: Recorded session to explore.
+            policy: Name of the kind of compaction policy, or a policy object.
+            window_tokens: Size of the context window in tokens; None chooses a window that the session fills.
 
         Raises:
-            UsageError: the session has no step, or the policy cannot work in that window.
+            UsageError: The session has no step, or the policy cannot work in that window.
         """
         self.session, self.course = session, SessionTrace(session.entries)
         self.uncompacted_tokens = list(count_uncompacted_tokens(self.course))
@@ -143,7 +143,7 @@ class Exploration:
         """Change the settings, and run the policy over the session up to the last step or until `should_stop()` returns True.
 
         Raises:
-            UsageError: the settings are invalid; the earlier settings are kept.
+            UsageError: The settings are invalid; the earlier settings are kept.
         """
         steps = len(self.course.steps)
         if settings.step > steps:

@@ -22,8 +22,8 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
     """Draw tokens by step for the whole conversation and for the view, with threshold, window and compactions.
 
     Args:
-        exploration: exploration whose dry run has reached the last step.
-        ax: axes to draw on; None creates a figure.
+        exploration: Exploration whose dry run has reached the last step.
+        ax: Axes to draw on; None creates a figure.
     """
     with style.apply_style():
         if ax is not None:

@@ -43,12 +43,12 @@ class CompactionExplorer(StepWidget):
     the agent's recorded actions stay the same whatever the policy removes.
 
     Args:
-        session: journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
+        session: Journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
             `sample`.
-        session_id: session id, or a unique beginning or end of it, needed if there are several sessions. Default: `None`.
-        policy: name of the policy that is shown first, or a policy object. Default: `keep-last`.
-        window_tokens: size of the context window in tokens; None chooses a window that the session fills. Default: `None`.
-        sender: message sender shared by all widgets, which limits their messages per second. Default: the sender of the
+        session_id: Session id, or a unique beginning or end of it, needed if there are several sessions. Default: `None`.
+        policy: Name of the policy that is shown first, or a policy object. Default: `keep-last`.
+        window_tokens: Size of the context window in tokens; None chooses a window that the session fills. Default: `None`.
+        sender: Message sender shared by all widgets, which limits their messages per second. Default: the sender of the
             process.
 
     Example::
@@ -57,9 +57,9 @@ class CompactionExplorer(StepWidget):
         explorer.to_dataframe()
 
     Raises:
-        UsageError: the session or policy does not exist, or the policy cannot work in that window.
-        StoreError: the session cannot be read.
-        SandboxError: the session is a task that cannot be run on this machine.
+        UsageError: The session or policy does not exist, or the policy cannot work in that window.
+        StoreError: The session cannot be read.
+        SandboxError: The session is a task that cannot be run on this machine.
     """
 
     _esm = load_script("asking", "timeline", "rows", "explorer")
@@ -93,7 +93,7 @@ class CompactionExplorer(StepWidget):
                 policy.
 
         Raises:
-            UsageError: a value is invalid; the earlier settings are kept.
+            UsageError: A value is invalid; the earlier settings are kept.
         """
         with self._lock:
             before = self._exploration.settings
@@ -127,7 +127,7 @@ class CompactionExplorer(StepWidget):
         """Draw tokens in view by step as a static chart, after running the policy over the whole session.
 
         Args:
-            ax: axes to draw on; None creates a figure.
+            ax: Axes to draw on; None creates a figure.
         """
         with self._lock:
             self._exploration.rehearse(self._exploration.settings)
