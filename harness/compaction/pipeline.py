@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_type_hints
 
 from harness.codec import StrictFields, refuse_mistyped
+from harness.compaction.field_help import inherit_field_help
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, apply_plan
 from harness.compaction.triggers import Division, Full, Reserves, ShareOfAvailable, Trigger
 from harness.errors import UsageError
@@ -154,12 +155,20 @@ class Preset(StrictFields, ABC):
 
     Two presets of one class are equal if their fields are equal. The pipeline is built from the fields once and cached. Base
     classes with shared fields have no slots of their own, so that a preset can inherit from several of them.
+
+    Attributes:
+        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged. Default:
+            `10_000`.
     """
 
     __slots__ = ()
 
     clip_characters: Positive = 10_000
-    """Maximum length of a tool output, in characters; a longer output is cut before it is logged."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Complete the help text of a policy class by the fields that the class inherits."""
+        super().__init_subclass__(**options)
+        inherit_field_help(cls)
 
     def __new__(cls, *_: object, **values: object) -> Self:
         """Create the policy, or raise UsageError if the value of a field has the wrong type."""
@@ -220,7 +229,12 @@ class Preset(StrictFields, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPreset(Preset):
-    """Base of the policies that this project designed; they keep what matters of a command's output in view where they cut it."""
+    """Base of the policies that this project designed; they keep what matters of a command's output in view where they cut it.
+
+    Attributes:
+        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
+            of a command and the last lines of its standard error stay. Default: `10_000`.
+    """
 
     __slots__ = ()
 
@@ -237,35 +251,41 @@ class OwnPreset(Preset):
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizingPreset(Preset):
-    """Base of policies that request summaries, with the fields for the summarizer and the length of a summary."""
+    """Base of policies that request summaries, with the fields for the summarizer and the length of a summary.
+
+    Attributes:
+        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `4_096`.
+    """
 
     __slots__ = ()
 
     summarizer: str = "same"
-    """Name of the model that writes the summaries; `same` is the agent's own model."""
     summary_max_tokens: Positive = 4_096
-    """Maximum number of tokens in a summary."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdPreset(Preset):
-    """Base of policies that act when the view reaches a number of tokens or a share of the context window."""
+    """Base of policies that act when the view reaches a number of tokens or a share of the context window.
+
+    Attributes:
+        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
+        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
+        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
+        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
+            reserves; None uses `threshold`. Default: `None`.
+        context_window: Context window in tokens that the policy assumes; None uses the window of the model. Default: `None`.
+    """
 
     __slots__ = ()
 
     threshold: Share = 0.8
-    """Share of the window less its reserves that triggers compaction, above 0 and at most 1."""
     system_reserve_tokens: NonNegative = 2_000
-    """Number of tokens of the window kept free for the system prompt."""
     output_reserve_tokens: NonNegative = 4_000
-    """Number of tokens of the window kept free for the model's answer."""
     safety_reserve_tokens: NonNegative = 5_000
-    """Number of tokens of the window kept free because token counts are estimates."""
     trigger_tokens: Positive | None = None
-    """Number of tokens that triggers compaction instead of `threshold`, but at most the window less its reserves; None uses
-    `threshold`."""
     context_window: Positive | None = None
-    """Context window in tokens that the policy assumes; None uses the window of the model."""
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
         """Return a pipeline with one rule, which shortens the view in the given way when the threshold is reached."""

@@ -167,18 +167,6 @@ class DropAll(OwnPreset, ThresholdPreset):
     The newest message is retained because providers refuse an empty conversation. If the newest message is a tool result, its
     call and all results of that call's message are retained too. The user's request is evicted like everything else.
 
-    Attributes:
-        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
-        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
-        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
-        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
-            reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of
-            the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
-
     Example:
         Compare a policy with the lower and the upper bound:
 
@@ -210,16 +198,6 @@ class RandomRetention(OwnPreset, ThresholdPreset):
         keep_share: Maximum size of the retained messages, as a share of the tokens that trigger compaction, above 0 and at most
             1. Default: `0.5`.
         seed: Seed of the random choice of retained messages, at least 0. Default: `0`.
-        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
-        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
-        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
-        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
-            reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of
-            the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Repeat the random choice with three seeds, to see how much the result depends on it:
@@ -265,16 +243,6 @@ class OracleRetention(OwnPreset, ThresholdPreset):
     Attributes:
         keep_share: Maximum size of the retained messages, as a share of the tokens that trigger compaction, above 0 and at most
             1. Default: `0.5`.
-        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
-        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
-        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
-        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
-            reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of
-            the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Measure how much must be retained for the task to succeed:

@@ -337,18 +337,23 @@ SUMMARY_HEADING = "Context summary of the earlier conversation:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClineSdk(Preset):
-    """Common fields of Cline's two current policies, which set when compaction is triggered and how small the view becomes."""
+    """Common fields of Cline's two current policies, which set when compaction is triggered and how small the view becomes.
+
+    Attributes:
+        threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
+        input_share: Length of the model's longest input, as a share of the window. Default: `0.9`.
+        target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
+        long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
+            `long_answers`. Default: `0.5`.
+        long_answers: Number of the model's answers in view from which on `long_target_share` replaces `target_share`. Default:
+            `5`.
+    """
 
     threshold: Share = 0.9
-    """Share of the model's longest input that triggers compaction, above 0 and at most 1."""
     input_share: Share = 0.9
-    """Length of the model's longest input, as a share of the window."""
     target_share: Share = 0.7
-    """Maximum size of the view after a compaction, as a share of the threshold."""
     long_target_share: Share = 0.5
-    """Maximum size of the view after a compaction, as a share of the longest input, once the view holds `long_answers`."""
     long_answers: Positive = 5
-    """Number of the model's answers in view from which on `long_target_share` replaces `target_share`."""
 
     def _build_target(self) -> SizeTarget:
         return SizeTarget(
@@ -380,20 +385,9 @@ class Cline(_ClineSdk, SummarizingPreset):
     towards the threshold, because a policy does not see them.
 
     Attributes:
-        threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
-        input_share: Length of the model's longest input, as a share of the window. Default: `0.9`.
-        target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
-        long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
-            `long_answers`. Default: `0.5`.
-        long_answers: Number of the model's answers in view from which on `long_target_share` replaces `target_share`.
-            Default: `5`.
         keep_recent_tokens: Number of tokens to retain at the end of the conversation, at most as many as the target size leaves.
             Default: `20_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compact earlier and retain fewer tokens, for a window of 32,768 tokens:
@@ -433,17 +427,6 @@ class ClineBasic(_ClineSdk):
     All messages of the user are retained. From older turns, the last answer without tool calls is retained too; from the last
     turn, the newest messages that fit the target size. The notice stands below the user's last message and is updated in each
     round.
-
-    Attributes:
-        threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
-        input_share: Length of the model's longest input, as a share of the window. Default: `0.9`.
-        target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
-        long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
-            `long_answers`. Default: `0.5`.
-        long_answers: Number of the model's answers in view from which on `long_target_share` replaces `target_share`.
-            Default: `5`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compare the notice with the summary that a model writes, on three seeds of a task:
@@ -485,8 +468,6 @@ class ClineClassic(Preset):
             `spare_share` triggers compaction later. Default: `40_000`.
         spare_share: Share of the window below which compaction is never triggered, for windows for which the source lists no
             threshold. Default: `0.8`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Keep only 4,000 tokens free in a window of 32,768 tokens:

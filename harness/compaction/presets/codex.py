@@ -126,10 +126,7 @@ class Codex(SummarizingPreset):
             alone. Default: `None`.
         keep_user_tokens: Maximum number of tokens in the user messages that are retained, newest first; the message that crosses
             the limit is cut in its middle. Default: `20_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Retain fewer tokens of the user's messages, for a window of 32,768 tokens:

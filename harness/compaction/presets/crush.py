@@ -79,10 +79,7 @@ class Crush(SummarizingPreset):
             Default: `0.2`.
         left_tokens: Number of tokens that are still free when compaction is triggered, for large windows. Default: `20_000`.
         large_window_tokens: Size in tokens above which a context window counts as large. Default: `200_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compact when 30 % of a window of 32,768 tokens is left:

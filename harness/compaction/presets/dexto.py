@@ -110,10 +110,7 @@ class Dexto(SummarizingPreset):
             Default: `5`.
         text_characters: Maximum length in characters of a message that the summarizer reads. Default: `2_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `500`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `2_000`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Scale the numbers of tokens, which suit a window of 200,000 tokens, to one of 32,768:

@@ -204,10 +204,7 @@ class GeminiCli(SummarizingPreset):
         protect_tokens: Size in tokens of the newest tool output, in which no result is shortened. Default: `50_000`.
         result_characters: Maximum length in characters of a tool result outside `protect_tokens`; a fifth is kept from its
             beginning and four fifths from its end. Default: `40_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Allow cuts before answers of the model, for a session with a single request:

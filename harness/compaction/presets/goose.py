@@ -67,10 +67,7 @@ class Goose(SummarizingPreset):
         adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.
             Default: `False`.
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.8`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Check the threshold before every step, for a session with a single request:

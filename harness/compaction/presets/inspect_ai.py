@@ -65,12 +65,15 @@ INPUT_MESSAGES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inspect(Preset):
-    """Base of the three policies of Inspect, with the fields for the threshold and for the context window."""
+    """Base of the three policies of Inspect, with the fields for the threshold and for the context window.
+
+    Attributes:
+        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
+        context_window: Context window in tokens that the policy assumes; None uses the window of the model. Default: `None`.
+    """
 
     threshold: Share = 0.9
-    """Share of the window that triggers compaction when it is exceeded, above 0 and at most 1."""
     context_window: Positive | None = None
-    """Context window in tokens that the policy assumes; None uses the window of the model."""
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, hook="overflow"))
@@ -91,13 +94,7 @@ class InspectSummary(_Inspect, SummarizingPreset):
     prompt that is too long for the summarizer is not shortened.
 
     Attributes:
-        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of
-            the model. Default: `None`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compare useful summaries with empty ones, to measure what summaries contribute:
@@ -139,11 +136,6 @@ class InspectTrim(_Inspect):
     Attributes:
         preserve: Share of the messages behind the user's request that each eviction retains, at least 0 and at most 1.
             Default: `0.8`.
-        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of
-            the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Evict half of the messages at a time, above 70 % of the window:
@@ -185,11 +177,6 @@ class InspectEdit(_Inspect):
             Default: `3`.
         exempt_tools: Names of tools whose results are never masked. Default: `()`.
         stub: Text that replaces a masked tool result. Default: `'(Tool result removed)'`.
-        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of
-            the model. Default: `None`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Mask results as if the window had 32,768 tokens, although the model has a larger one:

@@ -21,23 +21,12 @@ class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
     nothing lies before the retained messages, nothing is done. If the summary fails or is empty, the view stays unchanged.
 
     Attributes:
-        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
         keep_last: Number of messages retained at the end of the conversation, at least 1; more if a call would be separated from
             its results. Default: `10`.
         summarizer_input_tokens: Maximum length of the summarizer's prompt in tokens; the oldest messages of a longer prompt are
             left out, as prompt and event record. None sets no limit, but local models (`local/...`) read at most 4,000 tokens.
             The value is not scaled with the agent's window. Default: `None`.
-        system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
-        output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
-        safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
-        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`, but at most the window less its
-            reserves; None uses `threshold`. Default: `None`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of
-            the model. Default: `None`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         >>> from harness import KeepLast

@@ -224,18 +224,23 @@ COUNTER_WITH_SYSTEM = CharactersAndOverhead(with_system=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClearToolUses(Preset):
-    """Base of the policies that clear old tool results once the view exceeds a number of tokens."""
+    """Base of the policies that clear old tool results once the view exceeds a number of tokens.
+
+    Attributes:
+        trigger_tokens: Number of tokens in view above which tool results are cleared; cleared results count with their original
+            length. Default: `100_000`.
+        keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them. Default:
+            `3`.
+        clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
+        exempt_tools: Names of tools whose results are never cleared. Default: `()`.
+        stub: Text that replaces a cleared tool result. Default: `'[cleared]'`.
+    """
 
     trigger_tokens: Positive = 100_000
-    """Number of tokens in view above which old tool results are cleared; cleared results count with their original length."""
     keep_results: NonNegative = 3
-    """Number of newest tool results that are never cleared; results of exempt tools count among them."""
     clear_arguments: bool = False
-    """Whether the arguments of calls whose results are cleared are removed as well."""
     exempt_tools: tuple[str, ...] = ()
-    """Names of tools whose results are never cleared."""
     stub: str = "[cleared]"
-    """Text that replaces a cleared tool result."""
 
     def _build_mask(self, counter: Counter, enough_tokens: int = 0) -> Mask:
         return Mask(
@@ -265,17 +270,8 @@ class LangChainClear(_ClearToolUses):
     view. Both are equivalent, because the trigger measures the view as if nothing had been cleared.
 
     Attributes:
-        trigger_tokens: Number of tokens in view above which tool results are cleared; cleared results count with their original
-            length. Default: `100_000`.
-        keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.
-            Default: `3`.
         enough_tokens: Number of tokens to save, after which no further result is cleared (`clear_at_least` of the original); 0
             clears all but the newest results. Default: `0`.
-        clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
-        exempt_tools: Names of tools whose results are never cleared. Default: `()`.
-        stub: Text that replaces a cleared tool result. Default: `'[cleared]'`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Clear results above 20,000 tokens, and only as many as save 5,000 tokens:
@@ -334,10 +330,7 @@ class LangChainSummary(SummarizingPreset):
             `keep_tokens` if set. Default: `None`.
         trim_tokens: Maximum number of tokens in the newest messages that the summarizer reads; None passes all messages.
             Default: `4_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Let the summarizer read all messages, and retain those that fill up to a quarter of the window:
@@ -417,10 +410,7 @@ class DeepAgents(SummarizingPreset):
         argument_characters: Length in characters above which an argument of an old call that writes a file is shortened.
             Default: `2_000`.
         short_characters: Number of characters at the beginning of a shortened argument that are kept. Default: `20`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compact at 70 % of the window and retain the newest 20 %:
@@ -478,17 +468,9 @@ class AnthropicClear(_ClearToolUses):
     and `least_saved_tokens` counts only newly cleared results.
 
     Attributes:
-        trigger_tokens: Number of tokens in view above which tool results are cleared; cleared results count with their original
-            length. Default: `100_000`.
-        keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.
-            Default: `3`.
         least_saved_tokens: Minimum number of tokens that clearing must save, or else nothing is cleared (`clear_at_least` of the
             original). Default: `0`.
-        clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
-        exempt_tools: Names of tools whose results are never cleared. Default: `()`.
         stub: Text that replaces a cleared tool result; the provider's own text is not documented. Default: `'[cleared]'`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Clear results above 20,000 tokens, as fits a window of 32,768, but never what `read_file` returned:

@@ -104,10 +104,7 @@ class Letta(SummarizingPreset):
             Default: `50_000`.
         result_characters: Maximum length in characters of a tool result when the summarizer's prompt must be shortened; the
             original gives no number. Default: `2_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Summarize at least 60 % of the messages, so that compaction is needed less often:

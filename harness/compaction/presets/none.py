@@ -15,10 +15,6 @@ class NoCompaction(OwnPreset):
 
     Source: this project, as the control of every comparison.
 
-    Attributes:
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
-
     Example:
         >>> from harness import NoCompaction
         >>> from harness.tokens import Window

@@ -110,10 +110,7 @@ class OpenCode(SummarizingPreset):
         tail_most_tokens: Maximum number of tokens that the retained turns may fill, however large `tail_share` makes their room.
             Default: `8_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Reserve fewer tokens for the answer, since the default leaves almost nothing of 32,768 tokens:
@@ -194,8 +191,6 @@ class OpenCodePrune(Preset):
         least_saved_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
         keep_turns: Number of newest turns whose tool results are never cleared; ignored if `adapted` is set. Default: `2`.
         exempt_tools: Names of tools whose results are never cleared. Default: `('skill',)`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Clear before every step, and from fewer tokens on, for a session with a single request:

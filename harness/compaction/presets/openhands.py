@@ -264,14 +264,18 @@ The original calls this value `hard_context_reset_context_scaling`.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenHands(SummarizingPreset):
-    """Common fields of OpenHands' two policies, which limit the number and the length of events (messages, calls and results)."""
+    """Common fields of OpenHands' two policies, which limit the number and the length of events (messages, calls and results).
+
+    Attributes:
+        max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `80`.
+        keep_first: Number of events that are always retained at the beginning of the view, including the system message. Default:
+            `4`.
+        event_characters: Maximum length in characters of an event that the summarizer reads. Default: `500`.
+    """
 
     max_size: Positive = 80
-    """Number of events (messages, tool calls and results) in view above which compaction is triggered."""
     keep_first: NonNegative = 4
-    """Number of events that are always retained at the beginning of the view, including the system message."""
     event_characters: Positive = 500
-    """Maximum length in characters of an event that the summarizer reads."""
 
     def check_combination(self) -> None:
         """Raise UsageError if `keep_first` events fill so much of `max_size` that nothing could be evicted."""
@@ -297,19 +301,12 @@ class OpenHands(_OpenHands):
     still too large is compacted again only before the next step.
 
     Attributes:
-        max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `80`.
         max_tokens: Number of estimated tokens in view above which compaction is triggered, at most the window; None uses the
             window. Default: `None`.
-        keep_first: Number of events that are always retained at the beginning of the view, including the system message.
-            Default: `4`.
         minimum_progress: Minimum share of the events in view that a summary must replace, above 0 and below 1. Default: `0.1`.
-        event_characters: Maximum length in characters of an event that the summarizer reads. Default: `500`.
         full_events: Whether the summarizer reads messages and results in full, and also the arguments of tool calls.
             Default: `False`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compact above 40 events or 20,000 tokens, and let the summarizer read the events in full:
@@ -383,14 +380,9 @@ class OpenHandsV0(_OpenHands):
 
     Attributes:
         max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `120`.
-        keep_first: Number of events that are always retained at the beginning of the view, including the system message.
-            Default: `4`.
         event_characters: Maximum length in characters of an event or former summary that the summarizer reads, half from each
             end. Default: `10_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compact above 60 events instead of 120:

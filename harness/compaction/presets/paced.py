@@ -125,10 +125,7 @@ class Paced(OwnPreset, SummarizingPreset):
             call or results. Default: `()`.
         keep_last: Number of messages retained at the end of the conversation; more if a call would be separated from its results.
             Default: `10`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Compact at most every 10 steps, and never evict the request or a line that states a rule:

@@ -131,11 +131,8 @@ class Pi(SummarizingPreset):
         turn_summary_max_tokens: Maximum number of tokens in the summary of the evicted beginning of a turn whose end is retained;
             the default is half of the default reserve. Default: `8_192`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.
             Default: `13_107`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compact when 8,192 tokens of a window of 32,768 are left, and retain the newest 6,000 tokens:

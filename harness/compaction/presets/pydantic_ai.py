@@ -198,16 +198,18 @@ class _PydanticAi(Preset):
     """Common fields of the three pydantic-ai-harness policies, which set when compaction is triggered.
 
     The original has no default trigger.
+
+    Attributes:
+        trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
+            estimate of later messages; None disables this trigger. Default: `None`.
+        trigger_tokens: Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`.
+            Default: `None`.
+        trigger_messages: Number of requests and answers above which compaction is triggered as well. Default: `None`.
     """
 
     trigger_share: Share | None = None
-    """Share of the window above which compaction is triggered, measured by the provider's last report and an estimate since
-    then."""
     trigger_tokens: Positive | None = None
-    """Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`."""
     trigger_messages: Positive | None = None
-    """Number of requests and answers above which compaction is triggered as well; all tool results of one answer are one
-    request."""
 
     def check_combination(self) -> None:
         """Raise UsageError if the policy sets two token thresholds, or no trigger at all."""
@@ -243,9 +245,6 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
             estimate of later messages; None disables this trigger. Default: `0.9`.
-        trigger_tokens: Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`.
-            Default: `None`.
-        trigger_messages: Number of requests and answers above which compaction is triggered as well. Default: `None`.
         keep_messages: Number of newest requests and answers that are retained, at least one; more if a tool result would be
             separated from its call. Default: `20`.
         keep_tokens: Minimum number of tokens in the retained newest messages; replaces `keep_messages` if set. Default: `None`.
@@ -253,10 +252,7 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
         incremental: Whether the summarizer receives the former summary separately, to update it, instead of among the messages.
             Default: `True`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `500`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Retain 6,000 tokens instead of a number of messages:
@@ -303,18 +299,12 @@ class PydanticWindow(_PydanticAi):
     Different from the original, queued messages of the user are requests of their own, and `keep_tokens` counts estimates.
 
     Attributes:
-        trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
-            estimate of later messages; None disables this trigger. Default: `None`.
-        trigger_tokens: Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`.
-            Default: `None`.
         trigger_messages: Number of requests and answers above which compaction is triggered; all results of one answer are one
             request. Default: `80`.
         keep_messages: Number of newest requests and answers that are retained, at least one; more if a tool result would be
             separated from its call. Default: `40`.
         keep_tokens: Minimum number of tokens in the retained newest messages; replaces `keep_messages` if set. Default: `None`.
         keep_request: Whether the user's first message always stays in view. Default: `True`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Bound the view to half as many messages:
@@ -363,8 +353,6 @@ class PydanticClear(_PydanticAi):
         clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
         exempt_tools: Names of tools whose results are never cleared. Default: `()`.
         stub: Text that replaces a cleared tool result. Default: `'[tool result cleared]'`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Clear results above 60 % of the window instead of a fixed number of tokens:

@@ -22,14 +22,17 @@ HEADING = "Previous context summary:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShareKept(OwnPreset, SummarizingPreset):
-    """Common fields of three policies that compact at a share of the window and retain a share of the view."""
+    """Common fields of three policies that compact at a share of the window and retain a share of the view.
+
+    Attributes:
+        threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        keep_share: Share of the messages in view that is retained, above 0 and at most 1. Default: `0.3`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `1_000`.
+    """
 
     threshold: Share = 0.8
-    """Share of the window that triggers compaction, above 0 and at most 1."""
     keep_share: Share = 0.3
-    """Share of the messages in view that is retained, above 0 and at most 1."""
     summary_max_tokens: Positive = 1_000
-    """Maximum number of tokens in a summary."""
 
     def _build_pipeline(self, *rules: Rule, counter: Counter = DEFAULT_COUNTER) -> Pipeline:
         return Pipeline(ShareOfAvailable(share=self.threshold), rules, counter=counter)
@@ -54,14 +57,6 @@ class Ratio(_ShareKept):
     The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
     where no call is separated from its result, while the policy's design allows such a separation if there is no better place. If
     the summary fails or is empty, the view stays unchanged.
-
-    Attributes:
-        threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        keep_share: Share of the messages in view that is retained, above 0 and at most 1. Default: `0.3`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Vary the threshold and the retained share of the messages together:
@@ -95,13 +90,8 @@ class SeedOpenCode(_ShareKept):
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
-        threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
         keep_share: Share of the messages in view that is retained if clearing is not enough, above 0 and at most 1.
             Default: `0.3`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Protect fewer tokens of tool output, for a window of 32,768 tokens:
@@ -136,10 +126,6 @@ class SeedGemini(_ShareKept):
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.
         keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
-        summary_max_tokens: Maximum number of tokens in a summary; the policy's design gives no number. Default: `1_000`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Compare the description with the reproduction of the actual program:

@@ -141,11 +141,8 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
             Default: `20_000`.
         context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.
             Default: `13_107`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Use a smaller reserve and fewer recent messages in a window of 65,536 tokens:

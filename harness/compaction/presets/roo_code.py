@@ -98,14 +98,20 @@ HEADING = "## Summary of the conversation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RooCode(Preset):
-    """Common fields of Roo Code's two policies, which set the hard limit of the view and the share of messages to evict."""
+    """Common fields of Roo Code's two policies, which set the hard limit of the view and the share of messages to evict.
+
+    Attributes:
+        max_output_tokens: Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition.
+            Default: `8_192`.
+        hard_share: Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted.
+            Default: `0.9`.
+        drop_share: Share of the messages after the first one that is evicted, rounded down to an even number of messages.
+            Default: `0.5`.
+    """
 
     max_output_tokens: NonNegative = 8_192
-    """Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition."""
     hard_share: Share = 0.9
-    """Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted."""
     drop_share: Share = 0.5
-    """Share of the messages after the first one to evict, rounded down to an even number of messages."""
 
     def _build_hard_division(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
@@ -133,16 +139,9 @@ class RooCode(_RooCode, SummarizingPreset):
             allows 0.05 to 1. Default: `1.0`.
         least_messages: Minimum number of messages since the last summary, including that summary; with fewer, no further summary
             is requested. Default: `2`.
-        max_output_tokens: Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition.
-            Default: `8_192`.
-        hard_share: Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted.
-            Default: `0.9`.
         drop_share: Share of the messages behind the first one that is evicted if the summary fails, rounded down to an even
             number of messages. Default: `0.5`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Summarize at 60 % of the window, before the hard limit is reached:
@@ -186,16 +185,6 @@ class RooSliding(_RooCode):
     Choose it when you compare Roo Code with its summaries disabled, or want a sliding window without a summarizer.
 
     Source: Roo Code cb836567, `src/core/context-management`, with condensing turned off.
-
-    Attributes:
-        max_output_tokens: Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition.
-            Default: `8_192`.
-        hard_share: Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted.
-            Default: `0.9`.
-        drop_share: Share of the messages after the first one that is evicted, rounded down to an even number of messages.
-            Default: `0.5`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Reserve fewer tokens for the answer, and evict a quarter of the messages at a time:

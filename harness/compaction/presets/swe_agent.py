@@ -210,12 +210,16 @@ class MiniSweAgent(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastObservations(Preset):
-    """Common fields of two policies that replace all tool results but the newest by one line each."""
+    """Common fields of two policies that replace all tool results but the newest by one line each.
+
+    Attributes:
+        keep_results: Number of newest tool results that are never masked (replaced by a line). Default: `5`.
+        polling: Number of tool results that are masked at a time; up to one less than this number may stay in view in addition to
+            `keep_results`. Default: `1`.
+    """
 
     keep_results: Positive = 5
-    """Number of newest tool results that are never masked (replaced by a line)."""
     polling: Positive = 1
-    """Number of tool results that are masked at a time."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -236,13 +240,6 @@ class SweAgent(_LastObservations):
     The original masks a copy of the whole history for each request; here a masked result stays masked, which is equivalent
     because results only get older. If masking saves nothing, because the results are shorter than the line, compaction pauses
     until the view has grown. The line does not give the number of images in a result, because results here contain none.
-
-    Attributes:
-        keep_results: Number of newest tool results that are never masked (replaced by a line). Default: `5`.
-        polling: Number of tool results that are masked at a time; up to one less than this number may stay in view in addition to
-            `keep_results`. Default: `1`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Mask five results at a time, so that the provider's cached prefix is lost less often:
@@ -270,10 +267,6 @@ class ComplexityTrapMask(_LastObservations):
 
     Attributes:
         keep_results: Number of newest tool results that are never masked (replaced by a line). Default: `10`.
-        polling: Number of tool results that are masked at a time; up to one less than this number may stay in view in addition to
-            `keep_results`. Default: `1`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Compare the three numbers of retained results that the study tries:
@@ -316,10 +309,7 @@ class ComplexityTrapSummary(SummarizingPreset):
             Default: `False`.
         mask_results: Number of newest tool results that are not masked, while all older ones are; None masks no result.
             Default: `None`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
-        clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged.
-            Default: `10_000`.
 
     Example:
         Combine summaries with masking, as the study does:

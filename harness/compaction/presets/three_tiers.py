@@ -127,7 +127,6 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
             Default: `False`.
         agent: Kind of work the agent does, such as `debugging`; it adds patterns to `preserve` and topics that the summary must
             cover. Default: `'coding'`.
-        summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary; the design sets no limit. Default: `2_000`.
         clip_characters: Maximum length of a tool output, in characters, if `truncate` is off; the exit code of a command and the
             last lines of its standard error stay. Default: `10_000`.

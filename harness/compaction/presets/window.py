@@ -121,8 +121,6 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         summarizer: Name of the model that writes the summaries if `summarize_on_trim` is set; `same` is the agent's own model.
             Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
-        clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
-            of a command and the last lines of its standard error stay. Default: `10_000`.
 
     Example:
         Limit the view to 40 messages and summarize those that are evicted:
