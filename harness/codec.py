@@ -49,12 +49,13 @@ _known_functions: dict[str, Any] = {}
 class StoredFunction:
     """Function that was stored by name, and equals the function with this name.
 
-    A name in a stored session may come from a stranger, so it is never a reason to import a module or to run a file. A call finds
-    only functions of the built-in tasks, and functions that `remember_function` received in this process.
+    The name is read from a stored session, which may come from an untrusted source. Calling the function therefore imports no
+    module and runs no file: only functions of the built-in tasks, and functions that were passed to `remember_function` in this
+    process, can be called.
     """
 
     name: str
-    """`MODULE:FUNCTION`, or `PATH.py:FUNCTION` for a function in a file that is no importable module."""
+    """Name of the function: `MODULE:FUNCTION`, or `PATH.py:FUNCTION` if the file cannot be imported as a module."""
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the function.

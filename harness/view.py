@@ -158,7 +158,10 @@ def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
 
 
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
-    """Return the view (the messages that the model sees next) after all entries of a log; rollbacks are taken into account."""
+    """Return the view (the messages that the model sees next) that results from all entries of a session's log.
+
+    Entries that a rollback undid are left out.
+    """
     view, rule = View(), counter or QuarterOfCharacters()
     for entry in drop_rolled_back(entries):
         view = fold(view, entry, rule)

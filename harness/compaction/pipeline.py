@@ -229,7 +229,7 @@ class Preset(StrictFields, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPreset(Preset):
-    """Base of the policies that this project designed; they keep what matters of a command's output in view where they cut it.
+    """Base of the policies that this project designed; an output that they cut keeps its exit code and errors.
 
     Attributes:
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
@@ -240,7 +240,10 @@ class OwnPreset(Preset):
 
     @property
     def revision(self) -> int:
-        """Revision 1, since a cut output retains the exit code of the command and the last lines of its standard error."""
+        """Number of changes of behaviour since version 0.1.
+
+        The change: a cut output retains the exit code of the command and the last lines of its standard error.
+        """
         return 1
 
     @property

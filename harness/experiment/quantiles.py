@@ -141,7 +141,10 @@ class UncompressedRun:
         if not any(contexts):
             known = ", ".join(sorted(self._trials_by_problem))
             setting = _format_setting(self._folder)
-            raise UsageError(f"{setting}: no uncompacted session of {problem}, only of {known:.400}; run one there")
+            raise UsageError(
+                f"{setting}: the folder contains no session without compaction of {problem}, only of {known:.400}; "
+                "run a trial of it with policy 'none' there"
+            )
         cut_short = sum(trial.reason in CUT_SHORT_REASONS for trial in trials)
         return RequestPool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
 

@@ -102,7 +102,7 @@ class Trial(codec.StrictFields):
 
     @property
     def _revisions(self) -> dict[str, object]:
-        """Revision numbers of the trial's policy, task and tools; only numbers above 0."""
+        """Number of changes of behaviour since version 0.1 of policy, task, checks and tools; only numbers above 0."""
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),

@@ -40,15 +40,15 @@ SUITE: dict[str, TaskTemplate] = {
 
 
 CHECKS_REVISION = 1
-"""Revision of the checks of all tasks. Revision 1: checks are decided outside the sandbox and refuse forged work.
+"""Number of times that the checks of all tasks changed since version 0.1.
 
-The revision is part of the id of every trial with a real model. A scripted model forges nothing and gets the same verdicts as in
-version 0.1, so its trials keep their ids.
+The change: checks are decided outside the sandbox and refuse forged work. The number is part of the id of every trial with a real
+model. A scripted model forges nothing and gets the same verdicts as in version 0.1, so its trials keep their ids.
 """
 TASK_REVISIONS: Mapping[str, int] = {}
-"""Revision of each task whose behaviour changed since version 0.1, by task name.
+"""Number of times that the behaviour of a task changed since version 0.1, by task name.
 
-The revision is part of the id of every trial of the task, so old and new results are not mixed.
+The number is part of the id of every trial of the task, so old and new results are not mixed.
 """
 
 

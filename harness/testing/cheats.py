@@ -1,7 +1,7 @@
-"""Tasks that measure nothing because of one defect each, to show that the laws (validity checks of tasks) find the defects.
+"""Tasks with one defect each, which show that the laws (validity checks of tasks) find such defects.
 
-A cheat is a task by which an agent can do its work without remembering, or whose results depend on something other than the seed.
-Each cheat is the task that `harness task new` writes, with a few edits. The laws report it under the name of one law.
+A task with such a defect is called a cheat. For example, an agent can finish it without remembering anything, or its results
+depend on something other than the seed. Each cheat is the example task that `harness task new` writes, with a few texts replaced.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SKELETON_PATH = Path(__file__).parents[1] / "cli" / "task_skeleton.py.tmpl"
-"""Path of the text of the task that `harness task new` writes."""
+"""Path of the template from which `harness task new` writes an example task."""
 FUNCTION = "greeting"
-"""Name of the task and of the function in the file of a cheat."""
+"""Name of the function that makes the task, and of the task itself, in the file that is written for a cheat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,12 +36,16 @@ _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] =
 
 
 class Observation(NamedTuple):
-    """What a task template was seen to do."""
+    """Observations of a task template (a function that makes a task from a seed) while it made tasks."""
 
     clock_calls: Sequence[str]
-    """Function of the clock and the line of the template that called it, for each such line."""
+    """Function that reads the clock, with the line of the template that calls it, for each such line."""
     drawable_priors: Sequence[tuple[str, str, int | None]]
-    """Name of each fact whose prior can be its value, with the line that draws it, or the seed that does."""
+    """Facts whose prior (the wrong value of a model that forgot the fact) can equal the true value.
+
+    Each entry has the name of the fact, the line of the template that draws the value, and the seed under which both are equal,
+    if one was found.
+    """
 
 
 class _Draw(NamedTuple):
@@ -85,7 +89,7 @@ class _Observer:
 
 
 def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
-    """Load a template, make tasks from several seeds, and return what the template was seen to do."""
+    """Load a task template, make tasks from several seeds, and return its calls of the clock and its risky random draws."""
     observer = _Observer()
     sys.setprofile(observer)
     try:

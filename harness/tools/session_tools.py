@@ -9,14 +9,14 @@ from harness.tools.standard import make_standard_tools
 from harness.truncation import Truncation
 
 TOOL_REVISIONS: Mapping[str, int] = {}
-"""Revision of each tool whose behaviour changed since version 0.1, by tool name.
+"""Number of times that the behaviour of a tool changed since version 0.1, by tool name.
 
-The revision is part of the id of every trial that uses the tool, so old and new results are not mixed.
+The number is part of the id of every trial that uses the tool, so old and new results are not mixed.
 """
 
 
 def find_tool_revisions(policy: Policy) -> dict[str, int]:
-    """Return the revision of each changed tool that a session with the given compaction policy has, by tool name."""
+    """Return the `TOOL_REVISIONS` of the tools that a session with the given compaction policy has, by tool name."""
     if not TOOL_REVISIONS:
         return {}
     unopened, unsaved = cast("Sandbox", None), cast("OutputStore", object())  # only the names of the tools are read

@@ -126,6 +126,13 @@ def test_the_reference_pages_hold_every_field_policy_task_column_and_name(tmp_pa
             assert value in PRESETS.values() or f"{module}.{name}\n" in page or inspect.ismodule(value), name
 
 
+def test_the_page_on_the_architecture_lists_every_module():
+    page = (CHECKOUT / "docs" / "architecture.md").read_text("utf-8")
+    table = page.partition("## Packages")[2].partition("\n## ")[0]
+    modules = {path.stem for path in (CHECKOUT / "harness").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {name for name in modules - {"__init__"} if f"`{name}`" not in table} == set()
+
+
 @pytest.mark.parametrize(
     ("hint", "words"),
     [

@@ -168,11 +168,15 @@ def ids(experiment):
 @pytest.mark.parametrize(
     ("base", "axes", "words"),
     [
-        ({"model": "scripted:typical"}, {PATH: ["q0.5"]}, r"no uncompacted session of .*:tiny with scripted:typical, only of "),
+        (
+            {"model": "scripted:typical"},
+            {PATH: ["q0.5"]},
+            r"no session without compaction of .*:tiny with scripted:typical, only of ",
+        ),
         (
             {},
             {PATH: ["q0.5"], "task": ["flashcards"]},
-            r"no uncompacted session of flashcards with scripted, only of .*:tiny with",
+            r"no session without compaction of flashcards with scripted, only of .*:tiny with",
         ),
         (
             {"nominal_window_tokens": 128_000},

@@ -145,7 +145,10 @@ class Codex(SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Revision 1, since the summarizer reads a user message whole that loses its middle in the view."""
+        """Number of changes of behaviour since version 0.1.
+
+        The change: the summarizer reads the whole of a user message that loses its middle in the view.
+        """
         return 1
 
     @property

@@ -1,4 +1,4 @@
-"""Policy of this project's default design, which summarizes everything but the last few messages."""
+"""Default policy of this project, which summarizes everything but the last few messages."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
 
     Choose it as the starting point of a study: threshold, messages kept and summarizer can each be varied alone.
 
-    Source: this project's default design.
+    Source: this project (docs/sources.md).
 
     Each summary includes the content of the former one, and the summarizer always receives the user's original request. If
     nothing lies before the retained messages, nothing is done. If the summary fails or is empty, the view stays unchanged.

@@ -134,7 +134,10 @@ class OpenCode(SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Revision 1 without an input limit of its own, since the registry's limit is used where the model has one."""
+        """Number of changes of behaviour since version 0.1.
+
+        The change: without `input_limit_tokens`, the input limit in the registry of models is used.
+        """
         return int(self.input_limit_tokens is None)
 
     def check_combination(self) -> None:

@@ -195,9 +195,9 @@ RETRY_REQUEST = "The answer was empty. Write the summary."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PydanticAi(Preset):
-    """Common fields of the three pydantic-ai-harness policies, which set when compaction is triggered.
+    """Base of the three policies of pydantic-ai-harness, with the fields that set when compaction is triggered.
 
-    The original has no default trigger.
+    The original library has no default for these fields, so each policy sets its own.
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
@@ -212,7 +212,7 @@ class _PydanticAi(Preset):
     trigger_messages: Positive | None = None
 
     def check_combination(self) -> None:
-        """Raise UsageError if the policy sets two token thresholds, or no trigger at all."""
+        """Raise UsageError if both `trigger_share` and `trigger_tokens` are set, or if no trigger is set."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
 
     def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:

@@ -1,4 +1,4 @@
-"""Policies of this project's own design, which compact at a share of the window and keep a share of the messages."""
+"""Policies of this project, which compact at a share of the window and keep a share of the messages."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -13,11 +13,11 @@ from harness.tokens import Counter, WeightedCharacters
 HANDOVER_INSTRUCTION = (
     "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
 )
-"""Instruction to the summarizer; its wording is this project's, because the design of the policy gives none."""
+"""Instruction to the summarizer."""
 
 
 HEADING = "Previous context summary:"
-"""Heading above the summary in the view, as in the design of the policy."""
+"""Heading above the summary in the view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,10 @@ class Ratio(_ShareKept):
 
     Choose it to study one rule, compaction at a share of the window, and to vary the retained share of the messages.
 
-    Source: this project's own design.
+    Source: this project (docs/sources.md).
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
-    where no call is separated from its result, while the policy's design allows such a separation if there is no better place. If
-    the summary fails or is empty, the view stays unchanged.
+    where no call is separated from its result. If the summary fails or is empty, the view stays unchanged.
 
     Example:
         Vary the threshold and the retained share of the messages together:
@@ -79,14 +78,13 @@ class Ratio(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedOpenCode(_ShareKept):
-    """Clearing of tool outputs older than the last 40K tokens, then a summary, as this project's design describes OpenCode.
+    """Clearing of tool outputs older than the last 40K tokens, then a summary: a simplified form of OpenCode's rule.
 
-    Choose it to vary an OpenCode-like rule with the parts of `keep-last`, or to compare this description with `opencode`.
+    Choose it to vary a rule like OpenCode's, or to compare the simplified form with `opencode`, which reproduces the program.
 
-    Source: this project's own design; `opencode` reproduces the actual program.
+    Source: this project (docs/sources.md), after OpenCode.
 
-    The policy's design does not define trigger and cut; both are taken from the policy `ratio`. If the summary fails or is empty,
-    only the clearing takes effect.
+    Trigger and cut are those of the policy `ratio`. If the summary fails or is empty, only the clearing takes effect.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
@@ -115,11 +113,11 @@ class SeedOpenCode(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedGemini(_ShareKept):
-    """Summary of all but the last 30 % of the characters, at 50 % of the window, as this project's design describes Gemini CLI.
+    """Summary of all but the last 30 % of the characters, at 50 % of the window: a simplified form of Gemini CLI's rule.
 
-    Choose it to vary a Gemini-like rule with the parts of `keep-last`, or to compare this description with `gemini-cli`.
+    Choose it to vary a rule like Gemini CLI's, or to compare the simplified form with `gemini-cli`, which reproduces the program.
 
-    Source: this project's own design, with its weights of characters; `gemini-cli` reproduces the actual program.
+    Source: this project (docs/sources.md), after Gemini CLI.
 
     If the summary fails or is empty, the view stays unchanged.
 
@@ -128,12 +126,12 @@ class SeedGemini(_ShareKept):
         keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
 
     Example:
-        Compare the description with the reproduction of the actual program:
+        Compare the simplified form with the reproduction of the program:
 
         >>> from harness import Experiment, Trial
         >>> from harness.policies import SeedGemini
         >>> base = Trial(task="flashcards", policy=SeedGemini(), window_tokens=32_768)
-        >>> experiment = Experiment(name="description", base=base, axes={"policy": ["seed-gemini", "gemini-cli"]})
+        >>> experiment = Experiment(name="simplified", base=base, axes={"policy": ["seed-gemini", "gemini-cli"]})
         >>> len(experiment.grid)
         2
     """

@@ -1,4 +1,4 @@
-"""Policy of this project's own design, which keeps a reserve free, retains recent tokens verbatim, and merges summaries."""
+"""Policy of this project, which keeps a reserve free, retains recent tokens verbatim, and merges summaries."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -125,7 +125,7 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
 
     Choose it in windows of 64K tokens or more, when a fixed reserve and a large amount of recent messages matter most.
 
-    Source: this project's own design.
+    Source: this project (docs/sources.md).
 
     The cut lies at a message of the user. A turn is split at an answer if it is the newest one and holds more than the retained
     tokens, or if a cut before it would evict nothing or leave the view above the threshold. Each round merges the former document
@@ -163,7 +163,11 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Revision 2: an older turn is split where a cut at a user message would not make room, and cut outputs keep errors."""
+        """Number of changes of behaviour since version 0.1.
+
+        The changes: an older turn is split where a cut at a user message would not make room, and a cut output retains the exit
+        code of the command and the last lines of its standard error.
+        """
         return 2
 
     @property

@@ -1,4 +1,4 @@
-"""Policy of this project's own design, which truncates tool outputs, clears old ones, and summarizes when the window is full."""
+"""Policy of this project, which truncates tool outputs, clears old ones, and summarizes when the window is full."""
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -78,7 +78,7 @@ STRATEGIES: dict[str, Strategy] = {
         focus=("Error patterns", "Reproduction steps", "Failed attempts"),
     ),
 }
-"""Tool results to retain and topics to summarize for each kind of agent, from the policy's design, with this project's tools."""
+"""Tool results to retain and topics to summarize for each kind of agent, with the names of this project's tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +87,12 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
 
     Choose it for long, mixed sessions, or to measure what truncation, clearing and summaries contribute each.
 
-    Source: this project's own design.
+    Source: this project (docs/sources.md).
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
-    one prompt unless `prune_at` is `step`; the other tiers work in any session. Unlike in the policy's design, tokens that the
-    provider writes to its cache count as input, and reasoning is not sent back to the model, because a provider accepts it only
-    with a signature of its own, or not at all. No older message stays in view after a summary. If the summary fails or is empty,
-    the view stays unchanged.
+    one prompt unless `prune_at` is `step`; the other tiers work in any session. Tokens that the provider writes to its cache
+    count as input. Reasoning is not sent back to the model, because a provider accepts it only with a signature of its own, or
+    not at all. No older message stays in view after a summary. If the summary fails or is empty, the view stays unchanged.
 
     Attributes:
         truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.
@@ -127,7 +126,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
             Default: `False`.
         agent: Kind of work the agent does, such as `debugging`; it adds patterns to `preserve` and topics that the summary must
             cover. Default: `'coding'`.
-        summary_max_tokens: Maximum number of tokens in a summary; the design sets no limit. Default: `2_000`.
+        summary_max_tokens: Maximum number of tokens in a summary. Default: `2_000`.
         clip_characters: Maximum length of a tool output, in characters, if `truncate` is off; the exit code of a command and the
             last lines of its standard error stay. Default: `10_000`.
 

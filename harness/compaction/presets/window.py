@@ -1,4 +1,4 @@
-"""Policy of this project's own design, which limits the number of messages in view, with or without a summary."""
+"""Policy of this project, which limits the number of messages in view, with or without a summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -60,11 +60,11 @@ CONCISE_INSTRUCTION = (
     "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
     "what problems were encountered, and what the current state of the task is. Be factual and brief."
 )
-"""Instruction to the summarizer, with the exact wording of the policy's design."""
+"""Instruction to the summarizer."""
 
 
 HEADING = "[Conversation Summary]"
-"""Heading above the summary in the view, as in the design of the policy."""
+"""Heading above the summary in the view."""
 
 
 SUMMARY_EVERY_MESSAGES = 10
@@ -105,7 +105,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
 
     Choose it when the number of messages must be bounded and the beginning of the session must stay.
 
-    Source: this project's own design.
+    Source: this project (docs/sources.md).
 
     The system message is not counted. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
     messages of one turn, and a call at the end of the preserved beginning is evicted if its results lie behind it. If the summary
@@ -141,11 +141,11 @@ class MessageWindow(OwnPreset, SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Revision 2 if several messages are preserved at the beginning or evicted messages are summarized; otherwise 1.
+        """Number of changes of behaviour since version 0.1; the second change concerns only some settings.
 
-        Since revision 1, a cut output retains the exit code of the command and the last lines of its standard error. In revision
-        2, a call at the end of the preserved beginning is evicted with its results as well, and a summary covers all messages
-        that were evicted since the last one.
+        First change: a cut output retains the exit code of the command and the last lines of its standard error. Second change,
+        with `summarize_on_trim` or several messages preserved at the beginning: a call at the end of the preserved beginning is
+        evicted together with its results, and a summary covers all messages that were evicted since the last summary.
         """
         return 2 if self.preserve_first_n > 1 or self.summarize_on_trim else 1
 

@@ -20,7 +20,10 @@ FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("error", "ford", "The bridge below %s does not hold, so ford %s must be used."),
     ("next-step", "station", "Whoever passes %s is to signal station %s next."),
 )
-"""Forms of facts (numbers to remember): kind, meaning, and sentence. The first three are for orders of the user."""
+"""Kind of each fact, word for its number, and sentence that states the number in place of `%s`.
+
+The first three are orders of the user.
+"""
 
 
 class Values(NamedTuple):

@@ -184,7 +184,7 @@ def test_everything_done_is_said_without_a_call() -> None:
 
 @given(st.data())
 def test_it_is_a_function_of_what_is_visible(data: st.DataObject) -> None:
-    """One model that answers many conversations in any order gives the answers of a new model for each (law 6)."""
+    """One model that answers many conversations in any order gives the answers of a new model for each."""
     pool = [START, looked(), read(), written(), (*START, assistant("[list_directory] docs -> ok")), read()[:5]]
     memoised = model()
     for index in data.draw(st.lists(st.integers(0, len(pool) - 1), max_size=12)):

@@ -157,7 +157,7 @@ def test_two_seeds_overlook_different_facts_and_one_seed_the_same():
 
 
 def test_what_one_step_overlooks_does_not_change_with_the_others_asked_before():
-    """A model that answered another conversation before gives the answers of a new model (law 6)."""
+    """A model that answered another conversation before gives the answers of a new model."""
     used = reader("overlooks-0.5")
     session(used)
     assert session(used) == session(reader("overlooks-0.5"))
