@@ -327,7 +327,9 @@ def to_canonical_json(value: object, value_type: Any = None) -> str:
 
 
 def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of a configuration that are hashed for its id, without newer fields (`ADDED_LATER`) at their default.
+    """Return the fields of a configuration from which its id is computed.
+
+    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default, so older ids stay valid.
 
     Args:
         value: Dataclass instance; its fields may be dataclass instances, too.

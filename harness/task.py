@@ -263,9 +263,9 @@ class Submission(Protocol):
         """
 
     def ask(self) -> Mapping[str, Any]:
-        """Hold the interviews and return the answer to each question, by name of the question.
+        """Run the programs that question the agent's code (`Interview`), and return the answers by name of the question.
 
-        A question that the agent's code did not answer is missing. An exception is answered by its type and message.
+        A question without an answer is left out. If the agent's code raises an exception, the answer is its type and message.
         """
 
 

@@ -93,8 +93,9 @@ _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "st
 def evaluate_alerts(results: Tables) -> pd.DataFrame:
     """Evaluate every alert on every trial, and return one row per trial and alert.
 
-    Columns: `trial_id`, `arm`, `alert`, `value` (worst value of the session; NaN if unknown), `threshold`, `fired`, `step` (model
-    call at which the worst window ends; missing if there is none) and `simulated`.
+    An alert measures a value in each period of a session, for example in every 5 minutes. Columns: `trial_id`, `arm`, `alert`,
+    `value` (worst value of all periods; NaN if unknown), `threshold`, `fired`, `step` (last model call of the worst period;
+    missing if there is none) and `simulated`.
     """
     steps_by_trial = dict(tuple(results.steps[[*_STEP_COLUMNS]].groupby("trial_id")))
     compactions = results.compactions[[*_COMPACTION_COLUMNS]]

@@ -102,7 +102,7 @@ def task_command() -> None:
 def create_task_file(file: Path, name: str) -> None:
     """Write a small working task to FILE, with comments on what to change.
 
-    NAME is the name of its function and of the task.
+    NAME is the name of the task, and of the function in FILE that makes the task.
 
     Example: `harness task new mine.py my_task`
     """

@@ -21,7 +21,7 @@ NON_CONFIG_FIELDS = frozenset({"kind"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """Kinds of effects that a configured policy can have on a session."""
+    """Abilities of a policy with its settings: whether it can compact at all, and whether it can request summaries."""
 
     can_act: bool
     """Whether the policy can ever compact; a policy that cannot serves as a control in experiments."""

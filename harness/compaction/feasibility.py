@@ -135,8 +135,9 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
     """Return the minimum size of the view at which a rule can have an effect, or None if the size is unknown.
 
-    A required number of messages is considered only if it exceeds the number of tokens in the window, since every message has at
-    least one token.
+    The result is the size that the trigger requires. The number of messages that the reducer requires is returned instead if it
+    exceeds the number of tokens in the window, because a view of so many messages cannot fit: every message has at least one
+    token.
     """
     due, messages = compute_due_amounts(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:

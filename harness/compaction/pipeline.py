@@ -85,7 +85,7 @@ class Pipeline:
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Return one plan that makes the changes of two plans, of which the second was made for the result of the first.
+    """Return one plan with the changes of two plans; the second plan was made for the view that the first one leaves.
 
     If the second plan evicts a message that the first one replaces, the summarizer reads the replacement.
     """
@@ -229,7 +229,7 @@ class Preset(StrictFields, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPreset(Preset):
-    """Base of the policies that this project designed; an output that they cut keeps its exit code and errors.
+    """Base of the policies of this project. Where an output of a command is cut, its exit code and its last errors are kept.
 
     Attributes:
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code

@@ -392,7 +392,7 @@ class _OldResults:
         self._held_tokens = 0
         """Estimated number of tokens in the newest tool results, which are protected from masking for now."""
         self._count = 0
-        """Number of tool results so far."""
+        """Number of tool results that were read so far."""
         self._young: deque[tuple[Item, bool]] = deque()
         """Tool results that are protected because their turn or their step is among the newest."""
         self._turns = deque([0], maxlen=self._mask.keep_turns)
@@ -499,7 +499,7 @@ class Prunable:
     """Trigger that is due when replacing old tool results by short texts would save enough tokens."""
 
     mask: Mask = field(repr=False)
-    """Settings by which old tool results would be replaced by short texts; the tokens saved decide whether the trigger is due."""
+    """Reducer that replaces old tool results by short texts. The trigger is due if this reducer would save enough tokens."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason to act if replacing old tool results by stubs would save enough tokens; otherwise return None."""

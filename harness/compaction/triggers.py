@@ -43,7 +43,7 @@ class Amount(NamedTuple):
 
 
 ALL_KEPT = Amount(math.inf, "all")
-"""Value that a part of a policy returns as its retained amount if it retains all messages."""
+"""Amount that stands for all messages in view, for a part of a policy that retains every message."""
 
 
 class DueAmounts(NamedTuple):

@@ -42,7 +42,7 @@ class RunProgress:
     last_result: str = ""
     """Result of the trial that finished last, as one line of text."""
     last_record: TrialRecord | None = None
-    """Stored results of the trial that finished last. Every finished trial appears here in at least one call of `show`."""
+    """Stored results of the trial that finished last. The display is called at least once for each finished trial."""
 
     def with_record(self, record: TrialRecord) -> "RunProgress":
         """Return the progress of the run, updated with the results of one more finished trial."""

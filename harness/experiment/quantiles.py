@@ -39,7 +39,7 @@ _QUANTILE_PATTERN = re.compile(r"q(0\.[0-9]+)")
 
 
 class Quantile(NamedTuple):
-    """Number of tokens that a plan gives as a quantile such as `q0.9`, and the data from which the number was computed."""
+    """Number of tokens that a quantile in a plan, such as `q0.9`, stands for, with the amount of data it was computed from."""
 
     text: str
     """Quantile as written in the plan, e.g. `q0.9`."""

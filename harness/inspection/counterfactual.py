@@ -198,7 +198,7 @@ class DryRun:
         `should_stop` is called after each step; if it returns True, the method returns early.
 
         Raises:
-            IllegalPlan: The policy broke a rule about legal plans.
+            IllegalPlan: The policy proposed an invalid plan, for example one that evicts a tool call but not its result.
         """
         while not self.is_done:
             self._run_step(self.trace.steps[len(self.scenes)])

@@ -60,7 +60,7 @@ class _FactState:
             self.stated_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
-        """Record outdated values of the fact that occur in a message from the user, from a tool or from the agent."""
+        """Record old values of the fact (a value that the task replaced since) that occur in a message of the given role."""
         if role == "assistant":
             self.written_values |= values - self.former_values
         else:
@@ -112,9 +112,9 @@ class FactProber:
         return Probes(facts=records, rows=tuple(self._rows))
 
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
-        """Return the metrics of the session, completed by the numbers of all, wrong and stale uses of facts in tool calls.
+        """Return the metrics of a session, with the numbers of facts in its tool calls: all, wrong ones and outdated ones.
 
-        The metrics are unchanged if no tool call was recognized as a use of a fact.
+        The metrics are returned unchanged if no tool call was recognized as a use of a fact (a value that the task states).
         """
         if not self._used:
             return metrics

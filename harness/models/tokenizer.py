@@ -71,7 +71,7 @@ class PromptTokenCounter:
     """
 
     def __init__(self) -> None:
-        """Create a counter that has not counted a prompt yet."""
+        """Create the counter without a previous prompt."""
         self._last: tuple[tuple[Message, ...], int] = ((), 0)
 
     def count(self, messages: tuple[Message, ...]) -> Measured:

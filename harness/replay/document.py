@@ -62,7 +62,7 @@ class Fields:
 
     @property
     def place(self) -> str:
-        """Place of the JSON object in the file as text, which is its line and its path within the line."""
+        """Line of the file that holds the JSON object, and path within that line, as text for messages."""
         return ", ".join(part for part in (self.line, self.path) if part)
 
     def has(self, name: str) -> bool:

@@ -214,7 +214,7 @@ class _TurnOrder:
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
     """Tool calls without a result so far, by their id in the file; an empty list means that all calls of the id have results."""
     new_ids: dict[str, str] = field(default_factory=dict)
-    """Unique id of each tool call by its id in the file; if the file uses an id for several calls, the id of the last one."""
+    """New, unique id of each tool call, by its id in the file. Where calls in the file share an id, the newest call counts."""
     used_ids: set[str] = field(default_factory=set)
     repeat_counts: Counter[str] = field(default_factory=Counter)
 

@@ -114,7 +114,9 @@ def detect_format(document: Document) -> str:
     claims = _find_matching_formats(document)
     if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):
         raise MalformedRecording(
-            document.file, f"line {document.rows[1].line}", f"nothing after the single JSON value of a {alone[0]} recording"
+            document.file,
+            f"line {document.rows[1].line}",
+            f"the end of the file, because a {alone[0]} recording is a single JSON value",
         )
     if len(claims) != 1:
         what = f" (the file fits {' and '.join(claims)}; specify one of them)" if claims else ""

@@ -13,7 +13,7 @@ from harness.sandboxes.framing import Frame
 from harness.sandboxes.snapshots import compute_tree_id
 
 EMPTY_SNAPSHOT: Final = Snapshot(tree_id=compute_tree_id({}))
-"""State of the workspace of a new sandbox."""
+"""Snapshot of an empty workspace, with which every new sandbox begins."""
 _CHANGING_OPERATIONS: Final = frozenset({"run", "write", "apply", "reset"})
 
 

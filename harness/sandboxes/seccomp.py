@@ -109,7 +109,7 @@ def assemble_program() -> bytes:
 
 
 def _generate_section(column: int) -> Iterator[_Instruction]:
-    """Yield the seccomp instructions for one machine; `column` selects its numbers in `DENIED_CALLS`."""
+    """Yield the seccomp instructions for one processor architecture, whose call numbers are in this column of `DENIED_CALLS`."""
     yield (LOAD, 0, 0, NUMBER_OFFSET)
     yield from _return_if(JUMP_IF_AT_LEAST, X32_BIT, RETURN_ERRNO | errno.ENOSYS)
     for family, calls in DENIED_CALLS.items():

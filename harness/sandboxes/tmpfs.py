@@ -29,7 +29,7 @@ class MemoryMount(NamedTuple):
 
     path: str
     mode: int
-    """Permissions of the directory at the root of the file system."""
+    """Permissions of the directory at `path`, as bits such as 0o755."""
     size_bytes: int
     """Maximum size of all files together, in bytes."""
     max_files: int

@@ -49,7 +49,7 @@ class DraftSaver:
     """
 
     def __init__(self, save_draft: Callable[[Draft], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a collector that has not received any part of an answer yet.
+        """Create the collector for an answer whose first part is still to come.
 
         Args:
             save_draft: Function that stores an answer that the model has not finished.

@@ -182,7 +182,7 @@ def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
 
 
 def _parse_answers(output: bytes, grader: Grader) -> Iterator[tuple[str, Any]]:
-    """Yield each question with its answer, in the order of the questions; an invalid answer counts as none."""
+    """Yield each answered question with its answer, in the order of the questions; invalid answers are left out."""
     answers: dict[str, str] = json.loads(output)
     for interview in grader.interviews:
         for question in interview.questions:

@@ -43,7 +43,7 @@ class Source(NamedTuple):
     table: str
     """Name of the table in the journal that has one row for each row of the table of results."""
     alias: str
-    """Short name that stands for the journal's table in the SQL expressions of the columns, such as `t`."""
+    """Alias of the table in the SQL query, such as `t`, with which the expressions of the columns name it."""
     rows_sql: str
     """SQL query for the rows, from `FROM` on. Its parameter, if any, is a JSON list with the keys of the sessions to read."""
 

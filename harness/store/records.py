@@ -189,7 +189,7 @@ class SessionMetrics:
 
 
 FactUse: TypeAlias = Literal["right", "stale", "wrong"]
-"""Value of a fact that a tool call used, which is the newest (`right`), one replaced before (`stale`) or another (`wrong`)."""
+"""Verdict on the value that a tool call used for a fact: the newest (`right`), an earlier one (`stale`) or another (`wrong`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ class ProbeRecord:
     event: int
     """Number of the event in the session's log that records the compaction."""
     fact: int
-    """Number of the fact among the facts of the session's task."""
+    """Number that identifies the fact within the session, as in `FactRecord.number`."""
     version: int
     """Number of values that had been stated for the fact before the compaction; the record is about the newest of them."""
     seen_before: bool

@@ -1,4 +1,4 @@
-"""Run programs on another day, with the library `libfaketime`, which replaces the clock of a program that loads it first.
+"""Run programs with a shifted date, by the library `libfaketime`, which replaces the clock of a program that loads it first.
 
 A task that depends on the date gives equal results when it is repeated at once, but other results on the next day.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.protocols import ExecResult, FileChange, FileEntry, Sandbox, SandboxInfo, Snapshot
 
 SHIFT_SECONDS = 1018 * 86_400 + 5 * 3600 + 17 * 60 + 23
-"""Distance to the other day in seconds. Its year, month, day of the month, day of the week, hour and minute all differ."""
+"""Shift of the clock in seconds; year, month, day of the month, day of the week, hour and minute all change."""
 MAX_ERROR_SECONDS = 3600
 """Largest difference in seconds between a shifted clock and the expected time."""
 SANDBOX_LIBRARY_PATH = "/tmp/harness-clock.so"  # noqa: S108  (private to the sandbox)
@@ -27,7 +27,7 @@ def find_library() -> Path | None:
 
 
 def build_environment(library: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the environment variables with which a program loads the library and lives on the other day."""
+    """Return the environment variables with which a program loads the library and reads the shifted date from its clock."""
     return {"LD_PRELOAD": os.fspath(library), "FAKETIME": f"+{SHIFT_SECONDS}", "DONT_FAKE_MONOTONIC": "1"}
 
 
@@ -38,7 +38,7 @@ def remove_leftovers(pid: int) -> None:
 
 
 class ShiftedClockSandbox:
-    """Sandbox whose commands live on another day, with other process ids; files get the times of the other day too.
+    """Sandbox whose commands run with a shifted date and other process ids; the files that they write have the shifted date too.
 
     Args:
         sandbox: Sandbox that runs the commands. It must have a temporary directory of its own at `/tmp`.

@@ -307,7 +307,7 @@ class Feed:
                 self._update_row(number, live=False)
 
     def _clear_live_rows(self) -> None:
-        """Empty the transcript rows with streamed texts, because the model call was aborted or starts streaming again."""
+        """Empty the transcript rows of an answer that is still streamed, after its model call was aborted or began again."""
         for number in self._live_rows.values():
             self._update_row(number, text="")
 

@@ -64,7 +64,10 @@ class MessageSender:
             raise
 
     def _take_next_channel(self) -> "MessageChannel | None":
-        """Return the channel that has waited longest; if no channel waits, return None and mark the sending thread as ended."""
+        """Return the channel whose messages have waited longest.
+
+        If no channel waits, the method returns None and marks the thread that sends messages as ended.
+        """
         with self._condition:
             channel = next(iter(self._waiting), None)
             if channel is None:

@@ -29,7 +29,7 @@ class BeforeUserMessage:
     """Whether the selected messages may also end before an answer of the model, instead of only before a user message."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the messages that hold the first share of the characters, extended up to a user message or an answer."""
+        """Return the oldest messages: those before the share to retain, and further ones up to the next allowed cut."""
         return view.items[1 : self._find_end(view.items)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
@@ -61,7 +61,7 @@ class ClipOldResults:
     """
 
     reducer: Reducer
-    """Reducer that runs first; if its plan is empty, no result is shortened either."""
+    """Reducer whose plan is extended; if that plan is empty, no tool result is shortened."""
     protect_tokens: int
     """Size in tokens of the newest tool output, in which no result is shortened."""
     characters: int
@@ -72,7 +72,7 @@ class ClipOldResults:
     """Token counter with which shortened tool results are measured."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the other reducer's plan, extended by shortening long old tool results to their beginning and end."""
+        """Return the plan of `reducer`, extended by cuts of long old tool results to their beginning and end."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan

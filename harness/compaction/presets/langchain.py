@@ -42,7 +42,7 @@ class ShortenArguments:
     """
 
     tail: Tail
-    """Rule that selects the newest messages, whose tool calls are not shortened."""
+    """Rule for the newest messages in view; their tool calls are not shortened."""
     tools: tuple[str, ...]
     """Names of the tools whose call arguments are shortened."""
     characters: int

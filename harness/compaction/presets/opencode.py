@@ -28,9 +28,9 @@ class BeforeTurns:
     share: float
     """Maximum size of the retained turns, as a share of the number of tokens that triggers compaction."""
     least_tokens: int
-    """Minimum number of tokens that the retained turns may fill, however small their share of the threshold."""
+    """Lower bound of the number of tokens that the retained turns may fill, which applies where `share` gives fewer."""
     most_tokens: int
-    """Maximum number of tokens that the retained turns may fill, however large their share of the threshold."""
+    """Upper bound of the number of tokens that the retained turns may fill, which applies where `share` gives more."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return the messages before the retained last turns; of a turn that is too long, only the end is retained."""
@@ -141,7 +141,7 @@ class OpenCode(SummarizingPreset):
         return int(self.input_limit_tokens is None)
 
     def check_combination(self) -> None:
-        """Raise UsageError if the minimum and maximum of the retained turns, or the input limit and its reserve, contradict."""
+        """Raise UsageError if a minimum exceeds its maximum, or the reserve leaves nothing of the input limit."""
         if self.tail_least_tokens > self.tail_most_tokens:
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")

@@ -220,8 +220,8 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
 def build_lossy_summarize(share: float, seed: int) -> Summarize:
     """Return a function that writes an extractive summary and drops each line of it with probability `share`.
 
-    The draw depends on seed, prompt and line. A higher share drops the same lines and others; a line that is missing from one
-    summary may be in the next one if it is still in the material.
+    Whether a line is dropped depends on seed, prompt and line alone. A higher share drops more lines, all those of a lower share
+    among them. A line that one summary lacks can appear in the next summary if the messages still contain the line.
     """
 
     def summarize(prompt: str, limit_tokens: int) -> str:

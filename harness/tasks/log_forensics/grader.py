@@ -72,7 +72,7 @@ def _compare_report(submission: Submission, *names: str) -> Outcome:
 
 
 def _compare_people(submission: Submission) -> Outcome:
-    """Check that the account is shown in the agreed form only."""
+    """Check that the report names the account in the agreed form, a mark and its last three digits, and nowhere in full."""
     account, mark = submission.expected["account"], submission.expected["person_mark"]
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
     naming = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]

@@ -96,9 +96,9 @@ def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> S
 
 
 def _first_batch_steps() -> Iterable[StepSpec]:
-    """Yield the steps that rename a function in the first folder, whose name the agent must remember.
+    """Yield the steps that rename a function in the first folder; the agent must remember the name of this folder.
 
-    The steps also count as done once a printed table shows that the next folder is finished.
+    The steps also count as done once a printed table lists the next folder as finished.
     """
     folder = "quay/${first_folder}"
     for name, text, command in (

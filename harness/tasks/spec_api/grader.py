@@ -19,7 +19,7 @@ from harness.tasks.spec_api.facts import CHOICES
 MIN_TESTS = 30
 """Minimum number of tests that the agent has to write."""
 INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
-"""Amounts of money for which a surcharge of 2.5 percent depends on the rounding mode, as in the questions."""
+"""Amounts in the questions on invoices; the rounding mode of the agent's code decides on a surcharge of 2.5 % of them."""
 QUESTIONS = (
     *("edition", "agent", "signing", "clocks", "numbers", "paging", "insisting", "fields", "limit", "batches", "codes"),
     *("rounding", "tariffs", "webhooks", "labels", "statements", "redaction", "environment", "unavailable", "stand_in", "about"),
