@@ -275,8 +275,8 @@ class SandboxLimits(StrictFields):
         memory_bytes: Maximum memory of all processes of the sandbox together, in bytes. Default: `536_870_912`.
         pids: Maximum number of processes and threads in the sandbox. Default: `256`.
         disk_bytes: Maximum size of all files in the workspace, in bytes. Default: `268_435_456`.
-        output_bytes: Maximum number of bytes that are kept of the standard output, and of the standard error, of a command.
-            Default: `1_048_576`.
+        output_bytes: Maximum number of bytes that are kept of the standard output, and of the standard error, of a command: of a
+            longer output the beginning and the end, half each. Default: `1_048_576`.
         file_bytes: Maximum size in bytes of a file that is read from or written to the sandbox. Default: `16_777_216`.
         network: Whether commands in the sandbox may reach the network. Default: `False`.
 
@@ -324,11 +324,16 @@ class ExecResult:
     exit_code: int
     """Exit code of the command; 128 plus the signal number if a signal killed it."""
     stdout: bytes
-    """Standard output of the command as bytes, cut to the maximum output size of the sandbox."""
+    """Standard output of the command as bytes; of an output beyond the maximum size, only a part is kept, see
+    `stdout_tail_bytes`."""
     stderr: bytes
     stdout_bytes: int
-    """Number of bytes that the command wrote to standard output, including the bytes cut off."""
+    """Number of bytes that the command wrote to standard output, including the bytes left out."""
     stderr_bytes: int
+    stdout_tail_bytes: int = 0
+    """Number of bytes at the end of `stdout` that are the end of a longer output, with bytes left out before them. 0 means that
+    no bytes were left out, or that only the beginning of the output was kept."""
+    stderr_tail_bytes: int = 0
     timed_out: bool = False
     oom_killed: bool = False
     seconds: float = 0.0

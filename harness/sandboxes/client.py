@@ -302,12 +302,16 @@ class ServedSandbox(StartedOnce):
                 stderr=reply.body[stdout_kept_bytes:],
                 stdout_bytes=int(reply.header["stdout_bytes"]),
                 stderr_bytes=int(reply.header["stderr_bytes"]),
+                stdout_tail_bytes=int(reply.header["stdout_tail"]),
+                stderr_tail_bytes=int(reply.header["stderr_tail"]),
                 timed_out=bool(reply.header["timed_out"]),
                 oom_killed=bool(reply.header["oom_killed"]),
                 seconds=float(reply.header["seconds"]),
             )
             if max(len(result.stdout), len(result.stderr)) > self.limits.output_bytes:
                 raise ValueError("more output than the limit allows")
+            if not (0 <= result.stdout_tail_bytes <= len(result.stdout) and 0 <= result.stderr_tail_bytes <= len(result.stderr)):
+                raise ValueError("the end of an output is longer than the output")
             contained, started = reply.header["contained"], bool(reply.header.get("started", True))
             self._history.is_contained &= contained is not False
             self._oom_kills = int(reply.header.get("oom_kills", 0))

@@ -125,10 +125,19 @@ class CommandLaws(SandboxLaws):
         assert result.stdout == b"over\n"
 
     def test_long_output_is_kept_to_the_limit_and_counted_in_full(self, sandbox: Sandbox) -> None:
-        """The beginning of each output stream is kept, and the full length of the stream is reported."""
-        result = sandbox.run("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2")
-        assert (len(result.stdout), result.stdout_bytes) == (SMALL_LIMITS.output_bytes, 300_000)
-        assert (len(result.stderr), result.stderr_bytes) == (SMALL_LIMITS.output_bytes, 200_000)
+        """The beginning and the end of each output stream are kept, half each, and the full length of the stream is reported."""
+        limit, half = SMALL_LIMITS.output_bytes, SMALL_LIMITS.output_bytes // 2
+        for count in (limit, limit + 1, 300_000):
+            whole = "".join(f"{number:07}\n" for number in range(count // 8 + 1)).encode()[:count]
+            sandbox.write("whole", whole)
+            result = sandbox.run("cat whole; head -c 200000 whole | tr 0-9 a-j >&2")
+            kept = whole if count <= limit else whole[:half] + whole[count - half :]
+            assert (result.stdout, result.stdout_bytes) == (kept, count)
+            assert result.stdout_tail_bytes == (half if count > limit else 0)
+            errors = whole[:200_000].translate(bytes.maketrans(b"0123456789", b"abcdefghij"))
+            kept = errors if count <= limit else errors[:half] + errors[len(errors) - half :]
+            assert (result.stderr, result.stderr_bytes) == (kept, len(errors))
+            assert result.stderr_tail_bytes == (half if len(errors) > limit else 0)
 
     def test_a_background_child_does_not_block_and_survives(self, sandbox: Sandbox) -> None:
         """A command ends although its background process goes on, and later commands see the results of that process."""

@@ -80,8 +80,8 @@ def _format_result(result: ExecResult, timeout_seconds: float) -> str:
         parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")
     if result.oom_killed:
         parts.append("[killed: out of memory]")
-    parts += _format_stream(result.stdout, result.stdout_bytes, "")
-    parts += _format_stream(result.stderr, result.stderr_bytes, f"{STDERR_HEADING}\n")
+    parts += _format_stream(result.stdout, result.stdout_bytes, result.stdout_tail_bytes, "")
+    parts += _format_stream(result.stderr, result.stderr_bytes, result.stderr_tail_bytes, f"{STDERR_HEADING}\n")
     return "\n".join(parts)
 
 
@@ -94,12 +94,18 @@ def find_essentials(output: str) -> Essentials:
     return Essentials(opening=status[0] if status else "", ending=last_lines)
 
 
-def _format_stream(captured: bytes, total_bytes: int, heading: str) -> list[str]:
+def _format_stream(captured: bytes, total_bytes: int, tail_bytes: int, heading: str) -> list[str]:
+    """Return an output stream as text, with the number of bytes that were left out; an empty list for an empty stream."""
     if not total_bytes:
         return []
-    if total_bytes > len(captured):
-        heading += f"[first {len(captured)} of {total_bytes} bytes]\n"
-    return [heading + captured.decode(errors="replace").rstrip("\n")]
+    head_bytes, left_out_bytes = len(captured) - tail_bytes, total_bytes - len(captured)
+    head, tail = (part.decode(errors="replace") for part in (captured[:head_bytes], captured[head_bytes:]))
+    if not left_out_bytes:
+        return [heading + (head + tail).rstrip("\n")]
+    if not tail_bytes:
+        return [f"{heading}[first {head_bytes} of {total_bytes} bytes]\n" + head.rstrip("\n")]
+    mark = f"[first {head_bytes} and last {tail_bytes} of {total_bytes} bytes]"
+    return [f"{heading}{mark}\n{head}\n[{left_out_bytes} bytes left out]\n{tail}".rstrip("\n")]
 
 
 def _format_listing(sandbox: Sandbox, path: str) -> str:

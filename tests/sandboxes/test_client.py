@@ -27,6 +27,8 @@ RUN = {
     "stdout_bytes": 2,
     "stderr_bytes": 0,
     "stdout_kept": 2,
+    "stdout_tail": 0,
+    "stderr_tail": 0,
     "contained": True,
 }
 
@@ -55,6 +57,9 @@ def test_an_honest_answer_is_a_result(lying):
         frame(RUN | {"exit_code": "many"}),
         frame(RUN | {"stdout_kept": None}),
         frame(RUN, bytes(LIMITS.output_bytes + 3)),
+        frame(RUN | {"stdout_tail": 3}, b"ok"),
+        frame(RUN | {"stderr_tail": 1}, b"ok"),
+        frame(RUN | {"stdout_tail": -1}, b"ok"),
         frame({"error": "other"})[:-1] + b"\xff",
     ],
     ids=lambda answer: repr(answer)[:24],

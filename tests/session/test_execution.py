@@ -16,8 +16,9 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import copy_files, execute_session
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
+from harness.task import Evidence
 from tests.experiment.run_grid import TINY
-from tests.experiment.tiny_task import tiny
+from tests.experiment.tiny_task import made, step, tiny
 
 
 def session(**changes):
@@ -95,6 +96,45 @@ def test_a_full_folder_is_refused_before_anything_starts(tmp_path):
         execute_session(session(keep=tmp_path, journal=tmp_path / "j.sqlite"), "s1", on_event=heard.append)
     assert heard == []
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+FLOOD = "yes out | head -c 5242880; yes err | head -c 5242880 >&2; echo; echo No such port. >&2; sh -c 'exit 3'"
+HEADING = "[first 524288 and last 524288 of 5242881 bytes]"
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        *({"kind": "three-tiers", "truncate_keep": keep} for keep in ("head", "tail")),
+        *({"kind": kind} for kind in ("none", "keep-last", "ratio", "reserve-recent", "message-window")),
+    ],
+    ids=lambda plain: plain.get("truncate_keep", plain["kind"]),
+)
+def test_of_5_mib_on_each_stream_the_exit_code_and_the_end_of_standard_error_stay(plain, tmp_path):
+    """S3.1: in a whole session, whichever end of the output its policy keeps."""
+    task = made(0, "true")
+    flood = step("flood", "execute_command", command=FLOOD)
+    script = replace(task.script, steps=(replace(flood, done=Evidence(receipts=(("execute_command", "No such port"),))),))
+    journal = tmp_path / "j.sqlite"
+    given = session(task=replace(task, script=script), policy=policy_from_plain(plain), journal=journal)
+    ended = execute_session(given, "s1")
+    assert ended.outcome.reason == "replied"
+    with Journal.open(journal, read_only=True) as opened:
+        results = [
+            result
+            for entry in opened.read_entries("s1")
+            if isinstance(entry.event, MessageAdded)
+            for result in entry.event.message.results
+        ]
+    outputs = [one.output for one in results if one.name == "execute_command"]
+    assert outputs
+    for output in outputs:
+        lines = output.splitlines()
+        assert lines[0] == "exit code 3"
+        assert "No such port." in lines
+        assert len(output) < 54_000
+        assert (lines[1] == HEADING) == (plain.get("truncate_keep") != "tail")
+        assert ("Full output saved to: output-" in output) == (plain["kind"] == "three-tiers")
 
 
 @pytest.mark.bubblewrap

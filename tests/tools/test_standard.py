@@ -171,6 +171,16 @@ def test_limits_that_cut_or_killed_are_told() -> None:
     assert "[first 10 of 99 bytes]" in told
 
 
+def test_what_the_sandbox_left_out_between_both_ends_is_told_where_it_was() -> None:
+    """S3.1."""
+    ends = {"stdout": b"begin\n|end\n", "stdout_bytes": 5_000, "stdout_tail_bytes": 5}
+    cut = ExecResult(exit_code=2, stderr=b"why|why\n", stderr_bytes=9_000, stderr_tail_bytes=4, **ends)  # type: ignore[arg-type]
+    assert run_clipped(cut, DEFAULT_LIMITS) == (
+        "exit code 2\n[first 6 and last 5 of 5000 bytes]\nbegin\n\n[4989 bytes left out]\n|end\n"
+        "[stderr]\n[first 4 and last 4 of 9000 bytes]\nwhy|\n[8992 bytes left out]\nwhy"
+    )
+
+
 def test_a_huge_output_is_cut_to_10000_characters_and_says_so() -> None:
     kept, cut = clip("x" * 25_000, 10_000)
     assert len(kept) <= 10_000

@@ -563,11 +563,13 @@ class Server:
             "seconds": time.monotonic() - command.started,
             "stdout_bytes": out.produced_bytes,
             "stderr_bytes": err.produced_bytes,
-            "stdout_kept": len(out.kept_output),
+            "stdout_kept": out.kept_bytes,
+            "stdout_tail": out.tail_bytes,
+            "stderr_tail": err.tail_bytes,
             # unknown while other commands run; the last of them reports what all have left behind
             "contained": None if self.commands else not (self._has_leftover_processes() or self._has_outside_changes()),
         }
-        return reply, bytes(out.kept_output + err.kept_output)
+        return reply, b"".join([out.head, out.tail, err.head, err.tail])
 
     def _close_streams(self, command: Command) -> None:
         """Close the outputs of an ended command; outputs that background processes hold open are read and dropped from now on."""
@@ -712,12 +714,25 @@ class ForkServer:
 
 
 class Stream:
-    """One output stream of a command, whose beginning is kept while the rest is only counted."""
+    """One output stream of a command, whose beginning and end are kept, half each, while what lies between is only counted."""
 
     def __init__(self, fd: int, max_bytes: int) -> None:
-        self.fd, self.max_bytes = fd, max_bytes
+        self.fd = fd
         os.set_blocking(fd, False)
-        self.kept_output, self.produced_bytes, self.has_ended = bytearray(), 0, False
+        self.max_tail_bytes = max_bytes // 2
+        self.max_head_bytes = max_bytes - self.max_tail_bytes
+        self.head, self.tail = bytearray(), bytearray()
+        self.produced_bytes, self.has_ended = 0, False
+
+    @property
+    def kept_bytes(self) -> int:
+        """Number of bytes kept of the stream."""
+        return len(self.head) + len(self.tail)
+
+    @property
+    def tail_bytes(self) -> int:
+        """Number of bytes kept of the end of the stream if bytes before them were dropped; 0 if the whole stream is kept."""
+        return len(self.tail) if self.produced_bytes > self.kept_bytes else 0
 
     def drain(self, max_bytes: int = 1 << 22) -> None:
         """Read the available output of a command, at most `max_bytes`, since a command may write faster than the server reads."""
@@ -728,8 +743,18 @@ class Stream:
             self.has_ended = not chunk
             self.produced_bytes += len(chunk)
             max_bytes -= len(chunk)
-            if len(self.kept_output) < self.max_bytes:
-                self.kept_output += chunk[: self.max_bytes - len(self.kept_output)]
+            self._keep(chunk)
+
+    def _keep(self, chunk: bytes) -> None:
+        """Append output to the beginning of the stream until it is full, then to its end, whose oldest bytes are dropped."""
+        missing = self.max_head_bytes - len(self.head)
+        if missing > 0:
+            self.head += chunk[:missing]
+            chunk = chunk[missing:]
+        self.tail += chunk
+        excess = len(self.tail) - self.max_tail_bytes
+        if excess > 0:
+            del self.tail[:excess]
 
 
 class Children:
@@ -847,7 +872,7 @@ def _offer_to_oom_killer(pid: int) -> None:
 
 def _build_not_started_reply(error: Exception) -> Reply:
     message = ("sh: cannot start the command: %s\n" % (getattr(error, "strerror", None) or error)).encode("utf-8", "replace")
-    sizes = {"stdout_bytes": 0, "stderr_bytes": len(message), "stdout_kept": 0}
+    sizes = {"stdout_bytes": 0, "stderr_bytes": len(message), "stdout_kept": 0, "stdout_tail": 0, "stderr_tail": 0}
     ended = {"exit_code": 126, "timed_out": False, "oom_killed": False, "seconds": 0.0, "contained": True, "started": False}
     return {**ended, **sizes}, message
 

@@ -11,6 +11,8 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.sandboxes.framing import BOOTSTRAP
 from harness.sandboxes.toolserver import compile_source, server
@@ -62,6 +64,27 @@ def test_a_harness_that_dies_before_the_first_request_leaves_none(number):
 def test_code_is_used_only_by_the_version_of_python_that_compiled_it(number, expected):
     code = marshal.dumps(compile("print('code', end='')", "", "exec"))
     assert start_server(frame_parts(b"print('source', end='')", number, code)).stdout == expected
+
+
+@given(chunks=st.lists(st.binary(min_size=1, max_size=40), max_size=12), most=st.integers(0, 99))
+def test_of_a_long_output_both_ends_are_kept_however_it_arrives(chunks, most):
+    """S3.1."""
+    whole, (read_fd, write_fd) = b"".join(chunks), os.pipe()
+    stream = server.Stream(read_fd, most)
+    try:
+        for chunk in chunks:
+            os.write(write_fd, chunk)
+            stream.drain()
+            assert stream.kept_bytes <= most
+    finally:
+        os.close(read_fd)
+        os.close(write_fd)
+    tail = stream.tail_bytes
+    assert stream.produced_bytes == len(whole)
+    assert bytes(stream.head + stream.tail) == (
+        whole if len(whole) <= most else whole[: most - tail] + whole[len(whole) - tail :]
+    )
+    assert tail == (most // 2 if len(whole) > most else 0)
 
 
 class TestWorkspacePaths:
