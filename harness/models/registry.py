@@ -9,7 +9,9 @@ import importlib
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -47,6 +49,8 @@ BREAKPOINT_PROVIDERS = {"anthropic"}
 """Providers that accept cache breakpoints (marks up to which a prompt is cached) for all of their models."""
 CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
 """Providers that accept cache breakpoints (marks up to which a prompt is cached) for `claude` models with prompt caching."""
+BEDROCK_PREFIX = "bedrock/"
+"""Prefix of model names of Amazon Bedrock, which a route (`converse/`) or a region may follow."""
 ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
 """Prefix of model names whose cache breakpoints (marks up to which a prompt is cached) are forwarded to Anthropic."""
 
@@ -59,15 +63,40 @@ is the size of the window, which prompt and answer share.
 """
 
 RETIRED_MODELS = {
-    "claude-3-5-sonnet": 8_192,
-    "claude-3-5-sonnet-20240620": 8_192,
-    "claude-3-5-sonnet-20241022": 8_192,
-    "claude-3-5-sonnet-latest": 8_192,
-    "claude-3.5-sonnet": 8_192,
-    "claude-3-haiku": 4_096,
-    "claude-3-haiku-20240307": 4_096,
+    "anthropic": {
+        "claude-3-5-sonnet": 8_192,
+        "claude-3-5-sonnet-20240620": 8_192,
+        "claude-3-5-sonnet-20241022": 8_192,
+        "claude-3-5-sonnet-latest": 8_192,
+        "claude-3.5-sonnet": 8_192,
+        "claude-3-haiku": 4_096,
+        "claude-3-haiku-20240307": 4_096,
+    },
+    "bedrock": {
+        f"{region}anthropic.{model}": output_tokens
+        for region in ("", "apac.", "au.", "eu.", "global.", "jp.", "us.", "us-gov.")
+        for model, output_tokens in (
+            ("claude-3-5-sonnet-20240620-v1:0", 8_192),
+            ("claude-3-5-sonnet-20241022-v2:0", 8_192),
+            ("claude-3-haiku-20240307-v1:0", 4_096),
+        )
+    },
+    "openrouter": {"claude-3.5-sonnet-20240620": 8_192, "claude-3.5-sonnet-20241022": 8_192},
+    "vertex_ai": {
+        "claude-3-5-sonnet@20240620": 8_192,
+        "claude-3-5-sonnet-v2": 8_192,
+        "claude-3-5-sonnet-v2@20241022": 8_192,
+        "claude-3-haiku@20240307": 4_096,
+    },
 }
-"""Maximum number of output tokens of models of Anthropic that litellm's registry no longer lists, as of November 2026."""
+"""Maximum number of output tokens of models of Anthropic that litellm's registry no longer lists under all their names, by
+provider and name, as of November 2026."""
+
+UNPREFIXED_PROVIDERS = frozenset(("anthropic", "bedrock"))
+"""Providers whose retired models may be named without the provider."""
+
+ROUTING_SUFFIX = re.compile(r":(?:beta|extended|floor|nitro|online)$")
+"""End of a model's name that tells OpenRouter how to route requests."""
 
 RETIRED_WINDOW_TOKENS = 200_000
 """Context window of the models in `RETIRED_MODELS`."""
@@ -86,7 +115,12 @@ def load_litellm() -> Any:
     package.suppress_debug_info = True
     package.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
-    package.register_model({name: entry for name, entry in list_retired_models().items() if name not in package.model_cost})
+    retired = {
+        name: entry
+        for name, entry in list_retired_models().items()
+        if entry["litellm_provider"] in UNPREFIXED_PROVIDERS and name not in package.model_cost
+    }
+    package.register_model(retired)
     if table := os.environ.get(TABLE_VARIABLE):
         package.register_model(load_model_table(Path(table)))
     return package
@@ -95,9 +129,6 @@ def load_litellm() -> Any:
 @cache
 def list_retired_models() -> dict[str, dict[str, Any]]:
     """Return entries in the format of litellm's registry for models that it no longer lists, by name without a provider."""
-    outputs = {(name, "anthropic"): output_tokens for name, output_tokens in RETIRED_MODELS.items()}
-    for region in ("", "us.", "eu.", "apac."):
-        outputs[f"{region}anthropic.claude-3-haiku-20240307-v1:0", "bedrock"] = RETIRED_MODELS["claude-3-haiku"]
     return {
         name: {
             "litellm_provider": provider,
@@ -108,7 +139,8 @@ def list_retired_models() -> dict[str, dict[str, Any]]:
             "supports_function_calling": True,
             "supports_prompt_caching": True,
         }
-        for (name, provider), output_tokens in outputs.items()
+        for provider, models in RETIRED_MODELS.items()
+        for name, output_tokens in models.items()
     }
 
 
@@ -141,10 +173,13 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 
 
 def look_up_entry(name: str) -> Mapping[str, Any]:
-    """Return the entry of a model in litellm's registry or among the retired models; empty when neither lists the model."""
-    costs = load_litellm().model_cost
-    found = costs.get(name) or costs.get(name.partition("/")[2]) or list_retired_models().get(name.rpartition("/")[2])
-    return found if isinstance(found, Mapping) else {}
+    """Return the entry of a model in litellm's registry, completed by that of a retired model; empty when neither lists it."""
+    costs, model = load_litellm().model_cost, name.rpartition("/")[2]
+    found = costs.get(name) or costs.get(name.partition("/")[2])
+    if not found and name.startswith(BEDROCK_PREFIX):  # the name may contain a route or a region
+        found = costs.get(model)
+    retired = list_retired_models().get(ROUTING_SUFFIX.sub("", model), {})
+    return {**retired, **found} if isinstance(found, Mapping) else retired
 
 
 def supports_parameter(name: str, parameter: str) -> bool:
@@ -164,12 +199,13 @@ def supports_cache_breakpoints(name: str) -> bool:
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:
     """Return the context window of a model: the given size, else the size in the registry, else 0 tokens for unknown.
 
+    The limits of prompts and answers are those of the registry in either case.
     Windows of local models come from this project's own catalogue.
     """
     known = _look_up_listed_window(name)
     if override_tokens is None:
         return known
-    return Window(tokens=override_tokens, source="configuration", registry_tokens=known.tokens)
+    return replace(known, tokens=override_tokens, source="configuration", registry_tokens=known.tokens)
 
 
 def _look_up_listed_window(name: str) -> Window:

@@ -5,9 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.errors import MissingKey, UnknownName, UsageError
 from harness.models.registry import (
     CHAT_MODES,
@@ -167,35 +171,76 @@ def test_the_window_is_what_the_caller_says_else_the_registrys_else_unknown():
     assert (look_up_window("gpt-4o", 9000).tokens, look_up_window("gpt-4o", 9000).source) == (9000, "configuration")
     assert (look_up_window("gpt-4o").tokens, look_up_window("gpt-4o").source) == (128_000, "registry")
     assert look_up_window("openai/gpt-4o").tokens == 128_000
-    assert (look_up_window("gpt-4o").output_tokens, look_up_window("gpt-4o", 9000).output_tokens) == (16_384, None)
+    assert look_up_window("gpt-4o").output_tokens == 16_384
     assert look_up_window("local/smollm2-135m") == Window(tokens=8_192, source="registry")
     assert (look_up_window("hosted_vllm/some-model-of-mine").tokens, look_up_window("hosted_vllm/x").source) == (0, "unknown")
 
 
-@pytest.mark.parametrize("model", ["claude-3-5-sonnet", "claude-3.5-sonnet", "claude-3-haiku"])
-@pytest.mark.parametrize("route", ["", "anthropic/", "openrouter/anthropic/"])
-@pytest.mark.parametrize("version", ["", "-20240620", "-20241022", "-20240307", "-latest"])
-def test_the_models_that_the_documents_name_have_their_windows(route, model, version):
-    """S0.11: Claude 3.5 Sonnet and Claude 3 Haiku, which litellm's registry no longer lists."""
-    versions = {"claude-3-5-sonnet": ("", "-20240620", "-20241022", "-latest"), "claude-3-haiku": ("", "-20240307")}
-    name = f"{route}{model}{version}"
-    is_listed = version in versions.get(model, ("",))
-    assert look_up_window(name).tokens == (200_000 if is_listed else 0)
-    if is_listed:
-        check_model_name(name, keys=False)
+BEDROCK_REGIONS = ("", "apac.", "au.", "eu.", "global.", "jp.", "us.", "us-gov.")
+BEDROCK_ROUTES = ("", "bedrock/", "bedrock/converse/", "bedrock/invoke/", "bedrock/us-gov-west-1/")
+NAMES = {
+    ("", "anthropic/"): (
+        *("claude-3-5-sonnet", "claude-3-5-sonnet-20240620", "claude-3-5-sonnet-20241022", "claude-3-5-sonnet-latest"),
+        *("claude-3-haiku", "claude-3-haiku-20240307"),
+    ),
+    tuple(f"{route}{region}anthropic." for route in BEDROCK_ROUTES for region in BEDROCK_REGIONS): (
+        *("claude-3-5-sonnet-20240620-v1:0", "claude-3-5-sonnet-20241022-v2:0", "claude-3-haiku-20240307-v1:0"),
+    ),
+    ("vertex_ai/",): (
+        *("claude-3-5-sonnet", "claude-3-5-sonnet@20240620", "claude-3-5-sonnet-v2", "claude-3-5-sonnet-v2@20241022"),
+        *("claude-3-haiku", "claude-3-haiku@20240307"),
+    ),
+    ("openrouter/anthropic/",): tuple(
+        f"{name}{suffix}"
+        for name in (
+            *("claude-3.5-sonnet", "claude-3.5-sonnet-20240620", "claude-3.5-sonnet-20241022", "claude-3-5-sonnet"),
+            *("claude-3-haiku", "claude-3-haiku-20240307"),
+        )
+        for suffix in ("", ":beta", ":floor", ":nitro", ":online")
+    ),
+    ("vercel_ai_gateway/anthropic/", "replicate/anthropic/"): ("claude-3.5-sonnet",),
+}
+"""Names of Claude 3.5 Sonnet and Claude 3 Haiku, by the prefixes that stand before each of them."""
+USUAL_NAMES = st.sampled_from([(prefix, name) for prefixes, names in NAMES.items() for prefix in prefixes for name in names])
+
+
+@settings(max_examples=400)
+@given(USUAL_NAMES)
+def test_the_models_that_the_documents_name_have_their_windows_under_every_usual_name(parts):
+    """S0.11: Claude 3.5 Sonnet and Claude 3 Haiku, which litellm's registry no longer lists under all of them."""
+    window = look_up_window("".join(parts))
+    assert (window.tokens, window.source, window.input_tokens) == (200_000, "registry", None)
+    assert (window.output_tokens or 8_192) <= 8_192
+    check_model_name("".join(parts), keys=False)
+
+
+@settings(max_examples=400)
+@given(USUAL_NAMES, st.sampled_from(["x", "-20259999", "@20259999", "-v9:0", ":48k"]), st.booleans())
+def test_a_name_that_only_resembles_them_has_no_window(parts, addition, is_before):
+    """S0.11."""
+    prefix, name = parts
+    wrong = f"{prefix}{addition}{name}" if is_before else f"{prefix}{name}{addition}"
+    assert look_up_window(wrong).tokens == 0
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("bedrock/anthropic.claude-3-5-sonnet-20241022-v2:0", "bedrock/us.anthropic.claude-3-haiku-20240307-v1:0"),
-        *("vertex_ai/claude-3-5-sonnet@20240620", "vertex_ai/claude-3-haiku@20240307"),
-    ],
+    ("model", "window_tokens"),
+    [("gpt-4o", 128_000), ("gpt-4-turbo", 128_000), ("claude-3-5-sonnet", 200_000), ("claude-3-haiku", 200_000)],
 )
-def test_other_providers_names_of_these_models_have_their_windows(name):
+def test_the_windows_are_those_of_the_documents_table(model, window_tokens):
     """S0.11."""
-    assert look_up_window(name).tokens == 200_000
-    check_model_name(name, keys=False)
+    assert look_up_window(model).tokens == window_tokens
+    for name in {"gpt-4-turbo": ("openai/gpt-4-turbo", "azure/gpt-4-turbo", "gpt-4-turbo-2024-04-09")}.get(model, ()):
+        assert look_up_window(name).tokens == window_tokens
+
+
+def test_the_routes_of_bedrock_lead_to_its_newest_models_too():
+    """S0.11."""
+    listed = look_up_window("bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0")
+    for route in ("converse/", "invoke/", "eu-central-1/"):
+        name = f"bedrock/{route}anthropic.claude-sonnet-4-5-20250929-v1:0"
+        assert look_up_window(name) == listed
+        check_model_name(name, keys=False)
 
 
 def test_the_input_limit_is_apart_from_the_window_where_the_registry_gives_one():
@@ -206,7 +251,17 @@ def test_the_input_limit_is_apart_from_the_window_where_the_registry_gives_one()
 
 def test_a_window_of_the_configuration_stands_beside_that_of_the_registry():
     """S2.8."""
-    assert look_up_window("gpt-4o", 900_000) == Window(tokens=900_000, source="configuration", registry_tokens=128_000)
+    listed = look_up_window("gpt-4o")
+    assert look_up_window("gpt-4o", 900_000) == replace(listed, tokens=900_000, source="configuration", registry_tokens=128_000)
+
+
+@given(model=st.sampled_from(["gpt-5", "gpt-4o", "claude-3-5-sonnet"]), window_tokens=st.integers(40_000, 2_000_000))
+def test_a_window_of_the_configuration_keeps_the_limits_of_the_model(model, window_tokens):
+    """S3.3, S2.8: usable input is the input limit, or the window less the smaller of two output limits; never more."""
+    listed, window = look_up_window(model), look_up_window(model, window_tokens)
+    assert (window.output_tokens, window.input_tokens) == (listed.output_tokens, listed.input_tokens)
+    limit = {"gpt-5": 272_000, "gpt-4o": window_tokens - 16_384, "claude-3-5-sonnet": window_tokens - 8_192}[model]
+    assert ThreeTiers().budget(window).threshold_tokens == min(limit, window_tokens)
 
 
 def test_the_modules_load_without_litellm():
