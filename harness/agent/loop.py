@@ -38,7 +38,7 @@ from harness.events import (
 )
 from harness.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
-from harness.view import compute_context_usage
+from harness.view import View, compute_context_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +95,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Stop):
-    """The result of a session: why it ended and after how many steps. Returned by `Agent.run`.
+    """The result of a session: why it ended, after how many steps, and with which view. Returned by `Agent.run`.
 
     Attributes:
         reason: Stop reason, for example `replied` or `max_steps`. Required.
         detail: Explanation of the stop reason for people, for example the message of an error. Default: `''`.
         steps: Number of model calls in the session. Default: `0`.
+        view_messages: Number of messages in view at the end of the session. Default: `0`.
+        view_tokens: Estimated number of tokens of these messages, by the policy's token counter. Default: `0`.
 
     Example:
         >>> from harness import Outcome
@@ -109,6 +111,13 @@ class Outcome(Stop):
     """
 
     steps: int = 0
+    view_messages: int = 0
+    view_tokens: int = 0
+
+    @staticmethod
+    def from_stop(stop: Stop, view: View) -> "Outcome":
+        """Return the result of a session that ended for the given reason with the given view."""
+        return Outcome(stop.reason, stop.detail, view.steps, len(view.items), view.tokens)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,7 +191,7 @@ class Agent:
         live.begin(session, system_prompt)
         stop = live.run_turn()
         live.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
-        return Outcome(stop.reason, stop.detail, live.conversation.view.steps)
+        return Outcome.from_stop(stop, live.conversation.view)
 
 
 class Session:

@@ -334,6 +334,8 @@ def report_outcome(ended: SessionResult, printer: EventPrinter, session: Session
     Exit with code 1 or 130 unless the session was completed.
     """
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
+    messages = format_count(ended.outcome.view_messages, "message")
+    printer.print_line(f"conversation: {messages}, about {ended.outcome.view_tokens:,} tokens in view")
     if ended.outcome.reason in SANDBOX_LOST_REASONS:
         advice = "resume the session from its last step" if resume_command else "start a new session"
         printer.print_line(f"the sandbox failed, and changes of files since the last step are lost; {advice}")

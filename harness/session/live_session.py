@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
-from harness.agent.loop import Outcome
+from harness.agent.loop import Outcome, Stop
 from harness.agent.tool_execution import LoopDecision
 from harness.codec import to_path
 from harness.errors import UsageError
@@ -349,7 +349,7 @@ class LiveSession:
         if self._worker is not None and self._worker.result is not None:
             return self._worker.result
         detail = self.failure or "the session never began"
-        return SessionResult(Outcome("cancelled", detail, self.view.steps), (), CopiedFiles())
+        return SessionResult(Outcome.from_stop(Stop("cancelled", detail), self.view), (), CopiedFiles())
 
     def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
         """Return the files that a turn changed in the workspace, sorted by path. Empty if the session keeps no snapshots.

@@ -257,5 +257,5 @@ class SessionWorker:
     def _finish_session(self) -> None:
         stop = self._control.last_stop or Stop("cancelled", "closed before the first turn ended")
         self._loop_session.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
-        outcome = Outcome(stop.reason, stop.detail, self._loop_session.conversation.view.steps)
+        outcome = Outcome.from_stop(stop, self._loop_session.conversation.view)
         self.result = finish_session(self._spec, self._opened.sandbox, outcome)

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import re
 import shlex
 import signal
 import sqlite3
@@ -50,6 +51,8 @@ def test_a_scripted_session_is_told_from_start_to_end(tmp_path):
         "checks: 2 of 2 passed",
     ):
         assert expected in done.stderr
+    told = re.findall(r"(?:step \d+|conversation): (\d+) messages, about ([\d,]+) tokens in view", done.stderr)
+    assert int(told[-1][0]) == int(told[-2][0]) + 1, "S4.4: the last answer has come since the last step was sent"
     assert (tmp_path / "files" / "conf.txt").read_text() == "port=4000\n"
     assert not list((tmp_path / "files").glob(".checks*"))
     journal = sqlite3.connect(tmp_path / "j.sqlite")

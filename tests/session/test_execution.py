@@ -17,6 +17,7 @@ from harness.session.execution import copy_files, execute_session
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.task import Evidence
+from harness.view import fold_all
 from tests.experiment.run_grid import TINY
 from tests.experiment.tiny_task import made, step, tiny
 
@@ -43,6 +44,18 @@ def test_what_is_told_is_what_is_logged(tmp_path):
     assert isinstance(told[-1].event, SessionEnded)
     assert (ended.outcome.status, ended.outcome.reason) == ("completed", "replied")
     assert [check.passed for check in ended.checks] == [True, True]
+
+
+@pytest.mark.parametrize("kind", ["none", "message-window"])
+def test_the_result_has_the_number_of_messages_in_view_and_their_tokens(kind, tmp_path):
+    """S4.4."""
+    plain = {"kind": kind} | ({"max_messages": 8, "preserve_last_n": 4} if kind == "message-window" else {})
+    policy = policy_from_plain(plain)
+    heard: list[Entry | Signal] = []
+    ended = execute_session(session(policy=policy), "s1", on_event=heard.append)
+    view = fold_all([one for one in heard if isinstance(one, Entry)], policy.counter)
+    assert (ended.outcome.view_messages, ended.outcome.view_tokens) == (len(view.items), view.tokens)
+    assert (len(view.items) < 15) == (kind == "message-window")
 
 
 def test_what_a_policy_will_not_do_as_it_seems_is_told_first_in_the_words_of_a_grid():
