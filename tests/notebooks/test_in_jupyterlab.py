@@ -107,6 +107,7 @@ def hacked(page: Page) -> bool:
 def test_a_cell_shows_a_running_grid_then_its_end_then_a_chart_and_runs_no_script_of_a_name(
     address, chromium, environment, tmp_path
 ):
+    """C6: a grid is started in a cell and watched."""
     with browser_page(chromium, environment, tmp_path / "failed.png") as page:
         notebook = LabNotebook(page, address)
         sees_progress_then_the_end(page, notebook)

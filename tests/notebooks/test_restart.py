@@ -59,6 +59,7 @@ def both_say_what_to_do(page: Page) -> re.Match[str]:
 def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_another(
     app, server, open_notebook, page, request, tmp_path
 ):
+    """C6, C8."""
     cells = [cell.replace("NAME", "restarted") for cell in (IN_JUPYTER, CELL)]
     notebook = open_notebook(*cells, "", "", "", "", app=app)
     for cell in (GRID, PANEL):

@@ -84,6 +84,7 @@ class Panel(Linked):
 
 
 def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_page(page, panel):
+    """C8."""
     widget = panel(pace_seconds=0.4)
     linked = Panel(page, widget, SHARED_SENDER)
     linked.phase("not started")
@@ -545,6 +546,7 @@ def rests(page):
 
 @pytest.mark.slow
 def test_in_notebook_a_session_outlives_a_reload_of_its_page(open_notebook, page, tmp_path):
+    """C8."""
     notebook = open_notebook(CELL.replace("NAME", "one"), AGAIN, END, app="notebook")
     goes_from_start_to_resume(page, notebook)
     steps = page.locator(".a-assistant").count()
@@ -626,6 +628,7 @@ panel
 
 @pytest.mark.slow
 def test_in_jupyterlab_an_answer_is_stopped_in_its_middle_and_gone_on_with_after_a_reload(open_notebook, page, tmp_path):
+    """C8."""
     notebook = open_notebook(STREAMED, END)
     notebook.start_cell(0)
     notebook.finish_cell(0)

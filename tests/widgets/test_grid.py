@@ -58,6 +58,7 @@ def counts(page):
 @pytest.mark.browser
 @pytest.mark.bubblewrap
 def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget, tmp_path, monkeypatch):
+    """C6."""
     monkeypatch.setenv(GATE, str(tmp_path / "gate"))
     linked = Linked(page, widget, SHARED_SENDER)
     assert set(counts(page).values()) == {"–"}
@@ -131,6 +132,7 @@ def goes_on_to_the_end(page, notebook, gate, counting=1):
 @pytest.mark.browser
 @pytest.mark.bubblewrap
 def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_kernel(open_notebook, page, lab, tmp_path):
+    """C6."""
     notebook = open_notebook(IN_JUPYTER.replace("NAME", "grid-in-lab"), COUNTED, theme="dark")
     runs_until_it_is_stopped(page, notebook)
     goes_on_to_the_end(page, notebook, lab[0] / "grid-in-lab.gate")
@@ -147,6 +149,7 @@ def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_ker
 @pytest.mark.browser
 @pytest.mark.bubblewrap
 def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook, page, classic, tmp_path):
+    """C6."""
     notebook = open_notebook(IN_JUPYTER.replace("NAME", "grid-in-notebook"), COUNTED, app="notebook")
     finished = runs_until_it_is_stopped(page, notebook)
     before = counts(page)
