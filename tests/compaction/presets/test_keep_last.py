@@ -179,6 +179,59 @@ def test_the_second_round_integrates_the_first_and_still_gets_the_task_from_the_
     assert summarizer.requests[1].max_output_tokens == 800
 
 
+PROMPT = """\
+You are summarizing a coding agent's conversation history. Your summary
+will replace the compacted messages, so preserve all information needed
+to continue the task.
+
+PREVIOUS SUMMARY (if any):
+{previous}
+
+MESSAGES TO SUMMARIZE:
+{messages}
+
+ORIGINAL USER TASK:
+Build a flashcard app
+
+Create a summary with these sections:
+1. Original Task - preserve the user's request verbatim
+2. Completed Work - table of files with actions and purposes
+3. Key Technical Decisions - choices that affect future work
+4. Current State - what's being worked on now
+5. Pending Work - remaining items as checklist
+6. Errors & Resolutions - issues and how they were fixed
+
+CONSTRAINTS:
+- Maximum 800 tokens
+- Use bullet points and tables
+- Include exact file paths
+- No code blocks unless critical
+- If previous summary exists, integrate (don't duplicate)"""
+"""The document's prompt for a summary."""
+
+
+def test_the_summarizer_is_asked_in_the_words_of_the_document() -> None:
+    """S0.6."""
+    summarizer = FakeModel([assistant("first facts"), assistant("second facts")])
+    room, view = compactor(KeepLast(), summarizer), crowded()
+    for number, previous in enumerate(
+        ("None - this is the first compaction", "## Session Summary (Compaction Round 1)\n\nfirst facts")
+    ):
+        event = ask(room, view)
+        assert event is not None
+        [message] = summarizer.requests[number].messages
+        opening, rest = PROMPT.format(previous=previous, messages="{messages}").split("{messages}")
+        assert message.role == "user"
+        assert message.text.startswith(opening)
+        assert message.text.endswith(rest)
+        told = message.text[len(opening) : -len(rest)]
+        assert "step 3" in told
+        assert "Create a summary" not in told
+        view = fold(view, Entry(1000 + number, event), QuarterOfCharacters())
+        for at, added in enumerate(one for more in range(24) for one in step(more, "y" * 20_000)):
+            view = fold(view, Entry(2000 + at, MessageAdded(message=added, step=1)), QuarterOfCharacters())
+
+
 def test_a_round_heading_that_the_summarizer_wrote_itself_is_not_doubled() -> None:
     wrote = assistant("## Session Summary (Compaction Round 7)\n\nfacts")
     event = ask(compactor(KeepLast(), FakeModel([wrote])), crowded())

@@ -1,7 +1,5 @@
 """Tests of the third design document (S2): its picture, cuts, format, windows and events."""
 
-import re
-
 import pytest
 
 from harness.compaction.presets.reserve import ReserveRecent
@@ -177,6 +175,35 @@ def test_a_cut_is_never_at_a_tool_result() -> None:
             assert room.after(view, event).messages[2].role != "tool"
 
 
+FORMAT = """\
+## Goal
+[What the user is trying to accomplish]
+
+## Constraints & Preferences
+- [Requirements and constraints mentioned by user]
+
+## Progress
+### Done
+- [x] [Completed tasks]
+
+### In Progress
+- [ ] [Current work]
+
+### Blocked
+- [Blockers, if any]
+
+## Key Decisions
+- **[Decision]**: [Rationale and context]
+
+## Next Steps
+1. [What should happen next]
+
+## Critical Context
+- [Data, values, or state needed to continue]"""
+"""The document's format of a summary, without the mark of an omission below the first of the next steps; the lists of files that
+follow in the document are added by the harness."""
+
+
 def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_of_files() -> None:
     """S2.4."""
     room = Room(SMALL, 10_000, "## Goal\nx\n<read-files>\nmade/up.py\n</read-files>")
@@ -189,9 +216,7 @@ def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_o
         after.messages[1].text
         == "## Goal\nx\n\n<read-files>\nb.py\n</read-files>\n\n<modified-files>\na.py\nc.py\n</modified-files>"
     )
-    headings = ["## Goal", "## Constraints & Preferences", "## Progress", "### Done", "### In Progress", "### Blocked"]
-    headings += ["## Key Decisions", "## Next Steps", "## Critical Context"]
-    assert re.findall(r"^#+ .*", room.prompts()[0], re.MULTILINE) == headings
+    assert room.prompts()[0].endswith(f"in exactly this format.\n\n{FORMAT}")
 
 
 def test_a_second_compaction_merges_the_former_document_and_carries_its_files_on() -> None:

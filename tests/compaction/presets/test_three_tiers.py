@@ -215,11 +215,29 @@ def test_without_auto_continue_the_summary_stands_last() -> None:
     assert room.after(view, event).messages[-1].role == "assistant"
 
 
+PROMPT = """\
+You are a helpful AI assistant tasked with summarizing conversations.
+
+When asked to summarize, provide a detailed but concise summary of the conversation.
+Focus on information that would be helpful for continuing the conversation, including:
+- What was done
+- What is currently being worked on
+- Which files are being modified
+- What needs to be done next
+- Key user requests, constraints, or preferences that should persist
+- Important technical decisions and why they were made
+
+Your summary should be comprehensive enough to provide context but concise enough
+to be quickly understood."""
+"""The document's template of the prompt for a summary."""
+
+
 def test_the_summarizer_gets_the_seeds_system_prompt_and_the_whole_conversation() -> None:
+    """S3.3."""
     room, *_ = overflown(ThreeTiers(summary_max_tokens=700), "s")
     (request,) = room.summarizer.requests
     assert [message.role for message in request.messages] == ["system", "user"]
-    assert request.messages[0].text.startswith("You are a helpful AI assistant tasked with summarizing conversations.")
+    assert request.messages[0].text == PROMPT
     assert request.messages[1].text.startswith("Provide a detailed summary for continuing our conversation.")
     assert "r" * 2_000 in request.messages[1].text
     assert request.max_output_tokens == 700
@@ -237,6 +255,8 @@ FOCUS = {
 def test_a_summary_attends_to_what_the_seed_names_for_an_agent(agent: Any) -> None:
     asked = overflown(ThreeTiers(agent=agent), "s")[0].prompts()[0]
     assert [word for words in FOCUS.values() for word in words if word in asked] == list(FOCUS[agent])
+    focus = "".join(f"\n- {word}" for word in FOCUS[agent])
+    assert asked.startswith(f"{PROMPT}\n\nFocus on:{focus}\n" if focus else f"{PROMPT}\n"), "S3.15: in the words of the document"
 
 
 @pytest.mark.parametrize("differential", [False, True])

@@ -181,12 +181,14 @@ def test_a_summary_takes_the_place_of_what_was_evicted_between_head_and_tail() -
 
 
 def test_the_summarizer_is_asked_in_the_seeds_words_for_at_most_1024_tokens() -> None:
+    """S4.3."""
     room = Room(SUMMING, 0, "s")
     room.ask(view_of(*talk(20), policy=SUMMING))
     (request,) = room.summarizer.requests
     assert request.max_output_tokens == 1_024
     assert request.messages[0].text.startswith(
-        "Summarize the following conversation history concisely. Focus on: what files were"
+        "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were "
+        "made, what problems were encountered, and what the current state of the task is. Be factual and brief.\n\n"
     )
     assert "message 1\n" in request.messages[0].text
     assert "message 19" not in request.messages[0].text
