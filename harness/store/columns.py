@@ -93,7 +93,7 @@ def _make_delay(counts: str) -> Column:
     return _make_ratio("reacquired_after_steps", "steps", f"{counts}.reacquired_steps", f"{counts}.reacquisitions", description)
 
 
-_TRIAL = Column("trial_id", "str", "", "Hash of the trial's configuration; missing if the session is no trial", "r.trial_id")
+_TRIAL = Column("trial_id", "str", "", "Hash of the trial's configuration; missing if the session is no trial", _FILLED_IN)
 _SESSION = Column("session_id", "str", "", "Id of the session in the journal", "s.id")
 
 TRIALS: tuple[Column, ...] = (
@@ -382,8 +382,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 """Columns of each table of results by the table's name, such as `trials`; `Results`, SQL and Parquet files use the same names."""
 
-SESSION_FILTER = "s.key IN (SELECT value FROM json_each(?))"
-_SESSION_JOIN = "FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id"
+_KEYS = "(SELECT value FROM json_each(?1))"
+_SESSION_JOIN = "FROM session AS s"
 _EVENT_JOIN = "JOIN event AS e ON e.session = {0}.session AND e.seq = {0}.seq"
 _CALL_COUNTS = [field.name for field in fields(StepMetrics) if field.name != "step"]
 _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key
@@ -408,15 +408,23 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
 _STEP_ROWS = f"""{_SESSION_JOIN} JOIN step AS t ON t.session = s.key {_EVENT_JOIN.format("t")}
     LEFT JOIN conduct AS k ON k.session = s.key LEFT JOIN step_conduct AS d ON d.session = s.key AND d.step = t.step
     LEFT JOIN action AS a ON a.session = t.session AND a.step = t.step
-  WHERE {SESSION_FILTER} ORDER BY s.key, t.seq"""
+  WHERE s.key IN {_KEYS} ORDER BY s.key, t.seq"""
 _COMPACTION_ROWS = f"""{_SESSION_JOIN} JOIN compaction AS c ON c.session = s.key {_EVENT_JOIN.format("c")}
-  WHERE {SESSION_FILTER} ORDER BY s.key, c.seq"""
-_MESSAGE_ROWS = f"""{_SESSION_JOIN} JOIN item AS i ON i.session = s.key {_EVENT_JOIN.format("i")}
-  WHERE {SESSION_FILTER} ORDER BY s.key, i.sequence"""
+  WHERE s.key IN {_KEYS} ORDER BY s.key, c.seq"""
+_VERSIONS_SQL = f"""(
+    SELECT session, sequence, seq, seq AS item, 0 AS slot, role, tokens, printf('%08d', seq) AS place, '$' AS path
+      FROM event WHERE role IS NOT NULL AND session IN {_KEYS}
+    UNION ALL
+    SELECT session, sequence, seq, item, slot, role, tokens, coalesce(place, printf('%08d', item)), path
+      FROM version WHERE session IN {_KEYS})"""
+"""SQL for the rows of the journal's view `item` (all versions of all messages) for some sessions. The view itself would be
+computed for all sessions, because SQLite does not move a condition into both halves of a union that is joined with other tables."""
+_MESSAGE_ROWS = f"""{_SESSION_JOIN} JOIN {_VERSIONS_SQL} AS i ON i.session = s.key {_EVENT_JOIN.format("i")}
+  WHERE s.key IN {_KEYS} ORDER BY s.key, i.sequence"""
 _PROBE_ROWS = f"""{_SESSION_JOIN} JOIN probe AS p ON p.session = s.key
     JOIN fact AS f ON f.session = p.session AND f.number = p.fact
     JOIN compaction AS c ON c.session = p.session AND c.seq = p.event
-  WHERE {SESSION_FILTER} ORDER BY s.key, p.event, p.fact"""
+  WHERE s.key IN {_KEYS} ORDER BY s.key, p.event, p.fact"""
 
 SOURCES: dict[str, Source] = {
     "trials": Source("trial", "r", _TRIAL_ROWS),

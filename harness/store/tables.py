@@ -1,7 +1,7 @@
 """Functions that read the six tables of results from a journal, in batches of sessions, and export them to Parquet files."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,27 @@ def read_batches(journal: Journal, name: str, skip: frozenset[str] = frozenset()
         yield _build_table(journal, name, [row for row in journal.query(sql) if row[0] not in skip])
         return
     keys = [row[0] for row in journal.query("SELECT key, id FROM session ORDER BY key") if row[1] not in skip]
+    trial_ids = {row[0]: row[1] for row in journal.query("SELECT session_id, trial_id FROM trial")}
     for start in range(0, max(len(keys), 1), SESSIONS_A_BATCH):
-        yield _build_table(journal, name, journal.query(sql, json.dumps(keys[start : start + SESSIONS_A_BATCH])))
+        yield _build_table(journal, name, journal.query(sql, json.dumps(keys[start : start + SESSIONS_A_BATCH])), trial_ids)
 
 
-def _build_table(journal: Journal, name: str, rows: Sequence[Sequence[Any]]) -> pa.Table:
+def _build_table(
+    journal: Journal, name: str, rows: Sequence[Sequence[Any]], trial_ids: Mapping[str, str] | None = None
+) -> pa.Table:
+    """Return rows of a table of results as an Arrow table.
+
+    Args:
+        journal: journal from which the rows were read.
+        name: name of the table of results.
+        rows: rows as they were read by the SQL of the table's columns.
+        trial_ids: ids of the trials by the ids of their sessions; None if the rows hold the ids of their trials themselves.
+    """
     columns = TABLES[name]
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
     values_by_name: dict[str, Sequence[Any]] = {column.name: given for column, given in zip(columns, values, strict=True)}
+    if trial_ids is not None:
+        values_by_name["trial_id"] = [trial_ids.get(session_id) for session_id in values_by_name["session_id"]]
     if name == "compactions":
         values_by_name |= _load_summaries(journal, values_by_name)
     if name == "messages":

@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
-from harness.store.columns import TABLES, Column
+from harness.store.columns import TABLES, Column, build_select
+from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 
 COLUMNS = [pytest.param(column, id=f"{table}.{column.name}") for table, columns in TABLES.items() for column in columns]
@@ -29,3 +32,12 @@ def test_all_of_a_trial_record_is_among_the_columns() -> None:
     documented = [column.name.replace("started_at", "started_at_ms") for column in TABLES["trials"]]
     recorded = list(TrialRecord.__dataclass_fields__)
     assert documented[: len(recorded)] == recorded
+
+
+@pytest.mark.parametrize("name", ["steps", "compactions", "messages", "probes"])
+def test_the_rows_of_some_sessions_are_found_without_reading_those_of_all_sessions(name: str, tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        plan = [row["detail"] for row in journal.query(f"EXPLAIN QUERY PLAN {build_select(name)}", "[1, 2]")]
+    scans = [detail for detail in plan if detail.startswith("SCAN") and detail not in {"SCAN i", "SCAN (subquery-3)"}]
+    assert [detail for detail in scans if "json_each" not in detail] == []
+    assert [detail for detail in plan if "AUTOMATIC" in detail] == [], "an automatic index is built from a whole table"
