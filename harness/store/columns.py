@@ -417,8 +417,11 @@ _VERSIONS_SQL = f"""(
     UNION ALL
     SELECT session, sequence, seq, item, slot, role, tokens, coalesce(place, printf('%08d', item)), path
       FROM version WHERE session IN {_KEYS})"""
-"""SQL for the rows of the journal's view `item` (all versions of all messages) for some sessions. The view itself would be
-computed for all sessions, because SQLite does not move a condition into both halves of a union that is joined with other tables."""
+"""SQL for the rows of the journal's view `item` (all versions of all messages) for some sessions.
+
+The view itself would be computed for all sessions, because SQLite does not move a condition into both halves of a union that is
+joined with other tables.
+"""
 _MESSAGE_ROWS = f"""{_SESSION_JOIN} JOIN {_VERSIONS_SQL} AS i ON i.session = s.key {_EVENT_JOIN.format("i")}
   WHERE s.key IN {_KEYS} ORDER BY s.key, i.sequence"""
 _PROBE_ROWS = f"""{_SESSION_JOIN} JOIN probe AS p ON p.session = s.key
