@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
 from harness.errors import IllegalPlan, SandboxError, StoreError
-from harness.events import SANDBOX_LOST_REASONS, SessionEnded
+from harness.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, Signal
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
-from harness.metrics.measurement import measure_session
+from harness.metrics.measurement import MeasurementBuilder
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Clock, Log, OutputStore, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
@@ -69,24 +69,24 @@ class _TrialSession:
             run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
             log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
+            measurement = MeasurementBuilder(task, counter)
             with closing(log):
-                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock))
-            metrics, probes = measure_session(journal.read_entries(run.session_id), task, counter)
-            journal.record_metrics(run.session_id, metrics, probes)
+                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), measurement)
+            journal.record_metrics(run.session_id, *measurement.build_measurement())
         except (SandboxError, StoreError) as error:
             run.ending = Ending(status="failed", reason=Stop.from_error(error).reason, error=str(error))
         except Exception as error:  # noqa: BLE001  (the only place: an error in a trial must not end the grid)
             error_text = f"{type(error).__name__}: {error}"
             run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
 
-    def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore) -> None:
+    def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, measurement: MeasurementBuilder) -> None:
         """Start the sandbox, run the trial's session in it, and grade the workspace."""
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
             run.sandbox = sandbox.info
             write_workspace(task, sandbox)
-            run.ending = self._run_session(task, sandbox, log, outputs)
+            run.ending = self._run_session(task, sandbox, log, outputs, measurement)
             if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
                 run.graded_checks = grade_workspace(task, sandbox)
 
@@ -106,9 +106,17 @@ class _TrialSession:
         self.trial_run.totals.cache_counts = sandbox.counts
         return sandbox
 
-    def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
+    def _run_session(
+        self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, measurement: MeasurementBuilder
+    ) -> Ending:
         """Run the agent of the trial, and return how the session ended."""
         run, wiring = self.trial_run, self.job.wiring
+
+        def measure_event(item: Entry | Signal) -> None:
+            run.totals(item)
+            if isinstance(item, Entry):
+                measurement.add_entry(item)
+
         spec = build_session_spec(self.job.trial, task, wiring)
         resources = SessionResources(
             session_id=run.session_id,
@@ -117,7 +125,7 @@ class _TrialSession:
             ids=SequentialIds(),
             sandbox=sandbox,
             outputs=outputs,
-            on_event=run.totals,
+            on_event=measure_event,
             cancellation=self.cancellation,
             endpoints=wiring.endpoints,
         )

@@ -209,6 +209,31 @@ class Measurement(NamedTuple):
     probes: Probes
 
 
+class MeasurementBuilder:
+    """Measurement of a session while it runs or from its log: receives the log entries of the session in order."""
+
+    def __init__(self, task: Task, counter: Counter) -> None:
+        """Begin with an empty log.
+
+        Args:
+            task: Task of the session, with its answer key.
+            counter: Token counter of the session's compaction policy.
+        """
+        retrievals = frozenset(compute_template_signature(fact.recover) for fact in task.facts if fact.recover)
+        self._pathologies, self._prober = PathologyDetector(counter, retrievals), FactProber(task)
+        self._counter, self._view = counter, View()
+
+    def add_entry(self, entry: Entry) -> None:
+        """Add the next log entry of the session."""
+        before, self._view = self._view, fold(self._view, entry, self._counter)
+        self._pathologies.add_entry(entry, before, self._view)
+        self._prober.add_entry(entry, before, self._view)
+
+    def build_measurement(self) -> Measurement:
+        """Return how the agent behaved so far, and which facts it could still see after each compaction."""
+        return Measurement(self._prober.add_use_counts(self._pathologies.build_metrics()), self._prober.build_probes())
+
+
 def measure_session(entries: Iterable[Entry], task: Task, counter: Counter) -> Measurement:
     """Compute from a session's log how the agent behaved and which facts it could still see after each compaction.
 
@@ -217,10 +242,7 @@ def measure_session(entries: Iterable[Entry], task: Task, counter: Counter) -> M
         task: Task of the session, with its answer key.
         counter: Token counter of the session's compaction policy.
     """
-    retrievals = frozenset(compute_template_signature(fact.recover) for fact in task.facts if fact.recover)
-    pathologies, prober, view = PathologyDetector(counter, retrievals), FactProber(task), View()
+    builder = MeasurementBuilder(task, counter)
     for entry in entries:
-        before, view = view, fold(view, entry, counter)
-        pathologies.add_entry(entry, before, view)
-        prober.add_entry(entry, before, view)
-    return Measurement(prober.add_use_counts(pathologies.build_metrics()), prober.build_probes())
+        builder.add_entry(entry)
+    return builder.build_measurement()

@@ -18,6 +18,7 @@ from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
+from harness.metrics.measurement import measure_session
 from harness.models.factory import Wiring
 from harness.plan import Plan
 from harness.protocols import SandboxLimits
@@ -26,6 +27,7 @@ from harness.sandboxes.cgroups import ControlGroup
 from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 from harness.store.tables import read_batches
+from harness.tasks import make_task
 from tests.models.openai_stub import Say, serving
 
 pytestmark = pytest.mark.bubblewrap
@@ -76,6 +78,26 @@ def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):
     assert isinstance(events[0], SessionStarted)
     assert isinstance(events[-1], SessionEnded)
     assert trial.steps == sum(event.kind == "step-finished" for event in events)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["flashcards", "bug-hunt"])
+def test_a_session_measured_while_it_runs_equals_its_log_measured_afterwards(job, task):
+    policy = KeepLast(threshold=0.5, summarizer="scripted/lossy-0.5")
+    one = job(Trial(task=task, policy=policy, window_tokens=32_768, max_steps=300))
+    record, _ = run_trial(one)
+    assert record.error == ""
+    with Journal.open(one.journal) as journal:
+
+        def read_metrics() -> list[list[object]]:
+            tables = ("conduct", "step_conduct", "fact", "probe")
+            return [journal.database.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables]
+
+        while_running = read_metrics()
+        entries = journal.read_entries(record.session_id)
+        journal.record_metrics(record.session_id, *measure_session(entries, make_task(task, 0), policy.counter))
+        assert while_running == read_metrics()
+    assert all(while_running)
 
 
 @pytest.mark.parametrize(
