@@ -22,6 +22,7 @@ import click
 from docstring_parser import DocstringStyle, parse
 
 from harness.compaction.description import extract_description, extract_source
+from harness.compaction.pipeline import Preset
 from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
@@ -213,7 +214,8 @@ def build_policy_pages() -> Iterator[tuple[str, str]]:
     rows = []
     for name, policy_class in sorted(PRESETS.items()):
         yield f"generated/policies/{name}.md", _build_policy_page(name, policy_class)
-        rows.append((f"{{doc}}`{name} <{name}>`", extract_description(policy_class), extract_source(policy_class)))
+        source = extract_source(policy_class).replace("docs/sources.md", "{doc}`list of sources <../../sources>`")
+        rows.append((f"{{doc}}`{name} <{name}>`", extract_description(policy_class), source))
     names = "\n".join(sorted(PRESETS))
     yield (
         "generated/policies/index.md",
@@ -349,12 +351,31 @@ def build_api_pages() -> Iterator[tuple[str, str]]:
         yield f"generated/api-{module.__name__.rpartition('.')[2]}.md", text + "\n".join(directives) + "```\n"
 
 
+def convert_markdown_tables(lines: list[str]) -> None:
+    """Convert the Markdown tables in the lines of a docstring to tables of reStructuredText, in place."""
+    for index in range(len(lines) - 1, 0, -1):
+        if re.fullmatch(r"\|( --- \|)+", lines[index]):
+            end = next((at for at in range(index, len(lines)) if not lines[at].startswith("|")), len(lines))
+            rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (lines[index - 1], *lines[index + 1 : end])]
+            cells = [f"   {'  ' if at else '* '}- {cell}" for row in rows for at, cell in enumerate(row)]
+            lines[index - 1 : end] = [".. list-table::", "   :header-rows: 1", "", *cells]
+
+
+def _list_omitted_members(owner: object) -> list[str]:
+    """Return the members of a class without an entry of their own: fields, and what a policy defines for the agent loop."""
+    if not inspect.isclass(owner):
+        return []
+    fields = [field.name for field in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
+    inherited = {name for base in owner.__mro__[1:] for name in vars(base)} if issubclass(owner, Preset) else set[str]()
+    overridden = (name for name in vars(owner) if name in inherited and not name.startswith("_"))
+    return list(dict.fromkeys([*fields, *getattr(owner, "_fields", ()), *overridden]))
+
+
 def _build_directive(path: str, value: object) -> str:
     if inspect.ismodule(value):  # a figure, which is a module with functions
-        return f".. automodule:: {value.__name__}\n"
-    if inspect.isclass(value) and dataclasses.is_dataclass(value):
-        fields = ", ".join(field.name for field in dataclasses.fields(value))
-        return f".. autoclass:: {path}\n   :exclude-members: {fields}\n"
+        return f".. rubric:: {path}\n\n.. automodule:: {value.__name__}\n   :members: table, draw\n"
+    if omitted := ", ".join(_list_omitted_members(value)):
+        return f".. autoclass:: {path}\n   :exclude-members: {omitted}\n"
     if inspect.isclass(value):
         return f".. auto{'exception' if issubclass(value, BaseException) else 'class'}:: {path}\n"
     return f".. autofunction:: {path}\n" if inspect.isfunction(value) else f".. autodata:: {path}\n   :no-value:\n"

@@ -430,7 +430,7 @@ class LiveSession:
             on_event: Listener that receives log entries and signals of the new session.
 
         Returns:
-            New session, not started: call `start`, then `send` or `resume`.
+            New session, which is not started yet; call `start`, then `send` or `resume`.
 
         Raises:
             UsageError: There is no such step.
@@ -462,7 +462,7 @@ class LiveSession:
             on_event: Listener that receives log entries and signals of the new session.
 
         Returns:
-            New session, not started: call `start`, then `send` or `resume`.
+            New session, which is not started yet; call `start`, then `send` or `resume`.
 
         Raises:
             UsageError: There is no such compaction, or the session has no task, so that its facts are unknown.

@@ -85,7 +85,7 @@ class FakeTool:
 
     @property
     def spec(self) -> protocols.ToolSpec:
-        """Description of this tool as sent to a model: a name without parameters."""
+        """Description of this tool as sent to a model, with a name and without parameters."""
         return protocols.ToolSpec(name=self.name, description="", parameters_json="{}")
 
     def run(self, call: ToolCall) -> ToolResult:

@@ -126,6 +126,36 @@ def test_the_reference_pages_hold_every_field_policy_task_column_and_name(tmp_pa
             assert value in PRESETS.values() or f"{module}.{name}\n" in page or inspect.ismodule(value), name
 
 
+def test_markdown_tables_of_docstrings_become_tables_of_restructured_text():
+    lines = ["Rows:", "", "| column | unit |", "| --- | --- |", "| a, b | |", "", "End."]
+    reference_pages.convert_markdown_tables(lines)
+    assert lines == [
+        *("Rows:", "", ".. list-table::", "   :header-rows: 1", ""),
+        *("   * - column", "     - unit", "   * - a, b", "     - ", "", "End."),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if inspect.isclass(value)])
+def test_no_text_before_a_colon_is_mistaken_for_a_type(name):
+    for member, value in vars(PUBLIC[name]).items():
+        if isinstance(value, property) and not member.startswith("_"):
+            assert ": " not in (inspect.getdoc(value) or "").partition("\n")[0], member
+        elif inspect.isfunction(value):
+            returned = parse_docstring(value).returns
+            assert returned is None or returned.type_name is None, member
+
+
+def test_pages_of_classes_show_no_field_twice_and_of_policies_no_internal_member(tmp_path):
+    reference_pages.write_pages(tmp_path)
+    for kind, owner in PRESETS.items():
+        page = (tmp_path / "generated" / "policies" / f"{kind}.md").read_text("utf-8")
+        omitted = set(re.findall(r"\w+", page.partition(":exclude-members:")[2].partition("\n")[0]))
+        internal = vars(owner).keys() & {"pipeline", "revision", "truncation", "check_combination"}
+        assert {*internal, *(field.name for field in dataclasses.fields(owner))} <= omitted
+    page = (tmp_path / "generated" / "api-testing.md").read_text("utf-8")
+    assert ".. autoclass:: harness.testing.LawResult\n   :exclude-members: law, findings, skip_reason\n" in page
+
+
 def test_the_page_on_the_architecture_lists_every_module():
     page = (CHECKOUT / "docs" / "architecture.md").read_text("utf-8")
     table = page.partition("## Packages")[2].partition("\n## ")[0]
