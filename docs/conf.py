@@ -84,10 +84,12 @@ def correct_signature(
     return None
 
 
-def replace_dashes(_app: Sphinx, document: nodes.document) -> None:
-    """Replace the two hyphens that Sphinx writes between a field or parameter and its meaning."""
-    for text in [text for text in document.findall(nodes.Text) if text.startswith(" -- ")]:
-        text.parent.replace(text, nodes.Text(text.replace(" -- ", " – ", 1)))
+def refine_text(_app: Sphinx, document: nodes.document) -> None:
+    """Replace the two hyphens between a field or parameter and its meaning, and keep a number and its percent sign together."""
+    for text in list(document.findall(nodes.Text)):
+        refined = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", re.sub(r"^ -- ", " – ", text))
+        if refined != text:
+            text.parent.replace(text, nodes.Text(refined))
 
 
 def setup(app: Sphinx) -> None:
@@ -95,5 +97,5 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", prepare_pages)
     app.connect("autodoc-process-docstring", convert_docstring, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", correct_signature)
-    app.connect("doctree-read", replace_dashes)
+    app.connect("doctree-read", refine_text)
     app.connect("sphinx-click-process-description", complete_help)

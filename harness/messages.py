@@ -112,7 +112,7 @@ class Message:
 
 
 def system(text: str, session_text: str = "") -> Message:
-    """Return a system message with a text that is the same in every session and, optionally, a text for this session."""
+    """Return a system message with the text that all sessions share, followed by the text of this session, if there is one."""
     return Message(role="system", parts=(Text(text=text), *((Text(text=session_text),) if session_text else ())))
 
 

@@ -67,7 +67,7 @@ def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
     for assignment in fields:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--set {assignment!r} is no assignment; write FIELD=VALUE, e.g. --set keep_last=20")
+            raise UsageError(f"--set {assignment!r} is not an assignment; write FIELD=VALUE, e.g. --set keep_last=20")
         try:
             table[name.strip()] = tomllib.loads(f"value = {value}")["value"]
         except (ValueError, RecursionError):

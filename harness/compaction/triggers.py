@@ -325,7 +325,7 @@ class Always:
         return "asked at every step"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because the policy acts at any size of the view."""
+        """Return `DUE_IN_ANY_VIEW`: this trigger does not depend on the size of the view."""
         return DUE_IN_ANY_VIEW
 
 

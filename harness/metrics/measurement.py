@@ -183,7 +183,7 @@ class FactProber:
 
 
 def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:
-    """Return whether a text contains a value as a whole token; None if the value is too short to tell.
+    """Return whether a text contains a value as a whole word or number; None if the value is too short for a reliable answer.
 
     With `is_contained`, the value is already known to be in the text.
     """

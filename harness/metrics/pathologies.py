@@ -139,7 +139,7 @@ class DoomLoopDetector:
             self._record_loop("monologue", self._replies[-MONOLOGUE_LIMIT])
 
     def add_call(self, call: AnsweredCall) -> None:
-        """Record a tool call with its answer, and check whether the latest calls form a loop."""
+        """Record a tool call with its result; also record a loop if the latest calls are repetitions."""
         self._replies.clear()
         self._acts.append(call)
         calls = list(self._acts)

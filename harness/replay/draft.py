@@ -89,7 +89,9 @@ class Draft:
         usage: Usage | None = None,
         cost_usd: float | None = None,
     ) -> Turn:
-        """Add an answer of the model and return it as a turn; pieces with the same non-empty `key` form one answer.
+        """Add an answer of the model and return its turn, to which the caller adds the parts.
+
+        An answer whose `key` is not empty can be stored in several pieces: pieces with the same key are added to one turn.
 
         The model's name, usage and cost may also be added later, with `annotate_answer`.
         """

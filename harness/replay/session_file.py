@@ -165,7 +165,9 @@ def _encode_compaction(event: Compaction, view: View, kept: ItemId | None) -> di
 
 
 def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Patch | None:
-    """Return the messages that the compaction of a row without the field `patch` evicts and inserts; None if the row is unusable.
+    """Return the change of the view by a compaction whose row has no field `patch`, or None if the row does not determine it.
+
+    Such a compaction evicts the messages before `kept` and inserts one summary.
 
     Args:
         row: Compaction row, with its summary.
@@ -279,7 +281,7 @@ class _Reader:
         if any(isinstance(entry.event, RolledBack) for entry in new_entries):
             self.refolded_entries += len(self.entries)
             if self.refolded_entries > MAX_REFOLDED_ENTRIES:
-                raise MalformedRecording(self.file, place, "fewer compactions that follow a rollback in so long a session")
+                raise MalformedRecording(self.file, place, "fewer compactions after rollbacks in a session of this length")
             self.view = fold_all(self.entries, _COUNTER)
         else:
             for entry in new_entries:

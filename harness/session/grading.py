@@ -46,7 +46,7 @@ MODULES = (
     *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "stat", "tempfile", "time"),
     *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
 )
-"""Modules of Python's standard library that are loaded before the interviewer is forked, to save a quarter of CPU time."""
+"""Modules of Python's standard library that are imported before the interviewer is forked, to save a quarter of its CPU time."""
 
 
 class Verdict(NamedTuple):

@@ -65,14 +65,14 @@ def _read_attachment(file: Path) -> File:
     """Return the file as a part of a message.
 
     Raises:
-        UsageError: The file cannot be read, is too large, or is no text in UTF-8.
+        UsageError: The file cannot be read, is too large, or is not UTF-8 text.
     """
     try:
         return File(path=str(file), content=read_input(file, MAX_ATTACHMENT_BYTES).decode())
     except OSError as error:
         raise UsageError(f"cannot attach {str(file)!r}: {error.strerror}; attach a smaller file or quote what matters") from None
     except UnicodeDecodeError:
-        raise UsageError(f"cannot attach {str(file)!r}: it is no text in UTF-8; attach a text file") from None
+        raise UsageError(f"cannot attach {str(file)!r}: it is not UTF-8 text; attach a text file") from None
 
 
 ResultT = TypeVar("ResultT")

@@ -31,8 +31,8 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
     oracle = oracle or build_scripted_oracle(task)
     if oracle is None:
         raise UsageError(
-            f"policy {name_policy(policy)!r} needs to know what the session will need, which only the script of a task tells; "
-            "choose a task with a script, or another policy"
+            f"policy {name_policy(policy)!r} needs a forecast of the messages that the session will use; only a task with a "
+            "script provides one, so choose such a task, or another policy"
         )
     informed: Policy = with_oracle(oracle)
     return informed

@@ -125,7 +125,7 @@ class SessionTotals:
 
     @property
     def treatment(self) -> Treatment:
-        """Extent to which the session's compactions were carried out as planned.
+        """Whether the compactions that were due were applied: `as planned`, `partly` or `not at all`.
 
         A session in which no compaction was due counts as `as planned`.
         """

@@ -215,7 +215,9 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
     """
     version = _read_version(connection)
     if version > len(steps):
-        raise StoreError(f"the journal has form {version}, but this version reads forms up to {len(steps)}; update the package")
+        raise StoreError(
+            f"the journal has schema {version}, but this version of harness reads schemas up to {len(steps)}; update harness"
+        )
     for number in range(version + 1, len(steps) + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -91,8 +91,9 @@ def digest_in_fresh_process(
     Args:
         name: Name of the task template, as for `load_task`.
         seeds: Seeds of the tasks.
-        differing: Circumstances in which the new process differs from this one, or, without the hash seed, from a new process in
-            which none differs. The date stays the same where `libfaketime` is not installed. Default: all.
+        differing: Circumstances, such as the date, in which the new process differs from this one. If `hash seed` is not among
+            them, the hash seed is a fixed one, so results are compared with those of another new process. The date is unchanged
+            where `libfaketime` is not installed. Default: all.
 
     Raises:
         UsageError: The template makes no task in the new process.

@@ -268,7 +268,7 @@ class ResourceAttacks(SandboxLaws):
 
 
 class KernelAttacks(SandboxLaws):
-    """Tests of the seccomp program, which restricts system calls; `ScriptedAttacks` makes the calls that it denies."""
+    """Tests that the seccomp program, which restricts system calls, is active; `ScriptedAttacks` tries the denied calls."""
 
     def test_limits_of_other_processes_cannot_be_changed(self, sandbox: Sandbox) -> None:
         """A command can lower its own limits, but not those of the tool server, which would break later commands."""

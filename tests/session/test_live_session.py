@@ -298,7 +298,7 @@ def test_a_file_that_the_user_attaches_is_a_part_of_the_message_also_after_the_s
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "No such file"), (b"\xff\xfe", "no text in UTF-8"), (b"x" * 1_000_001, "more than the 1,000,000")],
+    [(None, "No such file"), (b"\xff\xfe", "not UTF-8 text"), (b"x" * 1_000_001, "more than the 1,000,000")],
 )
 def test_what_cannot_be_attached_is_refused_and_nothing_is_sent(living, tmp_path, content, said):
     live, file = living(start=False), tmp_path / "a"

@@ -79,7 +79,7 @@ def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
         ({"threshold": 7}, "threshold=7"),
         ({"no_such_field": 7}, "unknown field policy.no_such_field"),
         ({"policy": "keep-lost"}, "did you mean 'keep-last'"),
-        ({"policy": "oracle"}, "needs to know what the session will need"),
+        ({"policy": "oracle"}, "needs a forecast of the messages"),
     ],
 )
 def test_what_cannot_be_is_refused_and_the_look_stays(explorer, change, said):

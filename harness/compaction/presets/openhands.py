@@ -114,7 +114,7 @@ class TranscriptEvent(NamedTuple):
     speaker: str
     """Role of the message's author, or name of the tool that was called."""
     text: str
-    """Text of the message, of the tool result, or of the model's thought before a tool call."""
+    """Text of the message or of the tool result; for a tool call, the text that the model wrote before the call."""
     arguments: str = ""
     """Arguments of the tool call; empty if the summarizer is not to read them."""
 

@@ -35,7 +35,7 @@ def parse_completion_request(body: bytes) -> CompletionRequest:
     except UsageError:
         raise
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the body is no JSON that can be read: {error!s:.200}") from None
+        raise UsageError(f"the body is not valid JSON: {error!s:.200}") from None
 
 
 def _parse_body(given: object) -> CompletionRequest:
@@ -47,7 +47,7 @@ def _parse_body(given: object) -> CompletionRequest:
     if not isinstance(stream, bool):
         raise UsageError(f"stream: must be true or false (got {stream!r:.80})")
     if given.get("n") not in (None, 1):
-        raise UsageError(f"n: one answer is all there is (got {given['n']!r:.80})")
+        raise UsageError(f"n: must be 1, because each request gets one answer (got {given['n']!r:.80})")
     options = given.get("stream_options")
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
     return CompletionRequest(model, _parse_request(given), stream, usage)

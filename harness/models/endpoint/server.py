@@ -159,11 +159,11 @@ class _Handler(BaseHTTPRequestHandler):
         except (TypeError, ValueError):
             raise _Refusal(411, "Content-Length: must be the length of the body in bytes") from None
         if not 0 <= length <= MAX_BODY_BYTES:
-            raise _Refusal(413, f"the body has {length} bytes, and {MAX_BODY_BYTES} are the most")
+            raise _Refusal(413, f"the body has {length} bytes; at most {MAX_BODY_BYTES} are accepted")
         try:
             body = self.rfile.read(length)
         except TimeoutError:
-            raise _Refusal(408, f"the body did not come within {READ_TIMEOUT_SECONDS:g} s") from None
+            raise _Refusal(408, f"the body was not received within {READ_TIMEOUT_SECONDS:g} s") from None
         if len(body) < length:
             raise _Refusal(400, f"the body ended after {len(body)} of {length} bytes")
         return body

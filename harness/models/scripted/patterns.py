@@ -45,7 +45,7 @@ class FactPatterns:
     """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        """Compile the patterns of the facts; no value of a fact is stored."""
+        """Compile the patterns of the facts; the true values of the facts are not used."""
         self._anywhere: list[tuple[str, list[re.Pattern[str]]]] = []
         self._by_word: dict[str, list[tuple[str, list[re.Pattern[str]]]]] = {}
         for fact in facts:
@@ -84,7 +84,7 @@ class FactPatterns:
 
 @lru_cache(maxsize=MAX_CACHED_TASKS)
 def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
-    """Return the compiled patterns of a task's facts; all sessions of this process share one object."""
+    """Return the compiled patterns of a task's facts. Equal facts get the same object, which all sessions of a process share."""
     return FactPatterns(facts)
 
 

@@ -151,7 +151,7 @@ def _unpack(file: Path, target: Path) -> None:
                         break
                     unpacked.write(piece)
             if remaining_bytes != 0:
-                raise StoreError("its content has another size than it states")
+                raise StoreError("the size of its content is not the size that it states")
     except (OSError, zstandard.ZstdError, StoreError) as error:
         problem = getattr(error, "strerror", None) or error
         raise StoreError(f"cannot read the archived session {str(file)!r}: {problem}; restore it from a copy") from None

@@ -137,7 +137,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _compute_attempt(key: str, patch: str) -> tuple[str, str]:
-    """Return the id of the attempt and the desk that the bench names for a patch."""
+    """Return the id of the attempt and the name of the desk that the tool of the task (the bench) prints for a patch."""
     digest = hashlib.sha256(f"{key}:{patch.rpartition('/')[2]}".encode()).hexdigest()
     return f"A-{int(digest[:8], 16) % 9000 + 1000}", DESKS[int(digest[8:12], 16) % len(DESKS)]
 

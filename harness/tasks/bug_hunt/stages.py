@@ -28,7 +28,7 @@ class Stage:
     formula: str = ""
     """Python expression that computes the amount of a stage with one rate (`FIGURE`); empty for a stage with two rates."""
     unit: str = ""
-    """Unit of the price with which a stage that has only one rate computes its amount."""
+    """Unit of the price of a stage with one rate, e.g. `cents a quarter`; empty for a stage with two rates."""
     min_figure: int = 7
     """Smallest price that a seed can draw for the stage; the largest price is twice as large."""
 

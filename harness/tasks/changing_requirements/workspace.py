@@ -12,7 +12,10 @@ NOUNS = (
     "ticket machine",
 )
 SURVEY_CHARACTERS = (3_500, 9_400, 6_000, 9_400)
-"""Minimum lengths in characters of the generated survey files, used in turn; each file fits into one tool output."""
+"""Minimum lengths of the generated survey files in characters: the first file has the first length, and so on, in a cycle.
+
+Each file fits into one tool output.
+"""
 
 
 def describe_line(values: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Validity checks on the grader of a task: the work alone decides the verdicts, and decides them alike each time."""
+"""Validity checks on the grader of a task: verdicts depend on the agent's work alone, and are the same each time."""
 
 from collections import Counter
 from collections.abc import Iterator
