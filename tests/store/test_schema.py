@@ -382,5 +382,5 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="form 99, but this version reads forms up to"):
+    with pytest.raises(StoreError, match="schema 99, but this version of harness reads schemas up to"):
         Journal.open(path)

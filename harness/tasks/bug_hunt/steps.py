@@ -15,7 +15,7 @@ FOLDERS = (
     *("tools", "notes", "patches"),
 )
 OWN_PATHS = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
-"""Beginnings of the paths to which the agent writes. A step counts as done if a directory listing shows the file it writes."""
+"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
     "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written."

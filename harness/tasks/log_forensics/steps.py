@@ -11,7 +11,7 @@ from harness.tasks.log_forensics.facts import SEARCHES
 
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
 OWN_PATHS = ("notes/", "report/", "HANDOVER.md")
-"""Beginnings of the paths to which the agent writes. A step counts as done if a directory listing shows the file it writes."""
+"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
     "the setting has its former value again, the logs are sealed, and the hand-over says where to go on."
