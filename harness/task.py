@@ -223,6 +223,9 @@ class Interview:
             value; modules of the workspace can be imported. In TypeScript, each question is the name of a property of the object
             `questions`, whose value is such a function. Required.
         questions: Names of the questions, in the order in which they are asked. Required.
+        answer_names: Names under which the judge gets the answers; empty for the names of the questions. Interviews that ask the
+            same questions with the same source, and have other names for the answers, are held in random order, so the agent's
+            code cannot tell them apart by their order or by a name. Default: `()`.
         runtime: Language of the program: `python` or `bun` (TypeScript). Default: `'python'`.
         appended: Paths of files in the workspace, and text that is appended to each file during the interview, for example a
             second definition that breaks a function on purpose. Files that do not exist are skipped. Default: `()`.
@@ -236,9 +239,21 @@ class Interview:
 
     source: str
     questions: tuple[str, ...]
+    answer_names: tuple[str, ...] = ()
     runtime: Runtime = "python"
     appended: tuple[tuple[str, str], ...] = ()
     timeout_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Check that each answer has a name."""
+        if self.answer_names and len(self.answer_names) != len(self.questions):
+            counts = f"{len(self.answer_names)} names, {len(self.questions)} questions"
+            raise UsageError(f"answer_names: as many names as questions are needed (got {counts})")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of the answer to each question, as the judge gets it."""
+        return self.answer_names or self.questions
 
 
 class Submission(Protocol):
@@ -286,7 +301,7 @@ class Grader:
             only its name. Required.
         expected: JSON values with which the judge compares the work of the agent, usually the values of the facts. Default:
             `{}`.
-        interviews: Programs that answer questions about the agent's code, asked one after the other. Names of questions are
+        interviews: Programs that answer questions about the agent's code, asked one after the other. Names of answers are
             unique. Default: `()`.
 
     Example:
@@ -305,12 +320,12 @@ class Grader:
     interviews: tuple[Interview, ...] = ()
 
     def __post_init__(self) -> None:
-        """Remember the judge by its name, under which a session stores it, and check that the names of questions are unique."""
+        """Remember the judge by its name, under which a session stores it, and check that the names of answers are unique."""
         if not isinstance(self.judge, StoredFunction):
             remember_function(self.judge)
-        questions = [question for interview in self.interviews for question in interview.questions]
-        if repeated := {question for question in questions if questions.count(question) > 1}:
-            raise UsageError(f"interviews: the name of each question must be unique (repeated: {', '.join(sorted(repeated))})")
+        names = [name for interview in self.interviews for name in interview.names]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise UsageError(f"interviews: the name of each answer must be unique (repeated: {', '.join(sorted(repeated))})")
 
 
 def judge_old_session(_: Submission) -> Iterable[tuple[str, bool, str]]:

@@ -14,15 +14,17 @@ needs a value which the agent has to remember passes all candidates and returns 
 
 Only tests that the agent wrote have no secret answer: "all pass". They are run a second time with text appended to the agent's
 modules that breaks them on purpose, and must fail. Both runs change the same files, so tests cannot tell them apart by comparing
-files with copies. Tests that inspect the appended text itself are not detected.
+files with copies. Both ask the same question, in random order and in processes that start alike, so tests cannot tell them apart
+by names, order or leftovers. Tests that inspect the appended text itself are not detected.
 
 If the interviewer does not end as it should, no answer counts, and every check that is decided after the questions has failed.
 A check without a verdict, or with contradictory verdicts, has failed.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
 from harness.errors import SandboxError, ToolError, UsageError
@@ -30,7 +32,7 @@ from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.toolserver import load_source
-from harness.task import Check, Grader, Task
+from harness.task import Check, Grader, Interview, Task
 
 MAX_DETAIL_CHARACTERS = 300
 """Maximum number of characters in the explanation of why a check of a task failed."""
@@ -72,6 +74,8 @@ class SandboxSubmission:
 
     grader: Grader
     sandbox: Sandbox
+    rng: Random
+    """Source of the order of interviews that the agent's code must not tell apart."""
     answers: Mapping[str, Any] | None = None
     """Answers to the questions; None until the judge asks for them."""
 
@@ -106,7 +110,7 @@ class SandboxSubmission:
         """
         if self.answers is None:
             self.answers = {}
-            self.answers = _hold_interviews(self.grader, self.sandbox)
+            self.answers = _hold_interviews(self.grader, self.sandbox, self.rng)
         return self.answers
 
     def _refuse_late_read(self, path: str) -> None:
@@ -114,17 +118,23 @@ class SandboxSubmission:
             raise UsageError(f"{path!r} is read after ask(), when the agent's code may have changed it; read all files before")
 
 
-def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
+def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
     """Decide the checks of a task on the workspace that the agent left, and return one verdict for each check, in order.
 
     The agent's code always runs for real, even in a sandbox with an action cache.
+
+    Args:
+        task: Task whose checks are decided.
+        sandbox: Sandbox with the workspace that the agent left.
+        rng: Source of the order of interviews that the agent's code must not tell apart. None takes random numbers of the
+            operating system, which nobody can predict.
 
     Raises:
         SandboxDied: The sandbox was lost, so there are no verdicts.
     """
     if isinstance(sandbox, CachedSandbox):
         sandbox = sandbox.bypass_cache()
-    submission = SandboxSubmission(grader=task.grader, sandbox=sandbox)
+    submission = SandboxSubmission(grader=task.grader, sandbox=sandbox, rng=rng or SystemRandom())
     verdicts: dict[str, Verdict] = {}
     reason = "no verdict"
     try:
@@ -143,11 +153,11 @@ def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
     return apply_verdicts(task.checks, verdicts, _clean(reason))
 
 
-def _hold_interviews(grader: Grader, sandbox: Sandbox) -> dict[str, Any]:
+def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str, Any]:
     """Run the interviewer in the sandbox and return the answer to each question."""
     if not grader.interviews:
         return {}
-    interviews = json.dumps([asdict(interview) for interview in grader.interviews])
+    interviews = json.dumps([asdict(one) | {"names": one.names} for one in _shuffle_like_interviews(grader.interviews, rng)])
     files = {f"{FOLDER}/interviewer.py": load_source("interviewer"), f"{FOLDER}/interviews.json": interviews.encode()}
     try:
         sandbox.lay(files)
@@ -158,6 +168,18 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox) -> dict[str, Any]:
     if problem := _describe_problem(result, timeout_seconds):
         raise ToolError(problem)
     return dict(_parse_answers(result.stdout, grader))
+
+
+def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> list[Interview]:
+    """Return the interviews in an order in which those that ask the same questions with the same source have changed places."""
+    ordered = list(interviews)
+    places: dict[tuple[object, ...], list[int]] = {}
+    for index, one in enumerate(interviews):
+        places.setdefault((one.source, one.questions, one.runtime), []).append(index)
+    for indices in places.values():
+        for index, chosen in zip(indices, rng.sample(indices, len(indices)), strict=True):
+            ordered[index] = interviews[chosen]
+    return ordered
 
 
 def _run_interviewer(sandbox: Sandbox, timeout_seconds: float) -> ExecResult:
@@ -185,9 +207,9 @@ def _parse_answers(output: bytes, grader: Grader) -> Iterator[tuple[str, Any]]:
     """Yield each answered question with its answer, in the order of the questions; invalid answers are left out."""
     answers: dict[str, str] = json.loads(output)
     for interview in grader.interviews:
-        for question in interview.questions:
+        for name in interview.names:
             try:
-                yield question, json.loads(answers[question])
+                yield name, json.loads(answers[name])
             except (KeyError, ValueError, RecursionError):
                 continue
 

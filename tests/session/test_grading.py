@@ -4,6 +4,8 @@ import json
 import time
 from contextlib import closing
 from dataclasses import replace
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,15 @@ from harness.tasks import load_task
 from harness.testing.fakes import MemorySandbox
 from tests.experiment.tiny_task import tiny
 
+LOOK_FOR_LEFTOVERS = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+
+def two():
+    files = any(map(os.path.exists, ("left", "/tmp/left", "/dev/shm/left")))
+    objects = [libc.shmget(4711, 100, 0o666), libc.semget(4711, 1, 0o666), libc.msgget(4711, 0o666)]
+    return files or max(objects) >= 0 or os.stat(".").st_mode & 0o777 == 0o777 or os.stat("folder").st_mtime == 1
+"""
 CHECKS = (Check(name="a", title="A"), Check(name="b", title="B"))
 
 
@@ -218,12 +229,19 @@ class TestInASandbox:
         [
             ("open('left', 'w').write('x')", {"one": None, "two": False}),
             ("open('/tmp/left', 'w').write('x')", {"one": None, "two": False}),
+            ("open('/dev/shm/left', 'w').write('x')", {"one": None, "two": False}),
+            ("__import__('os').chmod('.', 0o777)", {"one": None, "two": False}),
+            ("__import__('os').utime('folder', (1, 1))", {"one": None, "two": False}),
+            ("__import__('ctypes').CDLL(None).shmget(4711, 100, 0o1666); return None", {"one": None, "two": False}),
+            ("__import__('ctypes').CDLL(None).semget(4711, 1, 0o1666); return None", {"one": None, "two": False}),
+            ("__import__('ctypes').CDLL(None).msgget(4711, 0o1666); return None", {"one": None, "two": False}),
+            ("__import__('os').setxattr('folder', 'user.x', b'1')", {"one": None}),
             ("open('agent.py', 'a').write('# x')", {"one": None}),
             ("__import__('os').unlink('agent.py')", {"one": None}),
         ],
     )
     def test_an_interview_finds_nothing_that_an_earlier_one_left(self, sandbox, act, expected):
-        sandbox.write("agent.py", b"x = 1\n")
+        sandbox.run("echo 'x = 1' > agent.py; mkdir folder")
         answers = {}
 
         def judge(submission):
@@ -231,9 +249,46 @@ class TestInASandbox:
             return ()
 
         first = Interview(source=f"def one():\n    {act}\n", questions=("one",))
-        look = "import os\ndef two():\n    return any(map(os.path.exists, ('left', '/tmp/left')))"
-        judged(judge, sandbox, first, Interview(source=look, questions=("two",)))
+        judged(judge, sandbox, first, Interview(source=LOOK_FOR_LEFTOVERS, questions=("two",)))
         assert answers == expected
+
+    def test_interviews_that_ask_alike_are_held_in_random_order_and_told_apart_by_nothing(self, sandbox):
+        """Each reply tells the number of the process, and all that the process can see of its interview."""
+        source = "import os, sys, json\ndef x():\n    return [os.getpid(), sorted(vars(sys.modules['__main__']))]\n"
+        first = Interview(source=source, questions=("x",), answer_names=("a",))
+        second, other = (
+            replace(first, answer_names=("b",)),
+            Interview(source=f"{source}\n", questions=("x",), answer_names=("c",)),
+        )
+        orders = set()
+        for seed in range(8):
+            answers: dict[str, Any] = {}
+
+            def judge(submission, answers=answers):
+                answers.update(submission.ask())
+                return ()
+
+            task = replace(tiny(7), grader=Grader(judge=judge, interviews=(first, other, second)))
+            grade_workspace(task, sandbox, Random(seed))
+            assert answers["a"][1] == answers["b"][1]
+            pids = {name: answers[name][0] for name in "abc"}
+            orders.add("".join(sorted(pids, key=pids.__getitem__)))
+        assert orders == {"acb", "bca"}
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_the_answers_of_a_changed_run_do_not_depend_on_the_order(self, sandbox, seed):
+        sandbox.run("echo 'x = 1' > agent.py; echo 1 > data")
+        source = "import agent\ndef x():\n    if agent.x == 2:\n        open('data', 'a').write('2')\n    return agent.x\n"
+        names = (("a", "x = 2\n"), ("b", "# end\n"))
+        runs = [Interview(source=source, questions=("x",), answer_names=(n,), appended=(("agent.py", t),)) for n, t in names]
+        answers = {}
+
+        def judge(submission):
+            answers.update(submission.ask())
+            return ()
+
+        grade_workspace(replace(tiny(7), grader=Grader(judge=judge, interviews=tuple(runs))), sandbox, Random(seed))
+        assert "a" not in answers
 
     @pytest.mark.parametrize(
         "left",

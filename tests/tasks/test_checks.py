@@ -24,8 +24,7 @@ OWN_TESTS = {"flashcards": "own_tests", "spec-api": "own_tests", "bug-hunt": "su
 GUESSES = """
 GUESSES = {
     "copied": 1, "hidden": ["b"], "codes": ["Duplicate", "Refused"], "webhooks": ["a"], "statements": -10,
-    "environment": ["u", "k"], "tests": [999, []], "broken_tests": [1, ["t"]], "suite": [999, []], "before": [1, 0],
-    "regression": [1, 0], "ran": 999, "failed": [],
+    "environment": ["u", "k"], "tests": [999, []], "broken_tests": [1, ["t"]], "regression": [1, 0],
 }
 """
 FORGERIES = {
@@ -36,7 +35,7 @@ FORGERIES = {
     "own_tests pass' for _ in range(9)) + b'\\n' + b'0' * 32 + b' done\\n')\n    except OSError: pass\n",
     "functions that answer replaced": GUESSES
     + "import sys\nmain = sys.modules['__main__'].__dict__\nfor name, guess in GUESSES.items():\n"
-    "    if name not in ('tests', 'broken_tests'): main[name] = lambda guess=guess: guess\n",
+    "    main[name] = lambda guess=guess: guess\n",
     "constants of the questions as answers": "import sys\nmain = sys.modules['__main__'].__dict__\n"
     "def guess(code):\n    return next((one for one in code.co_consts if isinstance(one, (str, int)) and one), 1)\n"
     "for name, value in list(main.items()):\n    if hasattr(value, '__code__') and not value.__code__.co_argcount:\n"
@@ -208,11 +207,61 @@ FAKES = {
     + FAKE.format(body="lambda self: self.assertFalse(seen)"),
     "fail once a file was changed": "import os\nseen = 'seen' in open('README.md').read()\nopen('README.md', 'a').write('seen')\n"
     + FAKE.format(body="lambda self: self.assertFalse(seen)"),
+    "fail where a function is called like the second run": "import inspect\n"
+    + FAKE.format(body="lambda self: self.assertFalse(any(frame.function == 'broken_tests' for frame in inspect.stack()))"),
+    "fail beside no other question": "import __main__\n"
+    + FAKE.format(body="lambda self: self.assertTrue(hasattr(__main__, 'schema') or hasattr(__main__, 'edition'))"),
+    "fail where the first failure ends the run": FAKE.format(body="lambda self: self.assertFalse(self._outcome.result.failfast)"),
     "compare modules with copies": "import glob, os\n"
     "same = all(open(path).read() == open('copies/' + os.path.basename(path)).read() for path in glob.glob('[df]*/*.py'))\n"
     + FAKE.format(body="lambda self: self.assertTrue(same)"),
 }
 """Module of tests that test nothing, by what the tests do."""
+
+NOTICES_THE_QUESTION = """import inspect
+import unittest
+
+from wattbook import ENTRY
+
+
+class PREFIXDrift(unittest.TestCase):
+    def test_it(self):
+        \"\"\"COMPLAINT\"\"\"
+        ENTRY(None) if False else self.assertFalse(any(frame.function == "regression" for frame in inspect.stack()))
+"""
+
+
+@pytest.mark.bubblewrap
+def test_a_regression_test_that_fails_whenever_it_is_asked_for_does_not_count(finished, tmp_path):
+    task, folder = finished("bug-hunt")
+    assert {"regression_test", "suite"} <= passed(task, folder)
+    root, text = shutil.copytree(folder, tmp_path / "copy"), NOTICES_THE_QUESTION
+    for name, fact in {"ENTRY": "entry_point", "PREFIX": "test_prefix", "COMPLAINT": "complaint"}.items():
+        text = text.replace(name, task.values[fact])
+    (root / "tests/regressions/test_drift.py").write_text(text)
+    assert "suite" in passed(task, root)
+    assert "regression_test" not in passed(task, root)
+
+
+BUN_FAKES = {
+    "fail where the first failure ends the run": 'const other = readFileSync("/proc/self/cmdline", "utf8").includes("--bail");',
+    "fail at the second run": 'const other = existsSync("/dev/shm/seen"); writeFileSync("/dev/shm/seen", "");',
+}
+"""Statement that defines whether tests written in TypeScript fail, by what the tests do."""
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.bun
+@pytest.mark.parametrize("fake", BUN_FAKES)
+def test_tests_in_typescript_that_test_nothing_do_not_count(fake, finished, tmp_path):
+    task, folder = finished("flashcards-bun")
+    root = shutil.copytree(folder, tmp_path / "copy")
+    shutil.rmtree(root / "tests")
+    (root / "tests").mkdir()
+    imports = 'import { expect, test } from "bun:test";\nimport { existsSync, readFileSync, writeFileSync } from "node:fs";\n'
+    tests = "for (let n = 0; n < 99; n++) test(`t${n}`, () => expect(other).toBe(false));\n"
+    (root / "tests" / "fake.test.ts").write_text(f"{imports}{BUN_FAKES[fake]}\n{tests}")
+    assert "own_tests" not in passed(task, root)
 
 
 @pytest.mark.slow

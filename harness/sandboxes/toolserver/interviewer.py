@@ -3,9 +3,11 @@
 The argument is the path of a JSON file with the interviews (see `harness.task.Interview`). The program deletes its own files
 before it starts any code of the agent. Each interview runs in a process of its own, which exchanges messages with this program
 through two pipes. A question is sent as a random token and a name. The answer is a line with the same token and a JSON value, so
-an answer that precedes its question does not count. A process that ends early leaves its remaining questions unanswered. Files
-that an interview creates are deleted before the next one, so that code of the agent cannot tell interviews apart by files that it
-left. An interview that changes or deletes a file is the last one.
+an answer that precedes its question does not count. A process that ends early leaves its remaining questions unanswered.
+
+Code of the agent must not be able to tell interviews apart. Therefore everything that an interview creates is deleted before the
+next one: files, processes, objects of System V. Modes and times of folders are restored. An interview that changes or deletes a
+file is the last one. If texts were appended to files for it, its answers do not count, whatever its place in the order.
 
 The output is a JSON object with the answer to each question, again as JSON text. Nothing in this process is secret: it holds
 questions but no expected values. It is not dumpable, so that processes of the agent cannot write to its output.
@@ -35,6 +37,8 @@ MAX_OUTPUT_BYTES = 1 << 24
 """Maximum number of bytes that are read from one process; the process is then ended."""
 MAX_MESSAGE_CHARACTERS = 200
 """Maximum length of an exception's type and message in an answer."""
+OUTSIDE_FOLDERS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
+"""Folders to which code of the agent can write, besides the workspace and the folder for temporary files."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _BUN_LOOP = """
 {
@@ -187,9 +191,10 @@ class Files:
     """Files that code of the agent may change, as they were before the interviews."""
 
     def __init__(self, roots: list[str]) -> None:
-        """Record the state of every file below some folders."""
-        self.roots = roots
+        """Record the state of every file and folder below some folders."""
+        self.roots = [root for root in roots if os.path.isdir(root)]
         self.states = dict(self._scan())
+        self.folders = {path: os.lstat(path) for path in self._list_folders()}
 
     def _scan(self) -> Iterator[tuple[str, tuple[int, ...] | None]]:
         """Yield the path and the state of each file, and None as the state of a folder; folders before their contents."""
@@ -205,12 +210,24 @@ class Files:
                         yield entry.path, (found.st_ino, found.st_size, found.st_ctime_ns)
 
     def reset(self) -> bool:
-        """Delete everything that is new; return False if a file was changed or deleted."""
+        """Delete everything that is new and restore folders; return False if a file was changed or deleted."""
+        for path, found in self.folders.items():
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_mode != found.st_mode:
+                    os.chmod(path, stat.S_IMODE(found.st_mode))
         states = dict(self._scan())
         for path in reversed([path for path in states if path not in self.states]):
             with contextlib.suppress(OSError):
                 (os.rmdir if states.pop(path) is None else os.unlink)(path)
-        return states == self.states
+        if states != self.states:
+            return False
+        for path, found in self.folders.items():
+            with contextlib.suppress(OSError):
+                os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+        return not any(map(_has_attributes, self.folders))
+
+    def _list_folders(self) -> list[str]:
+        return [*self.roots, *(path for path, state in self.states.items() if state is None)]
 
     def restore(self, path: str, content: bytes, mode: int) -> None:
         """Replace a file of the workspace by a new one with the given content and mode, and record its state."""
@@ -221,6 +238,23 @@ class Files:
             os.chmod(path, mode)
             found = os.lstat(path)
             self.states[path] = (found.st_ino, found.st_size, found.st_ctime_ns)
+
+
+def _has_attributes(path: str) -> bool:
+    """Return whether a folder has extended attributes that code of the agent can set."""
+    with contextlib.suppress(OSError):  # the file system has no attributes
+        return any(name.startswith("user.") for name in os.listxattr(path, follow_symlinks=False))
+    return False
+
+
+def remove_system_v_objects() -> None:
+    """Remove the shared memory, semaphores and queues of System V in this sandbox, which outlive their processes."""
+    libc = ctypes.CDLL(None)
+    removals = {"shm": (libc.shmctl, (0, None)), "sem": (libc.semctl, (0, 0)), "msg": (libc.msgctl, (0, None))}  # 0: IPC_RMID
+    for kind, (control, arguments) in removals.items():
+        with contextlib.suppress(OSError), open(f"/proc/sysvipc/{kind}", encoding="ascii") as table:
+            for line in table.readlines()[1:]:
+                control(int(line.split()[1]), *arguments)
 
 
 @contextlib.contextmanager
@@ -258,17 +292,24 @@ def main() -> None:
     _set_option(_PR_SET_DUMPABLE, 0)
     _set_option(_PR_SET_CHILD_SUBREAPER, 1)
     answers: dict[str, str] = {}
-    files = Files([".", *filter(None, [os.environ.get("TMPDIR")])])
-    for number, interview in enumerate(interviews):
-        if number and not files.reset():
-            break
+    is_alone = os.getppid() == 1  # otherwise other programs of the machine have files and objects in the same places
+    files = Files([".", *filter(None, [os.environ.get("TMPDIR")]), *(OUTSIDE_FOLDERS if is_alone else ())])
+    for interview in interviews:
+        found: dict[str, str] = {}
         with append_texts(files, interview["appended"]):
             process = Process(interview)
-            for question in interview["questions"]:
+            for number, question in enumerate(interview["questions"]):
                 answer = process.ask(question)
                 if answer is not None:
-                    answers[question] = answer
+                    found[interview["names"][number]] = answer
             process.end()
+        if is_alone:
+            remove_system_v_objects()
+        is_unchanged = files.reset()
+        if is_unchanged or not interview["appended"]:
+            answers.update(found)
+        if not is_unchanged:
+            break
     sys.stdout.write(json.dumps(answers))
     sys.stdout.flush()
 

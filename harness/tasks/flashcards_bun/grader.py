@@ -32,7 +32,7 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) ->
     interviews = (
         Interview(source=load_text(__package__, "grader/observe.ts"), questions=QUESTIONS, runtime="bun"),
         Interview(source=suite, questions=("tests",), appended=tuple((path, UNCHANGED) for path in BROKEN)),
-        Interview(source=suite, questions=("broken_tests",), appended=damaged),
+        Interview(source=suite, questions=("tests",), answer_names=("broken_tests",), appended=damaged),
     )
     return Grader(judge=judge, expected={**values, **initial}, interviews=interviews)
 

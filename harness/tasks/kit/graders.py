@@ -53,11 +53,12 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, Interview]:
-    """Make the interviews on a Python program: questions on its modules, then its tests with modules broken on purpose.
+def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, ...]:
+    """Make the interviews on a Python program: questions on its modules, then two runs of its tests.
 
-    The first interview also asks the question `tests` and the second one the question `broken_tests`, which run the unit tests in
-    the folder `tests`; see `check_tests`.
+    Both runs ask the same question in the same way, and differ only in the text that is appended to modules. The answer `tests`
+    tells how the unit tests in the folder `tests` went, the answer `broken_tests` how they went with modules broken on purpose;
+    see `check_tests`.
 
     Args:
         source: Python source that defines a function for each question.
@@ -67,9 +68,11 @@ def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, 
     suite = fill_text(__package__, "suite.py", {"broken": repr([PurePosixPath(path).stem for path in broken])})
     whole = tuple((path, UNCHANGED) for path in broken)
     damaged = tuple((path, f"\n\n{text}{UNCHANGED}") for path, text in broken.items())
+    asked = (Interview(source=source, questions=tuple(questions)),) if questions else ()
     return (
-        Interview(source=f"{source}\n\n{suite}", questions=(*questions, "tests"), appended=whole),
-        Interview(source=suite, questions=("broken_tests",), appended=damaged),
+        *asked,
+        Interview(source=suite, questions=("tests",), appended=whole),
+        Interview(source=suite, questions=("tests",), answer_names=("broken_tests",), appended=damaged),
     )
 
 
