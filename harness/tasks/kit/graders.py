@@ -18,6 +18,12 @@ UNCHANGED = "\n# end\n"
 """Text without an effect that is appended to a Python module, which thus looks changed in both runs of the agent's tests."""
 
 
+MAX_PAPER_CHARACTERS = 32_000
+"""Maximum length in characters of a document that is searched for words."""
+MAX_ALTERNATIVES = 60
+"""Maximum number of words of the same form, such as other ticket numbers, in a document that is searched for a word."""
+
+
 class Outcome(NamedTuple):
     """Result of a comparison: whether a condition holds, and a description of what was found."""
 
@@ -101,10 +107,26 @@ def combine(*outcomes: tuple[bool, str]) -> Outcome:
 
 
 def compare_words(submission: Submission, path: str, *words: str) -> Outcome:
-    """Check that a file contains all of the given words, each as a whole word."""
+    """Check that a file contains all of the given words, each as a whole word.
+
+    A file that is very long, or that contains very many words of the same form, lists guesses and contains no word.
+    """
     text = submission.read_text(path)
-    missing = [word for word in words if not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w])", text)]
-    return Outcome(bool(text) and not missing, f"{path} lacks {missing}")
+    if len(text) > MAX_PAPER_CHARACTERS:
+        return Outcome(False, f"{path} has {len(text):,} characters, more than {MAX_PAPER_CHARACTERS:,}")
+    missing = [word for word in words if not _find_words(re.escape(word), text)]
+    guessed = [word for word in words if len(_find_words(_describe_form(word), text)) > MAX_ALTERNATIVES]
+    return Outcome(bool(text) and not missing + guessed, f"{path} lacks {missing}, lists guesses for {guessed}")
+
+
+def _find_words(pattern: str, text: str) -> set[str]:
+    return set(re.findall(rf"(?<![\w-]){pattern}(?![\w])", text))
+
+
+def _describe_form(word: str) -> str:
+    """Return a regular expression for words with other digits, or for the word alone if it has no digits or only digits."""
+    parts = re.split(r"\d+", word)
+    return r"\d+".join(map(re.escape, parts)) if any(parts) else re.escape(word)
 
 
 def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str = "") -> list[str]:

@@ -1,12 +1,21 @@
 """Comparisons of judges, and the runs of the tests that an agent wrote."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from harness.session.grading import grade_workspace
 from harness.task import Grader
-from harness.tasks.kit.graders import check_tests, combine, compare, compare_words, make_interviews, read_json_object
+from harness.tasks.kit.graders import (
+    MAX_PAPER_CHARACTERS,
+    check_tests,
+    combine,
+    compare,
+    compare_words,
+    make_interviews,
+    read_json_object,
+)
 from harness.testing.fakes import MemorySandbox
 from tests.experiment.tiny_task import tiny
 from tests.tasks.workshop import FolderSandbox
@@ -44,6 +53,21 @@ def test_conditions_are_combined_with_the_details_of_those_that_do_not_hold():
 )
 def test_words_stand_alone(text, passed):
     assert on_files(lambda submission: compare_words(submission, "a.txt", "42"), a=text).passed is passed
+
+
+@pytest.mark.parametrize("word", ["HQ-4213", "`42`", "r777", "30 days", "2026-03-04"])
+def test_a_paper_that_lists_guesses_contains_no_word(word):
+    """Few words of the same form are no guesses, and many numbers are none either."""
+
+    def contains(text):
+        return on_files(lambda submission: compare_words(submission, "a.txt", word), a=text).passed
+
+    digits = re.findall(r"\d+", word)[0]
+    guesses = " ".join(word.replace(digits, str(number), 1) for number in range(1000, 9999))
+    assert contains(f"{word} {guesses[:100]} {' '.join(map(str, range(500)))}")
+    assert not contains(f"{word} {guesses[:2000]}")
+    assert not contains(f"{word} {guesses}")
+    assert not contains(f"{word} {'x' * MAX_PAPER_CHARACTERS}")
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "5", "{", "[" * 100_000, '{"a": ' * 100_000])
