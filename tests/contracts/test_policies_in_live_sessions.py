@@ -210,3 +210,29 @@ def test_each_round_merges_the_former_summary_with_the_new_messages(tmp_path: Pa
         for name in told:
             assert f"[read_file] {name} -> ok" in summary.text, "what the former summary said was merged"
     assert told == list(FILES[: len(told)]), "every message is summarized once"
+
+
+def test_without_compaction_a_session_goes_on_until_the_provider_refuses_its_prompt(tmp_path: Path) -> None:
+    """S2.9: nothing is compacted above the threshold of 3,616 tokens, and the turn ends by the error of the provider."""
+    policy, window_tokens = ReserveRecent(enabled=False), 20_000
+    task = make_counting_task(f"yes '{SENTENCE}' | head -c 7000", 30)
+    live = LiveSession(
+        session(task=task, request=task.prompt, policy=policy, window_tokens=window_tokens, journal=tmp_path / "j.sqlite")
+    )
+    live.start()
+    try:
+        assert live.wait(SECONDS) == "idle", live.failure
+    finally:
+        ended = live.close()
+    assert (ended.outcome.status, ended.outcome.reason) == ("failed", "overflow")
+    assert ended.outcome.detail.startswith("prompt too long for 'scripted/tiny:attentive': ")
+    assert f" tokens, window {window_tokens}; " in ended.outcome.detail
+    assert not any(isinstance(entry.event, Compaction) for entry in live.entries)
+    prompts = [entry.event.usage.prompt_tokens for entry in live.entries if isinstance(entry.event, StepFinished)]
+    assert prompts == sorted(prompts)
+    assert window_tokens - 16_384 < prompts[-1] <= window_tokens, "it ran on above the threshold"
+    assert window_tokens < prompts[-1] + 2_500, "and to the end of the window"
+    enabled = run(
+        task, replace(policy, enabled=True, keep_recent_tokens=2_000, summarizer="scripted/oracle"), 30_000, tmp_path / "k"
+    )
+    assert any(isinstance(entry.event, Compaction) for entry in enabled), "with compaction it comes to the end of the task"

@@ -1,14 +1,19 @@
 """Tests of the third design document (S2): its picture, cuts, format, windows and events."""
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.summary_formats import extract_paths
 from harness.errors import ProviderFailed, UsageError
+from harness.events import Entry, MessageAdded
 from harness.messages import Message, assistant, user
 from harness.models.registry import look_up_window
+from harness.testing.strategies import conversations
 from harness.tokens import Window
-from tests.compaction.talk import Room, grown, numbers, report, said, step, view_of, window
+from harness.view import Item, fold_all
+from tests.compaction.talk import Room, grown, lengthened, numbers, report, said, step, view_of, window
 
 SMALL = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=100)
 """Policy that, in a window of 10,000 tokens, is due above 300 tokens and retains 100."""
@@ -89,6 +94,29 @@ def test_walking_back_ends_at_the_message_that_reaches_the_tokens_and_moves_back
     room = Room(ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=keep), 10_000, "doc")
     view = view_of(*picture(), policy=room.policy)
     assert numbers(room.after(view, room.ask(view)))[2] == first_kept
+
+
+@given(messages=conversations(), keep=st.integers(1, 2_000))
+def test_the_newest_tokens_stay_verbatim_and_are_never_summarized(messages: tuple[Message, ...], keep: int) -> None:
+    """S2.2: the newest messages that together reach `keep_recent_tokens`, whatever their roles and sizes."""
+    policy = ReserveRecent(reserve_tokens=7_000, keep_recent_tokens=keep)
+    room = Room(policy, 10_000, "## Goal\ndone", "the beginning")
+    log = tuple(Entry(number, MessageAdded(message=message, step=0)) for number, message in enumerate(messages))
+    view = fold_all(lengthened(log), policy.counter)
+    event = room.ask(view, report(9_999))
+    assume(event is not None and event.status == "applied")
+    assert event is not None
+    newest, tokens = list[Item](), 0
+    for item in reversed(view.items):
+        newest.insert(0, item)
+        tokens += item.tokens
+        if tokens >= keep:
+            break
+    after = room.after(view, event, len(log) + 1)
+    assert after.items[-len(newest) :] == tuple(newest)
+    summarized = {source for insert in event.patch.insert for source in insert.stands_for}
+    assert summarized.isdisjoint(item.item_id for item in newest)
+    assert summarized, "something was summarized"
 
 
 def test_a_session_of_two_turns_stays_within_its_window() -> None:
