@@ -3,10 +3,13 @@ import socket
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused
 from harness.models.endpoint.faults import OVERFLOW_MESSAGES, render_overflow_message
 from harness.models.failures import map_provider_error, parse_retry_after_seconds, redact_secrets
+from harness.models.retry import Retry
 
 NOW = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
 
@@ -39,6 +42,13 @@ class Raised(Exception):
 )
 def test_each_fault_becomes_the_error_that_says_what_to_do(status, text, kind):
     assert type(map_provider_error("m", 8192, Raised(text, status))) is kind
+
+
+@given(status=st.integers(400, 599))
+def test_only_what_the_document_lists_and_what_a_server_did_not_wait_for_is_tried_again(status):
+    """S3.12: 429 and 500 to 599 are tried again, and so are 408 and 409, which providers send for their own faults."""
+    error = map_provider_error("m", 8192, Raised("because of the moon", status))
+    assert Retry().should_retry(error) == (status in {408, 409, 429} or status >= 500)
 
 
 @pytest.mark.parametrize(

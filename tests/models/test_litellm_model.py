@@ -220,8 +220,21 @@ def test_an_overflow_is_an_overflow_at_once(route, text):
     assert waits == []
 
 
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 529])
+def test_a_server_that_fails_or_is_overloaded_is_asked_again_three_times(route, status):
+    """S3.12."""
+    refusal = Refuse(status=status, error={"message": "because of the moon"})
+    with serving(refusal, refusal, refusal, OK) as stub:
+        model, waits = model_at(stub, route)
+        assert model.reply(HELLO).message.text == "ok"
+    assert waits == [2, 4, 8]
+    error, waits = error_of(route, *[refusal] * 4)
+    assert (type(error), error.status, waits) == (ProviderFailed, status, [2, 4, 8])
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 def test_a_refusal_is_not_tried_again_and_shows_the_providers_words(route, status):
+    """S3.12."""
     error, waits = error_of(route, Refuse(status=status, error={"message": "because of the moon"}))
     assert isinstance(error, RequestRefused)
     assert "because of the moon" in str(error)

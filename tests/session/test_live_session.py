@@ -407,6 +407,35 @@ def test_a_closed_session_is_taken_up_again_with_log_and_workspace(living, tmp_p
         assert tuple(row) == ("completed", "replied")
 
 
+def test_a_summary_that_was_put_off_is_written_in_the_reopened_session_before_the_next_message(living, tmp_path):
+    """S3.15: lazily, where nobody attends; the log alone says that the summary is due."""
+    lazy = policy_from_plain(
+        {
+            "kind": "three-tiers",
+            "lazy": True,
+            "max_output_tokens": 17_000,
+            "summarizer": "scripted/oracle",
+            "auto_continue": False,
+        }
+    )
+    live = living(policy=lazy, window_tokens=20_000, repeated="continue", journal=tmp_path / "lazy.sqlite")
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.close()
+    [*_, last] = [entry.event for entry in live.entries if isinstance(entry.event, StepFinished)]
+    assert last.usage.prompt_tokens > 3_000, "it was due"
+    assert not any(isinstance(entry.event, Compaction) for entry in live.entries), "and put off"
+    again = living.too(LiveSession.reopen(tmp_path / "lazy.sqlite", live.session_id, spec=live.spec)).start()
+    again.send("and a README")
+    assert again.wait(SECONDS) == "idle", again.failure
+    new = [entry.event for entry in again.entries[len(live.entries) :]]
+    compacted = next(at for at, one in enumerate(new) if isinstance(one, Compaction))
+    asked = next(at for at, one in enumerate(new) if isinstance(one, MessageAdded) and one.message.text == "and a README")
+    assert compacted < asked
+    assert (new[compacted].status, new[compacted].moment) == ("applied", "turn")
+    assert [one.role for one in again.view.messages[:3]] == ["system", "user", "assistant"]
+    assert "and a README" in [one.text for one in again.view.messages[3:]]
+
+
 def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_not_come_up(living, tmp_path):
     """S1.4."""
     live = stopped_after(living, 2)
