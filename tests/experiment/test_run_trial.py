@@ -5,14 +5,16 @@ import json
 import os
 import time
 import warnings
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import scale_policy
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import CacheSettings, Job, collect_provenance
@@ -28,6 +30,7 @@ from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 from harness.store.tables import read_batches
 from harness.tasks import make_task
+from tests.models import anthropic_stub
 from tests.models.openai_stub import Say, serving
 
 pytestmark = pytest.mark.bubblewrap
@@ -349,3 +352,56 @@ def test_a_provider_that_stalls_is_asked_again_after_the_time_that_was_set_and_t
 def test_a_scripted_trial_waits_for_nobody(job):
     trial, _ = run_trial(job())
     assert (trial.retries, trial.waited_seconds) == (0, 0.0)
+
+
+CALLS = (
+    *((f"toolu_{number}", "execute_command", json.dumps({"command": f"echo {number}"})) for number in range(51)),
+    ("toolu_51", "write_file", json.dumps({"path": "conf.txt", "content": "port=4005\n"})),
+)
+"""52 tool calls, the last of which does what the task asks for."""
+
+
+def list_openai_ids(asked: dict[str, Any]) -> tuple[int, list[str], list[str]]:
+    """Return the number of messages of a request without the system message, and the ids of its calls and results."""
+    messages = [message for message in asked["messages"] if message["role"] != "system"]
+    calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    return len(messages), calls, [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+
+
+def list_anthropic_ids(asked: dict[str, Any]) -> tuple[int, list[str], list[str]]:
+    blocks = [block for message in asked["messages"] for block in message["content"] if isinstance(block, dict)]
+    calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    return len(asked["messages"]), calls, [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_trial_of_more_than_fifty_calls_finishes_under_a_cap_of_thirty_messages(job, provider, monkeypatch):
+    """S4.6, S4.7: in the tool loop of both providers, whose requests never exceed the cap by more than one turn."""
+    with ExitStack() as stack:
+        if provider == "anthropic":
+            stub: Any = stack.enter_context(anthropic_stub.serving(*CALLS, input_tokens=9))
+            name, list_ids = "anthropic/claude-3-5-sonnet", list_anthropic_ids
+        else:
+            says = (Say(calls=(call,), finish="tool_calls") for call in CALLS)
+            stub = stack.enter_context(serving(*says, Say(pieces=("ok",))))
+            name, list_ids = "openai/gpt-4o", list_openai_ids
+        monkeypatch.setenv(f"{provider.upper()}_API_BASE", stub.base)
+        monkeypatch.setenv(f"{provider.upper()}_API_KEY", "planted-0123456789")
+        policy = MessageWindow(max_messages=30)
+        trial, _ = run_trial(job(replace(BASE, policy=policy, model=name, window_tokens=None, max_steps=60)))
+    assert (trial.status, trial.reason, trial.success) == ("completed", "replied", True)
+    assert trial.steps == len(stub.asked) == len(CALLS) + 1
+    assert trial.compactions > 5
+    counts = []
+    for number, asked in enumerate(stub.asked):
+        count, calls, results = list_ids(asked)
+        newest = [call_id for call_id, _, _ in CALLS[:number]][-9:]
+        assert calls == results, "no call without its result, and no result without its call"
+        assert calls[len(calls) - len(newest) :] == newest, "the newest 20 messages stay"
+        assert "Write `port=N` into conf.txt" in json.dumps(asked["messages"][: 1 + (provider == "openai")]), (
+            "and so does the request"
+        )
+        counts.append(count)
+    assert 28 <= max(counts) <= 30 + 2
+    assert counts[-1] >= 20
