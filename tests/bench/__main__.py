@@ -32,6 +32,7 @@ def main() -> int:
         starting.starts(),
         overhead.trivial(),
         overhead.scripted(),
+        overhead.management(),
         reading.reading(),
         round_trips.round_trips(image),
         stopping.stopping(),

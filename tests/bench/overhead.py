@@ -1,4 +1,4 @@
-"""CPU time of a step without the time of tools: policy, digests and journal.
+"""Time of a step without the time of tools: policy, digests, journal and snapshots.
 
 A trivial model shows the cost of the harness itself. For the scripted model, one session is recorded in a sandbox, and its tool
 results are then replayed without delay. Growth is the CPU time around step 800 divided by the CPU time around step 50 of the same
@@ -16,15 +16,19 @@ from pathlib import Path
 
 from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Entry, MessageAdded, Signal, StepFinished, TextDelta
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.events import Compaction, Entry, MessageAdded, Signal, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
 from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
 from harness.models.scripted.visible_state import build_message_reader
-from harness.protocols import Model, Reply, Request, Tool, ToolSpec, ignore
+from harness.protocols import Model, Policy, Reply, Request, Tool, ToolSpec, ignore
 from harness.sandboxes import open_sandbox
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.assembly import SessionResources, assemble_session
+from harness.session.execution import execute_session
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.journal import Journal
@@ -236,3 +240,63 @@ def long_script(task: Task) -> Iterator[Figure]:
             sessions.append(run_session(model, tools, Path(folder) / "j.sqlite", STEPS, task=task)[0])
     yield Figure(name="CPU of a step, scripted model, 820 steps uncompacted", value=least(sessions, 10, 815), unit="ms", bar=1.5)
     yield growth("scripted", sessions)
+
+
+INFERENCE_SECONDS = 2.0
+"""Shortest duration of a model call in the design document of `three-tiers`, against which it promises an overhead below 5 %."""
+LONG_COMMANDS = tuple(f"seq {number} {12_000 + number} && echo part-{number}-" for number in range(30))
+"""Commands whose outputs are truncated, and of which more than 20,000 tokens are cleared every other step."""
+
+
+def management() -> Iterator[Figure]:
+    """Measure what a step with truncation, clearing, snapshots and the journal takes beyond its command."""
+    steps = tuple(
+        Step(
+            name=f"part {number}",
+            text=f"Now part {number}.",
+            calls=(CallTemplate(tool="execute_command", arguments=(("command", command),)),),
+            done=Evidence(receipts=(("execute_command", f"part-{number}-"),)),
+        )
+        for number, command in enumerate(LONG_COMMANDS)
+    )
+    task = replace(load_task("flashcards")(1), name="parts", prompt="Count.", facts=(), later_messages=(), workspace=())
+    task = replace(task, script=Script(steps=steps, final_text="Done."))
+    with closing(open_sandbox("bubblewrap", session_id="bench")) as sandbox:
+        sandbox.start()
+        began = time.perf_counter()
+        for command in LONG_COMMANDS:
+            sandbox.run(command)
+        command_seconds = (time.perf_counter() - began) / len(LONG_COMMANDS)
+    for name, policy, bar in (
+        ("overhead of a step of 2 s, three-tiers", ThreeTiers(prune_at="step", summarizer="scripted/extractive"), 5.0),
+        ("the same without compaction", NoCompaction(), None),
+    ):
+        seconds = min(measure_step_seconds(task, policy) for _ in range(3)) - command_seconds
+        yield Figure(name=name, value=100 * seconds / INFERENCE_SECONDS, unit="%", bar=bar)
+
+
+def measure_step_seconds(task: Task, policy: Policy) -> float:
+    """Run a task in a sandbox with a journal on disk, and return the wall time of a step."""
+    forget()
+    marks: list[float] = []
+    compactions: list[Compaction] = []
+
+    def listen(heard: Entry | Signal) -> None:
+        if isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
+            marks.append(time.perf_counter())
+        if isinstance(heard, Entry) and isinstance(heard.event, Compaction):
+            compactions.append(heard.event)
+
+    with tempfile.TemporaryDirectory() as folder:
+        spec = SessionSpec(
+            request=task.prompt,
+            task=task,
+            policy=policy,
+            window_tokens=200_000,
+            sandbox=SandboxChoice(backend="bubblewrap"),
+            journal=Path(folder) / "journal.sqlite",
+        )
+        execute_session(spec, "bench", on_event=listen)
+    if len(marks) != len(LONG_COMMANDS) + 1 or bool(compactions) == isinstance(policy, NoCompaction):
+        raise RuntimeError(f"{len(marks)} steps and {len(compactions)} compactions are not the session to measure")
+    return (marks[-1] - marks[0]) / (len(marks) - 1)
