@@ -1,5 +1,6 @@
 """Policies of the design documents in live sessions: their numbers, as the logs and the requests for summaries show them."""
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,12 +11,14 @@ import pytest
 
 from harness.compaction.presets.ratio import SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.summary_formats import extract_paths
 from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
 from harness.messages import Message
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.protocols import Model, Policy, Reply, Request, ignore
 from harness.session.live_session import LiveSession
+from harness.store.journal import Journal
 from harness.task import Evidence, Task
 from harness.tokens import count_json_characters
 from harness.view import View, fold_all
@@ -236,3 +239,28 @@ def test_without_compaction_a_session_goes_on_until_the_provider_refuses_its_pro
         task, replace(policy, enabled=True, keep_recent_tokens=2_000, summarizer="scripted/oracle"), 30_000, tmp_path / "k"
     )
     assert any(isinstance(entry.event, Compaction) for entry in enabled), "with compaction it comes to the end of the task"
+
+
+def test_the_time_at_which_an_output_was_cleared_is_stored_with_its_call(tmp_path: Path) -> None:
+    """S3.2: call, arguments and times stay; of the outputs in view, only the cleared ones have the time of their compaction."""
+    policy = ThreeTiers(prune_at="step", protect_tokens=5_000, prune_minimum_tokens=2_000, summarizer="scripted/oracle")
+    task = make_counting_task(f"yes '{SENTENCE}' | head -c 7000", 20)
+    entries = run(task, policy, 100_000, tmp_path / "j.sqlite")
+    with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
+        times = {entry_row["seq"]: entry_row["at_ms"] for entry_row in journal.query("SELECT seq, at_ms FROM event")}
+        rows = journal.query("SELECT call_id, state, data_json FROM parts WHERE type = 'tool' ORDER BY id")
+    cleared_at = {
+        result.call_id: times[seq]
+        for seq, event in entries
+        if isinstance(event, Compaction)
+        for change in event.patch.replace
+        for result in change.message.results
+    }
+    assert len(set(cleared_at.values())) >= 3
+    calls = [call.call_id for _, event in entries if isinstance(event, MessageAdded) for call in event.message.calls]
+    assert [row["call_id"] for row in rows] == calls
+    for row in rows:
+        time = json.loads(row["data_json"])["time"]
+        assert time["compacted"] == cleared_at.get(row["call_id"])
+        assert row["state"] == ("compacted" if row["call_id"] in cleared_at else "completed")
+        assert time["start"] <= time["end"] <= (time["compacted"] or time["end"])
