@@ -24,6 +24,7 @@ def test_pairs_are_matched_by_seed_and_not_by_row():
 
 
 def test_a_comparison_says_everything_that_it_takes_to_believe_it():
+    """C7."""
     text = str(compare(arms([True] * 8, [True] * 5 + [False] * 3), "a", "b"))
     for said in (
         "8 pairs of the same task and seed, L0 simulated",

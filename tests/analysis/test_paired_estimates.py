@@ -15,6 +15,7 @@ def pairs(a, b, tasks=None):
 
 
 def test_the_interval_is_that_of_the_paired_t_test():
+    """C7."""
     a, b = [0.5, 0.75, 1.0, 0.25], [0.25, 0.5, 1.0, 0.5]
     found, expected = compute_paired_difference(pairs(a, b), "score"), ttest_rel(a, b).confidence_interval(0.95)
     assert found.mean == pytest.approx(0.0625)

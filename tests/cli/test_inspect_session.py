@@ -34,6 +34,7 @@ def journal(tmp_path):
 
 
 def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
+    """S3.18."""
     shown = within("inspect", "first", "--in", journal)
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()

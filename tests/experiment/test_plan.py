@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.window import MessageWindow
 from harness.errors import UsageError
 from harness.experiment.grid import Grid
 from harness.experiment.plan import read_plan
@@ -19,9 +20,12 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_the_quickstart_is_240_trials_a_control_and_an_a_a_arm_over_five_seeds():
+    """C3: thresholds, keep-last values and summarization models."""
     plan = read_plan(QUICKSTART)
     grid = Grid(plan.base, plan.axes, plan.arms)
     assert len(grid) == 250
+    assert {"policy.threshold", "policy.keep_last", "policy.summarizer"} <= set(plan.axes)
+    assert all(len(plan.axes[path]) > 1 for path in plan.axes)
     policies = [cell.trial.policy for cell in grid]
     assert sum(isinstance(policy, KeepLast) for policy in policies) == 245
     assert {cell.trial.replicate for cell in grid} == {0, 1}
@@ -40,6 +44,22 @@ def test_axes_may_be_nested_tables_or_quoted_paths(tmp_path):
     nested = read_plan(written(tmp_path, base + "policy.threshold = [0.5, 0.6]")).axes
     assert nested == read_plan(written(tmp_path, base + '"policy.threshold" = [0.5, 0.6]')).axes
     assert nested == {"policy.threshold": [0.5, 0.6]}
+
+
+def test_the_window_of_messages_has_a_short_and_a_full_form_of_equal_trials(tmp_path):
+    """S4.5."""
+    trial = '[trial]\ntask = "flashcards"\npolicy = '
+    full = (
+        '{ kind = "message-window", max_messages = 100, preserve_first_n = 1, preserve_last_n = 20, summarize_on_trim = false }'
+    )
+    bases = [
+        read_plan(written(tmp_path, trial + policy)).base
+        for policy in ('"message-window"', '{ kind = "message-window", max_messages = 100 }', full)
+    ]
+    assert bases[0] == bases[1] == bases[2]
+    assert len({base.trial_id for base in bases}) == 1
+    other = read_plan(written(tmp_path, trial + '{ kind = "message-window", max_messages = 30 }')).base
+    assert other.policy == MessageWindow(max_messages=30, preserve_last_n=20)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ LIVES = LOGS | st.sampled_from(POLICIES).flatmap(sessions_with_rollback)
 @settings(max_examples=25)
 @given(LIVES)
 def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
+    """S3.18: totals, distribution of tokens and timeline."""
     found, view = inspect_session(log), fold_all(log, find_counter(log))
     assert (found.view_tokens, found.view_messages) == (view.tokens, len(view.items))
     assert sum(share.view_tokens for share in found.shares) == view.tokens
@@ -79,6 +80,7 @@ def test_a_log_that_goes_on_is_inspected_as_far_as_it_goes(log, length):
 
 
 def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path):
+    """S3.18."""
     with Journal.open(tmp_path / "j.sqlite") as journal:
         log = begun(journal)
         entries = log.append([*opening(), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED])

@@ -70,3 +70,15 @@ def test_no_priced_model_of_the_registry_is_free():
 
 def test_the_table_names_the_version_that_dates_it():
     assert identify_price_table().startswith("nominal-1, litellm-1.")
+
+
+def test_the_account_of_two_turns_with_a_cached_system_prompt_is_the_documents():
+    """S3.5: 10K static and 2K dynamic tokens; the first turn writes the static part to the cache, and the second one reads it."""
+    static, dynamic, none = Measured(10_000), Measured(2_000), Measured(0)
+    first = compute_cost_usd("scripted", Usage(input_tokens=dynamic, output_tokens=none, cache_write_tokens=static))
+    second = compute_cost_usd("scripted", Usage(input_tokens=dynamic, output_tokens=none, cache_read_tokens=static))
+    assert first == pytest.approx(0.0435)
+    assert second == pytest.approx(0.009)
+    assert first is not None
+    assert second is not None
+    assert round(100 * (1 - second / first)) == 79, "percent saved in each turn after the first"

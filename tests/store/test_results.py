@@ -220,6 +220,7 @@ def test_a_parquet_file_with_other_columns_is_not_believed(tmp_path: Path) -> No
 
 
 def test_sql_joins_the_tables(folder: Path) -> None:
+    """C4: sessions are logged in SQLite, and DuckDB queries them."""
     frame = load(folder).sql("SELECT t.arm, count(*) AS n FROM trials t JOIN steps s USING (trial_id) GROUP BY ALL")
     assert frame.to_numpy().tolist() == [["keep-last 0.8", 6]]
 

@@ -254,6 +254,14 @@ def test_when_all_messages_are_recent_it_is_a_recorded_no_op() -> None:
     assert (event.status, event.patch.forget) == ("no-op", ())
 
 
+@pytest.mark.parametrize("messages", [[], [system("You are a coding agent.")], opening()], ids=["none", "system", "opening"])
+def test_an_empty_conversation_is_a_no_op_that_asks_nobody(messages: list[Message]) -> None:
+    """S0.5."""
+    view = view_of(*messages)
+    event = compactor(KeepLast(keep_last=1), FakeModel([])).compact(view, None, 1, "manual", lambda _: None)
+    assert event is None or (event.status, event.patch.forget) == ("no-op", ())
+
+
 def test_a_summary_longer_than_what_it_replaces_is_a_no_op_that_counts_its_cost() -> None:
     event = ask(compactor(KeepLast(keep_last=48), FakeModel([assistant("z" * 90_000)])), crowded())
     assert event is not None
