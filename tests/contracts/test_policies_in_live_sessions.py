@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.compaction.presets.ratio import SeedGemini, SeedOpenCode
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.summary_formats import extract_paths
@@ -264,3 +265,45 @@ def test_the_time_at_which_an_output_was_cleared_is_stored_with_its_call(tmp_pat
         assert time["compacted"] == cleared_at.get(row["call_id"])
         assert row["state"] == ("compacted" if row["call_id"] in cleared_at else "completed")
         assert time["start"] <= time["end"] <= (time["compacted"] or time["end"])
+
+
+def test_keep_last_compacts_at_80_percent_of_what_is_left_of_the_window_and_keeps_ten_messages(tmp_path: Path) -> None:
+    """S0.4, S0.5, S0.6: (20,000 − 2,000 − 4,000 − 5,000) × 0.8 = 7,200 estimated tokens of the whole message array."""
+    policy = KeepLast(summarizer="scripted/oracle")
+    task = make_counting_task(f"yes '{SENTENCE}' | head -c 2400", 30)
+    sent = list(list_sent(run(task, policy, 20_000, tmp_path / "j.sqlite"), policy))
+    for one in sent:
+        lengths = [sum(map(len, read_texts(message))) for message in one.before.messages]
+        assert one.before.tokens == sum(math.ceil(length / 4) for length in lengths)
+        assert (one.compaction is not None) == (one.before.tokens >= 7_200)
+    rounds = [one for one in sent if one.compaction]
+    assert len(rounds) >= 2
+    for number, (before, compaction, after, _) in enumerate(rounds, 1):
+        assert compaction is not None
+        kept = len(before.items) - 10
+        while before.items[kept].message.role == "tool":
+            kept -= 1
+        assert after.items[2:] == before.items[kept:]
+        assert [message.role for message in after.messages[:2]] == ["system", "assistant"]
+        assert after.messages[1].text.startswith(f"## Session Summary (Compaction Round {number})\n\n")
+        assert ("This summary incorporates context from " in after.messages[1].text) == (number > 1)
+
+
+def test_ratio_compacts_at_80_percent_of_the_window_by_the_last_report_and_keeps_30_percent(tmp_path: Path) -> None:
+    """S1.2, S1.6: the prompt of the last call counts, neither the estimate nor the sum over the calls."""
+    policy, window_tokens = Ratio(summarizer="scripted/oracle"), 10_000
+    task = make_counting_task(f"yes '{SENTENCE}' | head -c 2400", 30)
+    sent = list(list_sent(run(task, policy, window_tokens, tmp_path / "j.sqlite"), policy))
+    due = [one.prompt_tokens >= 0.8 * window_tokens for one in sent]
+    assert [one.compaction is not None for one in sent] == [False, *due[:-1]]
+    assert due.count(True) >= 2
+    assert sum(one.prompt_tokens for one in sent[: due.index(True)]) > 2 * window_tokens, "the sum was over the threshold before"
+    for before, compaction, after, _ in sent:
+        if compaction is None:
+            continue
+        kept = int(len(before.items) * 0.7)
+        while before.items[kept].message.role == "tool":
+            kept -= 1
+        assert after.items[2:] == before.items[kept:]
+        assert after.messages[1].role == "system"
+        assert after.messages[1].text.startswith("Previous context summary:\n")
