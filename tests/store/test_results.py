@@ -111,6 +111,59 @@ def test_prunings_emergencies_fruitless_attempts_and_cuts_are_counted_apart(tmp_
     assert results.messages.set_index("event")["clipped_characters"].to_dict()[8] == 700
 
 
+METRICS: dict[str, tuple[str, list[object]]] = {
+    "conversation.tokens.input": ("prompt_tokens FROM steps ORDER BY step", [103, 193, 283]),
+    "conversation.tokens.output": ("output_tokens FROM steps ORDER BY step", [5, 5, 5]),
+    "conversation.tokens.total": ("prompt_tokens + output_tokens FROM steps ORDER BY step", [108, 198, 288]),
+    "conversation.overflow.count": ("emergency_compactions FROM trials", [1]),
+    "conversation.length.messages": ("messages FROM trials", [8]),
+    "conversation.length.turns": ("turns FROM trials", [1]),
+    "compaction.prune.triggered": ("prunings FROM trials", [2]),
+    "compaction.prune.tokens_saved": (
+        "tokens_before - tokens_after FROM compactions WHERE inserted = 0 ORDER BY event",
+        [19_200, 19_200],
+    ),
+    "compaction.prune.duration_ms": ("1000 * wall_seconds FROM compactions WHERE inserted = 0 ORDER BY event", [250, 250]),
+    "compaction.summarize.triggered": ("summaries FROM trials", [1]),
+    "compaction.summarize.duration_ms": ("1000 * summarizer_seconds FROM compactions WHERE inserted > 0", [2_000]),
+    "compaction.summarize.cost_usd": ("summarizer_cost_usd FROM compactions WHERE inserted > 0", [0.125]),
+    "compaction.summarize.tokens.input": ("summarizer_prompt_tokens FROM compactions WHERE inserted > 0", [700]),
+    "compaction.summarize.tokens.output": ("summarizer_output_tokens FROM compactions WHERE inserted > 0", [80]),
+    "truncation.triggered": ("clipped_outputs FROM trials", [1]),
+    "truncation.bytes_saved": ("clipped_characters FROM messages WHERE clipped_characters > 0", [700]),
+    "truncation.tool": ("tool FROM messages WHERE clipped_characters > 0", ["execute_command"]),
+    "cache.hit_rate": ("cache_hit_share FROM trials", [540 / 1_000]),
+    "cache.tokens.read": ("cache_read_tokens FROM trials", [540]),
+    "cache.tokens.write": ("cache_write_tokens FROM trials", [9]),
+    "cache.cost_saved_usd": ("cache_saved_usd FROM trials", [0.0625]),
+}
+"""Query and expected values of each metric of the design document; characters stand for its bytes."""
+
+
+def test_every_metric_of_the_document_is_a_query(tmp_path: Path) -> None:
+    """S3.16."""
+    cut = ToolResult(call_id="call-2", name="execute_command", output="short", clipped_characters=700)
+    pruning = replace(compaction(), patch=Patch(forget=(ItemId(4),)), summary="", summarizer="", summarizer_usage=None)
+    pruning = replace(pruning, tokens_after=Estimated(801), summarizer_cost_usd=None, summarizer_seconds=0.0, wall_seconds=0.25)
+    emergency = replace(pruning, patch=Patch(forget=(ItemId(5),)), moment="overflow")
+    with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
+        events = [
+            *opening("s"),
+            *step(1),
+            pruning,
+            *step(2)[:1],
+            MessageAdded(step=2, message=tool(cut)),
+            *step(2)[2:],
+            emergency,
+        ]
+        events += [compaction(forget=[9, 10], before_step=3), *step(3), ENDED]
+        begun(journal, "s").append(events)
+        journal.record_trial(trial("t", "s", activity="active", cache_saved_usd=0.0625), checks("t"))
+    results = load(tmp_path)
+    found = {name: results.sql(f"SELECT {query}").iloc[:, 0].tolist() for name, (query, _) in METRICS.items()}
+    assert found == {name: expected for name, (_, expected) in METRICS.items()}
+
+
 def test_a_step_has_a_row_with_its_tokens_and_the_rounds_before_it(folder: Path) -> None:
     steps = load(folder).steps
     assert steps[["trial_id", "step", "rounds", "prompt_tokens"]].head(3).to_numpy().tolist() == [
