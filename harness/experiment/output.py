@@ -4,7 +4,7 @@ The folder contains these files::
 
     journal.sqlite       all finished trials
     journals/ID.sqlite   journal of a running trial, imported and deleted when the trial ends
-    results/*.parquet    tables, rewritten at the end of each run
+    results/TABLE/       Parquet files of each table, brought up to date at the end of each run
 
 A run locks the folder, so that only one run writes to it. Journals of trials that an interrupted run left behind are imported if
 the trial is complete; else they are deleted and the trial runs again.

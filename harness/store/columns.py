@@ -45,7 +45,10 @@ class Source(NamedTuple):
     alias: str
     """Alias of the table in the SQL query, such as `t`, with which the expressions of the columns name it."""
     rows_sql: str
-    """SQL query for the rows, from `FROM` on. Its parameter, if any, is a JSON list with the keys of the sessions to read."""
+    """SQL query for the rows, from `FROM` on. Its parameter is a JSON list with the keys of the owners of the rows to read."""
+    owner: Literal["session", "trial"] = "session"
+    """Table of the journal to whose rows the rows belong. The key of a session is its `key`, the key of a trial its `revision`,
+    and the rows of a table of results are in the order of these keys."""
 
 
 _FILLED_IN = "NULL"
@@ -386,14 +389,16 @@ _KEYS = "(SELECT value FROM json_each(?1))"
 _SESSION_JOIN = "FROM session AS s"
 _EVENT_JOIN = "JOIN event AS e ON e.session = {0}.session AND e.seq = {0}.seq"
 _CALL_COUNTS = [field.name for field in fields(StepMetrics) if field.name != "step"]
+_TRIAL_SESSIONS = f"(SELECT s.key FROM trial AS r JOIN session AS s ON s.id = r.session_id WHERE r.revision IN {_KEYS})"
 _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key
     LEFT JOIN (SELECT session, {", ".join(f"sum({name}) AS {name}" for name in _CALL_COUNTS)}
-      FROM step_conduct GROUP BY session) AS t ON t.session = s.key
+      FROM step_conduct WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS t ON t.session = s.key
     LEFT JOIN (SELECT session, count(*) AS messages, sum(role = 'user') AS turns
-      FROM event WHERE role IS NOT NULL GROUP BY session) AS m ON m.session = s.key
+      FROM event WHERE session IN {_TRIAL_SESSIONS} AND role IS NOT NULL GROUP BY session) AS m ON m.session = s.key
     LEFT JOIN (SELECT e.session, count(*) AS outputs, sum(json_extract(p.value, '$.clipped_characters')) AS characters
       FROM event AS e JOIN json_each(e.body, '$.parts') AS p
-      WHERE e.role = 'tool' AND json_extract(p.value, '$.clipped_characters') > 0 GROUP BY e.session) AS o ON o.session = s.key
+      WHERE e.session IN {_TRIAL_SESSIONS} AND e.role = 'tool' AND json_extract(p.value, '$.clipped_characters') > 0
+      GROUP BY e.session) AS o ON o.session = s.key
     LEFT JOIN (SELECT session, min(iif(status = 'applied', step, NULL)) AS first_step,
         sum(status = 'applied' AND inserted = 0) AS prunings,
         sum(iif(status = 'applied' AND inserted = 0, tokens_before - tokens_after, 0)) AS pruned_tokens,
@@ -401,10 +406,10 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
         sum(status = 'applied' AND inserted > 0) AS summaries,
         sum(status = 'applied' AND moment = 'overflow') AS emergencies,
         sum(status <> 'applied') AS fruitless, sum(summarizer_seconds) AS seconds
-      FROM compaction GROUP BY session) AS c ON c.session = s.key
+      FROM compaction WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS c ON c.session = s.key
     LEFT JOIN (SELECT session, sum(cache_read_tokens) AS read_tokens, sum(cache_write_tokens) AS write_tokens
-      FROM step GROUP BY session) AS p ON p.session = s.key
-  ORDER BY r.revision"""
+      FROM step WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS p ON p.session = s.key
+  WHERE r.revision IN {_KEYS} ORDER BY r.revision"""
 _STEP_ROWS = f"""{_SESSION_JOIN} JOIN step AS t ON t.session = s.key {_EVENT_JOIN.format("t")}
     LEFT JOIN conduct AS k ON k.session = s.key LEFT JOIN step_conduct AS d ON d.session = s.key AND d.step = t.step
     LEFT JOIN action AS a ON a.session = t.session AND a.step = t.step
@@ -422,6 +427,8 @@ _VERSIONS_SQL = f"""(
 The view itself would be computed for all sessions, because SQLite does not move a condition into both halves of a union that is
 joined with other tables.
 """
+_CHECK_ROWS = f"""FROM trial AS r JOIN "check" AS k ON k.trial_id = r.trial_id
+  WHERE r.revision IN {_KEYS} ORDER BY r.revision, k.\"check\""""
 _MESSAGE_ROWS = f"""{_SESSION_JOIN} JOIN {_VERSIONS_SQL} AS i ON i.session = s.key {_EVENT_JOIN.format("i")}
   WHERE s.key IN {_KEYS} ORDER BY s.key, i.sequence"""
 _PROBE_ROWS = f"""{_SESSION_JOIN} JOIN probe AS p ON p.session = s.key
@@ -430,10 +437,10 @@ _PROBE_ROWS = f"""{_SESSION_JOIN} JOIN probe AS p ON p.session = s.key
   WHERE s.key IN {_KEYS} ORDER BY s.key, p.event, p.fact"""
 
 SOURCES: dict[str, Source] = {
-    "trials": Source("trial", "r", _TRIAL_ROWS),
+    "trials": Source("trial", "r", _TRIAL_ROWS, owner="trial"),
     "steps": Source("step", "t", _STEP_ROWS),
     "compactions": Source("compaction", "c", _COMPACTION_ROWS),
-    "checks": Source("check", "k", 'FROM "check" AS k ORDER BY k.trial_id, k."check"'),
+    "checks": Source("check", "k", _CHECK_ROWS, owner="trial"),
     "messages": Source("item", "i", _MESSAGE_ROWS),
     "probes": Source("probe", "p", _PROBE_ROWS),
 }

@@ -1,12 +1,14 @@
 """Results of an experiment as pandas tables and in SQL queries. Reading results never changes a file.
 
 The folder of an experiment holds `output/` with `journal.sqlite` (the source of truth), `journals/` (journals of trials that are
-running or not merged yet) and `results/*.parquet` (the tables, written at the end of the experiment). If the Parquet files are
-missing or older than the journal, the tables are read from the journals, so running and interrupted experiments can be loaded.
+running or not merged yet) and `results/TABLE/*.parquet` (the tables, written at the end of the experiment). If the Parquet files
+are missing or older than the journal, the tables are read from the journals, so that running and interrupted experiments can be
+loaded.
 """
 
 import json
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,10 +18,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import StoreError, UsageError, format_count
-from harness.store.columns import TABLES
+from harness.store.columns import SOURCES, TABLES
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
-from harness.store.tables import build_schema, compute_journal_state, export, read_batches, read_exported_state
+from harness.store.tables import (
+    BlockStates,
+    build_schema,
+    compute_states,
+    export,
+    is_old_file_current,
+    list_files,
+    locate_old_file,
+    read_batches,
+    read_states,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -115,9 +127,9 @@ class Results:
 
         connection = duckdb.connect(":memory:")
         for name in TABLES:
-            if self._is_exported(name):
-                quoted = str(self._locate_parquet(name)).replace("'", "''")
-                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{quoted}')")
+            if paths := self._list_exported(name):
+                quoted = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}])")
             else:
                 connection.register(name, self._load_table(name))
         return connection
@@ -132,16 +144,26 @@ class Results:
 
     def _load_table(self, name: str) -> pa.Table:
         if name not in self._tables:
-            read = self._read_parquet if self._is_exported(name) else self._read_journals
-            self._tables[name] = read(name)
+            paths = self._list_exported(name)
+            self._tables[name] = _read_parquet(paths) if paths else self._read_journals(name)
         return self._tables[name]
 
-    def _locate_parquet(self, name: str) -> Path:
-        return self.output / RESULTS_FOLDER / f"{name}.parquet"
+    def _list_exported(self, name: str) -> list[Path]:
+        """Return the Parquet files with the rows of a table; none if files are missing or older than the journal."""
+        folder = self.output / RESULTS_FOLDER
+        if states := read_states(folder, name):
+            current = self._journal_states is None or states == self._journal_states[name]
+            return list_files(folder, name) if current else []
+        old = locate_old_file(folder, name)
+        return [old] if old.is_file() and self._is_old_file_current(old, name) else []
 
-    def _is_exported(self, name: str) -> bool:
-        state = read_exported_state(self._locate_parquet(name), name)
-        return state is not None and self._journal_state in {None, state}
+    def _is_old_file_current(self, path: Path, name: str) -> bool:
+        if len(self._journal_paths) > 1:
+            return False
+        if not self._journal_paths:
+            return is_old_file_current(path, name, None)
+        with Journal.open(self._journal_paths[0], read_only=True) as journal:
+            return is_old_file_current(path, name, journal)
 
     @cached_property
     def _journal_paths(self) -> tuple[Path, ...]:
@@ -153,22 +175,19 @@ class Results:
         return (*list_trial_journals(self.output), *([whole] if whole.is_file() else []))
 
     @cached_property
-    def _journal_state(self) -> bytes | None:
-        """Fingerprint of the journal, to detect outdated Parquet files; empty if there are several journals, None if none."""
+    def _journal_states(self) -> dict[str, BlockStates] | None:
+        """States of the journal, to detect outdated Parquet files; empty states if there are several journals, None if none."""
         if not self._journal_paths:
             return None
         if len(self._journal_paths) > 1:
-            return b""
+            return {name: {} for name in TABLES}
         with Journal.open(self._journal_paths[0], read_only=True) as journal:
-            return compute_journal_state(journal)
-
-    def _read_parquet(self, name: str) -> pa.Table:
-        return pq.read_table(self._locate_parquet(name), memory_map=True).replace_schema_metadata()
+            return compute_states(journal)
 
     def _read_journals(self, name: str) -> pa.Table:
         read: list[pa.Table] = []
         seen: set[str] = set()
-        by = "trial_id" if name in {"trials", "checks"} else "session_id"
+        by = f"{SOURCES[name].owner}_id"
         for path in self._journal_paths:
             try:
                 with Journal.open(path, read_only=True) as journal:
@@ -180,6 +199,10 @@ class Results:
             seen.update(value for table in new for value in table[by].unique().to_pylist())
             read += new
         return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
+
+
+def _read_parquet(paths: Sequence[Path]) -> pa.Table:
+    return pa.concat_tables([pq.read_table(path, memory_map=True).replace_schema_metadata() for path in paths])
 
 
 def load(folder: str | os.PathLike[str]) -> Results:
@@ -199,7 +222,7 @@ def load(folder: str | os.PathLike[str]) -> Results:
     folder_path = Path(folder)
     output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
     results = Results(output)
-    if not results._journal_paths and not all(results._locate_parquet(name).is_file() for name in TABLES):
+    if not results._journal_paths and not all(map(results._list_exported, TABLES)):
         what = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
         raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
     return results

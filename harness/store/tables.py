@@ -1,24 +1,34 @@
-"""Functions that read the six tables of results from a journal, in batches of sessions, and export them to Parquet files."""
+"""Functions that read the six tables of results from a journal in batches, and export them to Parquet files.
 
+Each table is exported to several files, one for each block of sessions (or of trials) with consecutive keys. A file holds a
+digest of what its rows were computed from, so that an export writes only files that are missing or outdated.
+"""
+
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import StoreError
 from harness.messages import PART_TEXTS
-from harness.store.columns import TABLES, Column, build_select
+from harness.store.columns import SOURCES, TABLES, Column, build_select
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.log import load_texts
 from harness.store.texts import attach_texts
 from harness.text import replace_surrogates
 
-SESSIONS_A_BATCH = 50
-_STATE = b"journal"
+BATCH_SIZE = 50
+"""Number of sessions or trials whose rows are read at once."""
+BLOCK_SIZE = 500
+"""Number of consecutive keys of sessions or trials whose rows are in one Parquet file."""
+_STATE, _OLD_STATE = b"block", b"journal"
+"""Keys of the metadata of a Parquet file: digest of what its rows were computed from, and the same in files of older versions."""
 _ARROW: dict[str, Any] = {
     "str": pa.string(),
     "bool": pa.bool_(),
@@ -30,46 +40,53 @@ _ARROW: dict[str, Any] = {
 }
 
 
+class TableReader:
+    """Reader of the tables of results from an open journal.
+
+    The rows of `trials` and `checks` belong to trials, the rows of the other tables belong to sessions. Trials and sessions are
+    identified by their integer keys, in whose order the rows are read.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        rows = journal.query("SELECT session_id, trial_id FROM trial")
+        self._trial_ids: dict[str, str] = {row[0]: row[1] for row in rows}
+
+    def list_keys(self, name: str, skip: frozenset[str] = frozenset()) -> list[int]:
+        """Return the keys of all sessions or trials that the rows of a table belong to, except those whose ids are in `skip`."""
+        sql = {"session": "SELECT key, id FROM session ORDER BY 1", "trial": "SELECT revision, trial_id FROM trial ORDER BY 1"}
+        return [key for key, owner_id in self._journal.query(sql[SOURCES[name].owner]) if owner_id not in skip]
+
+    def read_batches(self, name: str, keys: Sequence[int]) -> Iterator[pa.Table]:
+        """Yield the rows of a table that belong to some sessions or trials; there is at least one batch, which may be empty."""
+        sql = build_select(name)
+        for start in range(0, max(len(keys), 1), BATCH_SIZE):
+            yield self._build_table(name, self._journal.query(sql, json.dumps(keys[start : start + BATCH_SIZE])))
+
+    def _build_table(self, name: str, rows: Sequence[Sequence[Any]]) -> pa.Table:
+        columns = TABLES[name]
+        values = list(zip(*rows, strict=True)) or [()] * len(columns)
+        values_by_name: dict[str, Sequence[Any]] = {column.name: given for column, given in zip(columns, values, strict=True)}
+        if SOURCES[name].owner == "session":
+            values_by_name["trial_id"] = [self._trial_ids.get(session_id) for session_id in values_by_name["session_id"]]
+        if name == "compactions":
+            values_by_name |= _load_summaries(self._journal, values_by_name)
+        if name == "messages":
+            values_by_name |= _load_contents(self._journal, values_by_name)
+        arrays = [_build_array(column, values_by_name[column.name]) for column in columns]
+        return pa.Table.from_arrays(arrays, schema=build_schema(columns))
+
+
 def read_batches(journal: Journal, name: str, skip: frozenset[str] = frozenset()) -> Iterator[pa.Table]:
-    """Yield the rows of one table of results as Arrow tables, in batches of sessions; there is at least one batch.
+    """Yield the rows of one table of results as Arrow tables, in batches; there is at least one batch.
 
     Args:
         journal: Journal to read.
         name: Name of the table of results, such as `steps`.
         skip: Ids of sessions to leave out, because they were read from another file; for `trials` and `checks`, ids of trials.
     """
-    sql = build_select(name)
-    if name in {"trials", "checks"}:
-        yield _build_table(journal, name, [row for row in journal.query(sql) if row[0] not in skip])
-        return
-    keys = [row[0] for row in journal.query("SELECT key, id FROM session ORDER BY key") if row[1] not in skip]
-    trial_ids = {row[0]: row[1] for row in journal.query("SELECT session_id, trial_id FROM trial")}
-    for start in range(0, max(len(keys), 1), SESSIONS_A_BATCH):
-        yield _build_table(journal, name, journal.query(sql, json.dumps(keys[start : start + SESSIONS_A_BATCH])), trial_ids)
-
-
-def _build_table(
-    journal: Journal, name: str, rows: Sequence[Sequence[Any]], trial_ids: Mapping[str, str] | None = None
-) -> pa.Table:
-    """Return rows of a table of results as an Arrow table.
-
-    Args:
-        journal: journal from which the rows were read.
-        name: name of the table of results.
-        rows: rows as they were read by the SQL of the table's columns.
-        trial_ids: ids of the trials by the ids of their sessions; None if the rows hold the ids of their trials themselves.
-    """
-    columns = TABLES[name]
-    values = list(zip(*rows, strict=True)) or [()] * len(columns)
-    values_by_name: dict[str, Sequence[Any]] = {column.name: given for column, given in zip(columns, values, strict=True)}
-    if trial_ids is not None:
-        values_by_name["trial_id"] = [trial_ids.get(session_id) for session_id in values_by_name["session_id"]]
-    if name == "compactions":
-        values_by_name |= _load_summaries(journal, values_by_name)
-    if name == "messages":
-        values_by_name |= _load_contents(journal, values_by_name)
-    arrays = [_build_array(column, values_by_name[column.name]) for column in columns]
-    return pa.Table.from_arrays(arrays, schema=build_schema(columns))
+    reader = TableReader(journal)
+    yield from reader.read_batches(name, reader.list_keys(name, skip))
 
 
 def _build_array(column: Column, values: Sequence[Any]) -> pa.Array:
@@ -130,59 +147,129 @@ def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
     return separator.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 
 
+BlockStates: TypeAlias = dict[int, bytes]
+"""Digests of what the rows of each block of a table were computed from, by the number of the block."""
+
+_SESSION_SQL = "s.id, s.created_at_ms, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
+_STATE_SQL = {
+    "session": f"""SELECT s.key, r.trial_id, r.revision, {_SESSION_SQL} FROM session AS s
+        LEFT JOIN trial AS r ON r.session_id = s.id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY s.key""",
+    "trial": f"""SELECT r.revision, s.key, {_SESSION_SQL} FROM trial AS r
+        LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY r.revision""",
+}
+"""SQL for what identifies the data of each session and trial: the log only grows, and a trial that is recorded again, for
+example after its session was run again or its metrics were recorded, gets a new revision."""
+
+
+def compute_states(journal: Journal) -> dict[str, BlockStates]:
+    """Return what identifies the contents of a journal, for each table of results and each block of its sessions or trials."""
+    digests = {owner: _digest_blocks(journal.query(sql)) for owner, sql in _STATE_SQL.items()}
+    return {
+        name: {
+            block: hashlib.sha256(f"{build_select(name)} {columns} {digest}".encode()).hexdigest().encode()
+            for block, digest in digests[SOURCES[name].owner].items()
+        }
+        for name, columns in TABLES.items()
+    }
+
+
+def _digest_blocks(rows: Sequence[Sequence[Any]]) -> dict[int, str]:
+    """Return a digest of the rows of each block, whose keys are in the first column; an empty journal has one empty block."""
+    blocks = groupby(rows, key=lambda row: row[0] // BLOCK_SIZE)
+    digests = {block: hashlib.sha256(repr([tuple(row) for row in of_block]).encode()).hexdigest() for block, of_block in blocks}
+    return digests or {0: ""}
+
+
 def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
-    """Write the tables of results in a journal as Parquet files, each of which is replaced in one step.
+    """Write the tables of results in a journal as Parquet files, and delete files of sessions that no longer exist.
+
+    Only files that are missing or outdated are written. Each file is replaced in one step.
 
     Args:
         journal_path: Journal file.
-        results_dir: Folder for the Parquet files; it is created if needed.
+        results_dir: Folder for the results; it is created if needed, with a folder of Parquet files for each table.
 
     Returns:
-        Paths of the files, in the order of `TABLES`.
+        Paths of the files that were written, in the order of `TABLES`.
 
     Raises:
         StoreError: The journal cannot be read, or the folder cannot be written.
     """
     with Journal.open(journal_path, read_only=True) as journal:
         try:
-            results_dir.mkdir(parents=True, exist_ok=True)
-            return tuple([_write(journal, name, results_dir / f"{name}.parquet") for name in TABLES])
+            return tuple(_export_tables(journal, results_dir))
         except OSError as error:
             raise StoreError(
                 f"cannot write results to {str(results_dir)!r}: {error}; free some space or specify another folder"
             ) from error
 
 
-def _write(journal: Journal, name: str, path: Path) -> Path:
-    schema = build_schema(TABLES[name]).with_metadata({_STATE: compute_journal_state(journal)})
+def _export_tables(journal: Journal, results_dir: Path) -> Iterator[Path]:
+    reader = TableReader(journal)
+    for name, states in compute_states(journal).items():
+        folder = results_dir / name
+        folder.mkdir(parents=True, exist_ok=True)
+        written_states = read_states(results_dir, name)
+        outdated = {block for block, state in states.items() if written_states.get(block) != state}
+        if outdated:
+            for block, keys in groupby(reader.list_keys(name) or [0], key=lambda key: key // BLOCK_SIZE):
+                if block in outdated:
+                    yield _write_block(reader, name, list(keys), states[block], _locate_block(folder, block))
+        current = {_locate_block(folder, block) for block in states}
+        for path in [path for path in folder.iterdir() if path not in current]:
+            path.unlink(missing_ok=True)
+        locate_old_file(results_dir, name).unlink(missing_ok=True)
+
+
+def _write_block(reader: TableReader, name: str, keys: Sequence[int], state: bytes, path: Path) -> Path:
+    schema = build_schema(TABLES[name]).with_metadata({_STATE: state})
     with replace_file(path) as unfinished, pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-        for table in read_batches(journal, name):
+        for table in reader.read_batches(name, keys):
             writer.write_table(table.cast(schema))
     return path
 
 
-def compute_journal_state(journal: Journal) -> bytes:
-    """Return a short fingerprint of a journal's contents, which changes when events, sessions or trials are added."""
+def _locate_block(folder: Path, block: int) -> Path:
+    return folder / f"{block:06d}.parquet"
+
+
+def locate_old_file(results_dir: Path, name: str) -> Path:
+    """Return the path of the single Parquet file to which version 0.2 and older versions exported a table of results."""
+    return results_dir / f"{name}.parquet"
+
+
+def list_files(results_dir: Path, name: str) -> list[Path]:
+    """Return the paths of the Parquet files of a table of results, in the order of their rows."""
+    return sorted((results_dir / name).glob("*.parquet"))
+
+
+def read_states(results_dir: Path, name: str) -> BlockStates:
+    """Return the states of a journal from which the Parquet files of a table of results were written.
+
+    Files that are unreadable or have other columns than the table are left out.
+    """
+    states = {int(path.stem): read_metadata(path, name).get(_STATE) for path in list_files(results_dir, name)}
+    return {block: state for block, state in states.items() if state is not None}
+
+
+def read_metadata(path: Path, name: str) -> Mapping[bytes, bytes]:
+    """Return the metadata of a Parquet file; empty if the file is missing, unreadable or has other columns than the table."""
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowInvalid):
+        return {}
+    return (schema.metadata or {}) if schema.names == [column.name for column in TABLES[name]] else {}
+
+
+def is_old_file_current(path: Path, name: str, journal: Journal | None) -> bool:
+    """Return whether a file of an older version has the columns of a table and, if there is a journal, was written from it."""
+    state = read_metadata(path, name).get(_OLD_STATE)
+    return state is not None and (journal is None or state == _compute_old_state(journal))
+
+
+def _compute_old_state(journal: Journal) -> bytes:
     rows = journal.query(
         """SELECT count(*), coalesce(max(key), 0), coalesce(sum((SELECT max(seq) FROM event WHERE session = key)), 0),
         (SELECT coalesce(max(revision), 0) FROM trial) FROM session"""
     )
     return ".".join(map(str, rows[0])).encode()
-
-
-def read_exported_state(path: Path, name: str) -> bytes | None:
-    """Return the fingerprint of the journal from which a Parquet file of results was written.
-
-    Args:
-        path: Parquet file to read.
-        name: Name of the table of results that the file should hold, such as `steps`.
-
-    Returns:
-        The fingerprint, or None if the file is missing, unreadable or has other columns than the table.
-    """
-    try:
-        schema = pq.read_schema(path)
-    except (OSError, pa.ArrowInvalid):
-        return None
-    state: bytes | None = (schema.metadata or {}).get(_STATE)
-    return state if schema.names == [column.name for column in TABLES[name]] else None

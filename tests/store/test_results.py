@@ -12,7 +12,7 @@ from harness.events import ItemId, MessageAdded, Patch, RolledBack
 from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
-from harness.store.results import export, load
+from harness.store.results import Results, export, load
 from harness.store.schema import MIGRATIONS, migrate
 from harness.tokens import Estimated
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, step, trial
@@ -266,7 +266,7 @@ def test_a_journal_of_an_older_form_is_read_and_stays_as_it_is(tmp_path: Path) -
 
 def test_a_parquet_file_with_other_columns_is_not_believed(tmp_path: Path) -> None:
     folder = exported(experiment(tmp_path))
-    path = folder / "output" / "results" / "trials.parquet"
+    path = folder / "output" / "results" / "trials" / "000000.parquet"
     older = pq.read_table(path).drop_columns(["thrash"])
     pq.write_table(older, path)
     assert load(folder).trials["thrash"].tolist() == [True, True]
@@ -348,13 +348,15 @@ def test_where_nothing_is_one_is_told_what_to_run(tmp_path: Path, name: str, tol
 
 def test_a_broken_parquet_file_is_not_believed(tmp_path: Path) -> None:
     folder = exported(experiment(tmp_path))
-    (folder / "output" / "results" / "steps.parquet").write_bytes(b"PAR1 not really")
+    (folder / "output" / "results" / "steps" / "000000.parquet").write_bytes(b"PAR1 not really")
     assert len(load(folder).steps) == 6
 
 
 def test_an_export_leaves_only_its_files(tmp_path: Path) -> None:
     folder = exported(exported(experiment(tmp_path)))
-    assert sorted(path.name for path in (folder / "output" / "results").iterdir()) == sorted(f"{name}.parquet" for name in TABLES)
+    results = folder / "output" / "results"
+    files = sorted(path.relative_to(results).as_posix() for path in results.rglob("*") if path.is_file())
+    assert files == sorted(f"{name}/000000.parquet" for name in TABLES)
 
 
 def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
@@ -376,8 +378,40 @@ def test_hostile_text_reaches_the_tables(tmp_path: Path) -> None:
 
 
 def test_many_sessions_are_read_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.store.tables.SESSIONS_A_BATCH", 2)
+    monkeypatch.setattr("harness.store.tables.BATCH_SIZE", 2)
     folder = experiment(tmp_path, trials=5)
     fresh = load(folder).messages
     assert fresh["session_id"].nunique() == 5
     pd.testing.assert_frame_equal(load(exported(folder)).messages, fresh)
+
+
+def export_as_before(folder: Path) -> None:
+    """Export tables as version 0.2 did: one file a table, with the state of the journal."""
+    results = load(folder)
+    folder_of_results = folder / "output" / "results"
+    folder_of_results.mkdir()
+    with Journal.open(folder / "output" / "journal.sqlite", read_only=True) as journal:
+        sizes = journal.query("SELECT count(*), max(key), sum((SELECT max(seq) FROM event WHERE session = key)) FROM session")[0]
+        revision = journal.query("SELECT max(revision) FROM trial")[0][0]
+    state = {b"journal": ".".join(map(str, [*sizes, revision])).encode()}
+    for name in TABLES:
+        pq.write_table(results._load_table(name).replace_schema_metadata(state), folder_of_results / f"{name}.parquet")
+
+
+def test_tables_that_an_older_version_exported_are_read_until_the_next_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = experiment(tmp_path)
+    export_as_before(folder)
+    with monkeypatch.context() as patch:
+        patch.delattr(Results, "_read_journals")
+        assert len(load(folder).steps) == 6
+        (folder / "output" / "journal.sqlite").rename(tmp_path / "away.sqlite")
+        assert load(folder).trials["trial_id"].tolist() == ["t0", "t1"]
+    (tmp_path / "away.sqlite").rename(folder / "output" / "journal.sqlite")
+    with Journal.open(folder / "output" / "journal.sqlite") as journal:
+        run(journal, "t2", "s2")
+    assert len(load(folder).steps) == 9, "the files of the older version are outdated"
+    exported(folder)
+    assert [path for path in (folder / "output" / "results").iterdir() if path.is_file()] == []
+    assert len(load(folder).steps) == 9
