@@ -25,6 +25,8 @@ class Truncation:
     """Whether the exit code of a command and the last lines of its standard error stay in view wherever its output is cut."""
     saved: bool = False
     """Whether the whole tool output is saved, so that the agent can search and page through it later."""
+    proposes_explore: bool = False
+    """Whether the mark of a cut output proposes the tool `explore`, in sessions whose agent has it."""
 
 
 class Preview(NamedTuple):
@@ -100,19 +102,19 @@ def _cut_line(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
     return part.decode(errors="ignore")
 
 
-def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
-    """Return a preview of a tool output as text, with a mark where it was cut and the name of the saved output.
+def format_preview(preview: Preview, limits: Truncation, mark: str) -> str:
+    """Return a preview of a tool output as text, with a note where it was cut and a mark at its end.
 
     Args:
         preview: Part of the output that is left after the cut.
         limits: Limits on the length of a tool output that were used to make the preview.
-        name: Name of the saved whole output; empty if the output was not saved.
+        mark: Text from `build_mark` that says how to see the rest of the output; may be empty.
     """
     gone = f"...{preview.cut_bytes} bytes truncated..."
     text = f"{preview.text}\n\n{gone}" if limits.keep != "tail" else f"{gone}\n\n{preview.text}"
     if preview.essential:
         text = f"{text}\n\n{preview.essential}" if limits.keep != "tail" else f"{preview.essential}\n\n{text}"
-    return f"{text}\n\n{describe_location(name)}" if name else text
+    return f"{text}\n\n{mark}" if mark else text
 
 
 def name_output(text: str) -> str:
@@ -123,3 +125,22 @@ def name_output(text: str) -> str:
 def describe_location(name: str) -> str:
     """Return two lines for the model with the name of a saved tool output and the tools that read saved outputs."""
     return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."
+
+
+EXPLORE_NAME = "explore"
+"""Name of the tool with which an agent sends a sub-agent to explore."""
+EXPLORE_PROPOSAL = (
+    f"Delegate large outputs to {EXPLORE_NAME}: a sub-agent looks through them and answers a question in a few lines."
+)
+"""Line for the model below a cut output that proposes the tool `explore`."""
+
+
+def build_mark(name: str, limits: Truncation) -> str:
+    """Return the lines for the model below a cut output, which say how to see the rest; empty if there is nothing to say.
+
+    Args:
+        name: Name of the saved whole output; empty if the output was not saved.
+        limits: Limits on the length of a tool output; they decide whether the lines propose the tool `explore`.
+    """
+    lines = (describe_location(name) if name else "", EXPLORE_PROPOSAL if limits.proposes_explore else "")
+    return "\n".join(filter(None, lines))

@@ -231,6 +231,8 @@ class Preset(StrictFields, ABC):
 class OwnPreset(Preset):
     """Base of the policies of this project. Where an output of a command is cut, its exit code and its last errors are kept.
 
+    The mark of such an output proposes the tool `explore` to an agent that has it.
+
     Attributes:
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
             of a command and the last lines of its standard error stay. Default: `10_000`.
@@ -249,7 +251,7 @@ class OwnPreset(Preset):
     @property
     def truncation(self) -> Truncation:
         """Limits on the length of tool outputs, which retain the exit code and the end of standard error of a command."""
-        return Truncation(max_characters=self.clip_characters, keep_essentials=True)
+        return Truncation(max_characters=self.clip_characters, keep_essentials=True, proposes_explore=True)
 
 
 @dataclass(frozen=True, kw_only=True)

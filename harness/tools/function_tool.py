@@ -12,7 +12,7 @@ from typing import Any
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import OutputStore, ToolSpec
-from harness.truncation import NOTHING_ESSENTIAL, Essentials, Truncation, describe_location, format_preview, preview_output
+from harness.truncation import NOTHING_ESSENTIAL, Essentials, Truncation, build_mark, format_preview, preview_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,15 @@ class FunctionTool:
         essentials = self.find_essentials(output) if self.limits.keep_essentials else NOTHING_ESSENTIAL
         preview = preview_output(output, self.limits, essentials)
         if preview.cut_bytes:
-            return format_preview(preview, self.limits, self._save_output(output)), preview.cut_characters
+            mark = build_mark(self._save_output(output), self.limits)
+            return format_preview(preview, self.limits, mark), preview.cut_characters
         most = self.limits.max_characters
         if most is None or len(output) <= most:
             return output, 0
-        name = self._save_output(output)
-        where = f"\n\n{describe_location(name)}" if name else ""
-        shown, cut = clip(output, max(0, most - len(where)), ends=self.limits.keep == "ends", essentials=essentials)
-        return shown + where, cut
+        mark = build_mark(self._save_output(output), self.limits)
+        ending = f"\n\n{mark}" if mark else ""
+        shown, cut = clip(output, max(0, most - len(ending)), ends=self.limits.keep == "ends", essentials=essentials)
+        return shown + ending, cut
 
     def _save_output(self, output: str) -> str:
         """Save the complete output of a tool call and return the name of the saved text; empty if outputs are not saved."""

@@ -1,12 +1,13 @@
 """Tools of a session: four standard tools, and two tools to read saved outputs if the compaction policy saves long outputs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from harness.protocols import OutputStore, Policy, Sandbox, Tool, TruncatingPolicy
 from harness.tools.outputs import make_output_tools
 from harness.tools.standard import make_standard_tools
-from harness.truncation import Truncation
+from harness.truncation import EXPLORE_NAME, Truncation
 
 TOOL_REVISIONS: Mapping[str, int] = {}
 """Number of times that the behaviour of a tool changed since version 0.1, by tool name.
@@ -15,12 +16,17 @@ The number is part of the id of every trial that uses the tool, so old and new r
 """
 
 
-def find_tool_revisions(policy: Policy) -> dict[str, int]:
-    """Return the `TOOL_REVISIONS` of the tools that a session with the given compaction policy has, by tool name."""
+def find_tool_revisions(policy: Policy, *, explore: bool = False) -> dict[str, int]:
+    """Return the `TOOL_REVISIONS` of the tools that a session has, by tool name.
+
+    Args:
+        policy: Compaction policy of the session, which decides whether the session has tools for saved outputs.
+        explore: Whether the agent of the session has the tool `explore`.
+    """
     if not TOOL_REVISIONS:
         return {}
     unopened, unsaved = cast("Sandbox", None), cast("OutputStore", object())  # only the names of the tools are read
-    names = [tool.spec.name for tool in make_session_tools(policy, unopened, unsaved)]
+    names = [tool.spec.name for tool in make_session_tools(policy, unopened, unsaved)] + [EXPLORE_NAME] * explore
     return {name: TOOL_REVISIONS[name] for name in names if name in TOOL_REVISIONS}
 
 
@@ -30,7 +36,12 @@ def choose_truncation(policy: Policy) -> Truncation:
 
 
 def make_session_tools(
-    policy: Policy, sandbox: Sandbox, outputs: OutputStore | None, *, timeout_seconds: float = 60.0
+    policy: Policy,
+    sandbox: Sandbox,
+    outputs: OutputStore | None,
+    *,
+    timeout_seconds: float = 60.0,
+    explore: bool = False,
 ) -> tuple[Tool, ...]:
     """Return the standard tools of a session, and tools for saved outputs if the policy saves long outputs.
 
@@ -39,7 +50,9 @@ def make_session_tools(
         sandbox: Started sandbox in which the tools run; the caller closes it.
         outputs: Store for long outputs; None discards the part of an output beyond the limits.
         timeout_seconds: Maximum duration of one command in seconds.
+        explore: Whether the agent also has the tool `explore`, so that the mark of a cut output may propose it.
     """
     limits = choose_truncation(policy)
+    limits = replace(limits, proposes_explore=limits.proposes_explore and explore)
     tools: tuple[Tool, ...] = make_standard_tools(sandbox, timeout_seconds=timeout_seconds, limits=limits, outputs=outputs)
     return (*tools, *make_output_tools(outputs)) if limits.saved and outputs is not None else tools

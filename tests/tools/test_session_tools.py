@@ -16,6 +16,7 @@ from harness.protocols import ExecResult, Policy
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import MemorySandbox
 from harness.tools import make_session_tools
+from harness.truncation import EXPLORE_PROPOSAL
 
 LONG = "\n".join(f"line {number}" for number in range(1, 3_001)).encode()
 
@@ -36,8 +37,16 @@ OWN = {
 
 
 class Bench:
-    def __init__(self, policy: Policy, outputs: MemoryOutputs | None = None, run: Callable[[str], ExecResult] = long) -> None:
-        self.tools = {tool.spec.name: tool for tool in make_session_tools(policy, MemorySandbox(run), outputs)}
+    def __init__(
+        self,
+        policy: Policy,
+        outputs: MemoryOutputs | None = None,
+        run: Callable[[str], ExecResult] = long,
+        *,
+        explore: bool = False,
+    ) -> None:
+        tools = make_session_tools(policy, MemorySandbox(run), outputs, explore=explore)
+        self.tools = {tool.spec.name: tool for tool in tools}
 
     def use(self, name: str, **arguments: object) -> ToolResult:
         return self.tools[name].run(ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments)))
@@ -113,3 +122,28 @@ def test_a_policy_that_saves_outputs_saves_those_of_too_many_characters_whole() 
     assert LONG.decode().startswith(shown.removeprefix("exit code 0\n"))
     assert result.clipped_characters == len("exit code 0\n") + len(LONG) - len(shown)
     assert bench.use("list_directory", path=".").output == "(empty)", "what is short is not touched"
+
+
+@pytest.mark.parametrize("kind", sorted(PRESETS))
+def test_a_cut_output_proposes_to_explore_where_the_agent_can_and_the_policy_is_of_this_project(kind: str) -> None:
+    """S3.20: the mark of a cut output proposes the sub-agent; other systems cut as before, and so do sessions without it."""
+    policy = PRESETS[kind]()
+    plain, proposing = (
+        Bench(policy, MemoryOutputs(), explore=explore).use("execute_command", command="x").output for explore in (False, True)
+    )
+    assert "explore" not in plain
+    if kind not in OWN:
+        assert proposing == plain
+    assert (EXPLORE_PROPOSAL in proposing) == (kind in OWN)
+    if kind == "three-tiers":
+        assert proposing == f"{plain}\n{EXPLORE_PROPOSAL}", "below the lines with the name of the saved output"
+    assert len(Bench(policy, MemoryOutputs(), explore=True).use("write_file", path="a", content="b").output) < 50, (
+        "nothing was cut"
+    )
+
+
+def test_the_proposal_counts_towards_the_limit_on_characters() -> None:
+    """S3.20."""
+    output = Bench(NoCompaction(), explore=True).use("execute_command", command="x").output
+    assert output.endswith(EXPLORE_PROPOSAL)
+    assert len(output) <= 10_000

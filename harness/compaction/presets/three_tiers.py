@@ -11,7 +11,7 @@ from harness.compaction.triggers import AllOf, Always, Attended, Full, NoThresho
 from harness.messages import CompactionMarker, Message, system, user
 from harness.plan import SummaryRequest
 from harness.tokens import RoundedQuarter
-from harness.truncation import Truncation
+from harness.truncation import EXPLORE_NAME, Truncation
 
 _PROMPT = """\
 You are a helpful AI assistant tasked with summarizing conversations.
@@ -114,6 +114,8 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
             the user message before the call names its key argument: a command, a path or the last part of a path.
             Default: `False`.
         preserve_steps: Number of newest steps (model calls) whose tool outputs are never cleared. Default: `0`.
+        preserve_explorations: Whether answers of sub-agents, which are the results of the tool `explore`, are never cleared.
+            Default: `True`.
         auto: Whether everything is summarized when the view no longer fits the model's usable input (tier 3). Default: `True`.
         max_output_tokens: Number of tokens of the window reserved for the model's answer; a smaller output limit of the model
             takes precedence. Default: `32_000`.
@@ -154,6 +156,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
     preserve_failures: bool = False
     preserve_requested: bool = field(default=False, metadata=ADDED_LATER)
     preserve_steps: NonNegative = field(default=0, metadata=ADDED_LATER)
+    preserve_explorations: bool = field(default=True, metadata=ADDED_LATER)
     auto: bool = True
     max_output_tokens: Positive = 32_000
     input_limit_tokens: Positive | None = None
@@ -168,13 +171,14 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
     def truncation(self) -> Truncation:
         """Limits on the length of tool outputs, in lines and bytes, or in characters if `truncate` is off."""
         if not self.truncate:
-            return Truncation(max_characters=self.clip_characters, keep_essentials=True)
+            return Truncation(max_characters=self.clip_characters, keep_essentials=True, proposes_explore=True)
         return Truncation(
             max_lines=self.truncate_lines,
             max_bytes=self.truncate_bytes,
             keep=self.truncate_keep,
             keep_essentials=True,
             saved=True,
+            proposes_explore=True,
         )
 
     @property
@@ -198,7 +202,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
             keep_tokens=self.protect_tokens,
             keep_turns=self.protect_turns if self.prune_at == "turn" else 0,
             least_saved_tokens=self.prune_minimum_tokens,
-            exempt_tools=(*self.preserve, *strategy.preserve),
+            exempt_tools=(*self.preserve, *strategy.preserve, *([EXPLORE_NAME] if self.preserve_explorations else [])),
             keep_steps=self.preserve_steps,
             exempt_failures=self.preserve_failures or strategy.failures,
             exempt_requested=self.preserve_requested,

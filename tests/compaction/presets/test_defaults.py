@@ -123,6 +123,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "preserve_failures": False,
         "preserve_requested": False,
         "preserve_steps": 0,
+        "preserve_explorations": True,
         "auto": True,
         "max_output_tokens": 32_000,
         "input_limit_tokens": None,

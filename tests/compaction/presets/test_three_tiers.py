@@ -71,10 +71,16 @@ def test_the_adapted_form_prunes_before_steps_in_a_session_of_one_prompt() -> No
     assert cleared(pruned(ThreeTiers(prune_at="step"), reads(1, 16, 5_000), "step")[1]) == list(range(8))
 
 
-@pytest.mark.parametrize("name", ["skill_execution", "subtask_invocation"])
+@pytest.mark.parametrize("name", ["skill_execution", "subtask_invocation", "explore"])
 def test_protected_tools_are_never_cleared_nor_counted(name: str) -> None:
+    """S3.20: `explore` is how a sub-agent is invoked here."""
     talk = [user("go"), *step(90, "s" * 80_000, name=name), *reads(10, 2, 5_000)]
     assert cleared(pruned(ThreeTiers(), talk)[1]) == list(range(1, 9))
+
+
+def test_answers_of_sub_agents_are_cleared_if_that_is_wanted() -> None:
+    talk = [user("go"), *step(90, "s" * 80_000, name="explore"), *reads(10, 2, 5_000)]
+    assert 0 in cleared(pruned(ThreeTiers(preserve_explorations=False), talk)[1])
 
 
 def test_errors_stay_and_pruning_stops_at_a_summary_and_at_what_was_cleared_before() -> None:
