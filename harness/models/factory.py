@@ -21,6 +21,7 @@ from harness.models.local.model import LocalModel
 from harness.models.local.server import Endpoint
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
+from harness.models.scripted.explorer import ScriptedExplorer
 from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
 from harness.models.scripted.summarizers import (
     EMPTY_SUMMARY,
@@ -72,6 +73,8 @@ DEFAULT_WIRING = Wiring()
 """Settings for models that need nothing but their name."""
 
 
+SAME_MODEL = "same"
+"""Name that stands for the agent's own model where the model of a summarizer or sub-agent is chosen."""
 DEFAULT_PROFILE = "attentive"
 SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
 """Names of the scripted summarizers; P stands for a number from 0 to 1."""
@@ -91,9 +94,20 @@ def resolve_summarizer_name(name: str, agent_name: str) -> str:
 
     `same` stands for the agent's own model, or for `scripted/extractive` when the agent is scripted.
     """
-    if name != "same":
+    if name != SAME_MODEL:
         return name
     return "scripted/extractive" if is_scripted(agent_name) else agent_name
+
+
+def check_explore_model(explore: bool, name: str) -> None:
+    """Raise UsageError if a configuration names a model for sub-agents, but gives the agent no tool that starts sub-agents."""
+    if name != SAME_MODEL and not explore:
+        raise UsageError(f"explore_model: has no effect unless explore is true (got {name!r}); set explore, or leave it out")
+
+
+def resolve_explore_model(explore: bool, name: str, agent_name: str) -> str | None:
+    """Return the name of the sub-agents' model, where `same` stands for the agent's own model; None without sub-agents."""
+    return None if not explore else agent_name if name == SAME_MODEL else name
 
 
 def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING) -> Model:
@@ -124,14 +138,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         return TextCallModel(model=real) if wiring.tool_calls == "text" else real
     if wiring.tool_calls == "text":
         raise UsageError(f"tool_calls = 'text' applies to real models only; the scripted model {name!r} needs no protocol")
-    if task is None:
-        raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
-    variant, profile_name = split_scripted_name(name)
-    if is_summarizer_variant(variant):
-        raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
-    if variant not in {"", task.name}:
-        raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in PROFILE_NAMES})
-    profile_name = profile_name or DEFAULT_PROFILE
+    task, profile_name = _parse_agent_name(name, task)
     return ScriptedModel(
         name=f"scripted/{task.name}:{profile_name}",
         facts=task.facts,
@@ -140,6 +147,59 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         seed=seed,
         window_tokens=window_tokens or SCRIPTED_WINDOW_TOKENS,
     )
+
+
+def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiring: Wiring = DEFAULT_WIRING) -> Model:
+    """Create the model of the sub-agents that an agent sends to explore.
+
+    Args:
+        name: Name of the model, as for an agent, or `same`: the agent's own model. A scripted model looks up the facts that a
+            question names, instead of following the script of the task.
+        agent: Model of the agent. A scripted sub-agent named `same` has its profile and its context window; any other model has
+            its own window.
+        task: Task whose facts a scripted model looks up. None for real models.
+        seed: Seed of a scripted model's own random draws.
+        wiring: Settings for calls to real models, such as cassette and time limit.
+
+    Raises:
+        UnknownName: There is no such model, task or profile.
+        MissingKey: The key of a real model is not in the environment.
+        UsageError: A scripted model has no task, the name stands for a summarizer, or a local model is not installed.
+
+    Example:
+        >>> from harness.models.factory import open_explorer, open_model
+        >>> from harness.tasks import make_task
+        >>> task = make_task("flashcards", 1)
+        >>> agent = open_model("scripted", task=task, seed=1, window_tokens=32_000)
+        >>> open_explorer("scripted:typical", agent=agent, task=task, seed=1).name
+        'scripted/flashcards:typical'
+    """
+    is_same = name == SAME_MODEL
+    if is_same and not is_scripted(agent.name):
+        return agent
+    name = agent.name if is_same else name
+    if not is_scripted(name):
+        return open_model(name, task=None, seed=seed, window_tokens=None, wiring=wiring)
+    task, profile_name = _parse_agent_name(name, task)
+    return ScriptedExplorer(
+        name=f"scripted/{task.name}:{profile_name}",
+        facts=task.facts,
+        profile=look_up_profile(profile_name),
+        seed=seed,
+        window_tokens=agent.window.tokens if is_same else SCRIPTED_WINDOW_TOKENS,
+    )
+
+
+def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
+    """Return the task and the profile of a scripted model that is no summarizer."""
+    if task is None:
+        raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
+    variant, profile_name = split_scripted_name(name)
+    if is_summarizer_variant(variant):
+        raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
+    if variant not in {"", task.name}:
+        raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in PROFILE_NAMES})
+    return task, profile_name or DEFAULT_PROFILE
 
 
 def open_summarizer(
@@ -170,7 +230,7 @@ def open_summarizer(
         >>> open_summarizer("same", agent=agent, task=task, seed=1, window_tokens=None).name
         'scripted/extractive'
     """
-    if name == "same" and not is_scripted(agent.name):
+    if name == SAME_MODEL and not is_scripted(agent.name):
         return agent
     name = resolve_summarizer_name(name, agent.name)
     if not is_scripted(name):

@@ -33,7 +33,7 @@ IMPORTS = frozenset(
 BUILTINS = frozenset(
     (
         *("all", "any", "bool", "bytes", "dict", "enumerate", "float", "frozenset", "int", "isinstance", "len"),
-        *("list", "map", "max", "min", "next", "range", "round", "set", "sorted", "staticmethod", "str", "sum", "tuple", "zip"),
+        *("list", "map", "max", "min", "next", "range", "round", "set", "sorted", "str", "sum", "tuple", "zip"),
     )
 )
 SPECIAL = frozenset({"__init__", "__getitem__"})

@@ -28,7 +28,7 @@ from harness.errors import ContextOverflow
 from harness.events import TextDelta
 from harness.messages import Message, ToolCall, assistant
 from harness.models.prices import NOMINAL_PRICE
-from harness.models.scripted.patterns import build_call_key, list_look_ups
+from harness.models.scripted.patterns import NO_VALUES, build_call_key, list_look_ups
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.visible_state import ConversationReader, VisibleState
 from harness.models.tokenizer import PromptTokenCounter, count_message_tokens, count_text_tokens
@@ -116,24 +116,10 @@ class ScriptedModel:
         """Return the message with the tool calls of a step or repair, or with a call that first looks up a missing fact."""
         known = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
-            if name not in known and (look := self._look_up(self._facts[name], context.visible)):
+            if name not in known and (look := find_next_look_up(self._facts[name], context.visible)):
                 text = f"I need the {name.replace('_', ' ')} for this and no longer have it in view; looking it up."
                 return self._build_message(text, [look], {}, context)
         return self._build_message(act.text, act.calls, self._choose_values(act.required_facts, known), context)
-
-    @staticmethod
-    def _look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
-        """Return the next tool call that may show a fact again, beginning with a search for its source.
-
-        Returns None when no call is left.
-
-        Each call is made once in a series of look-ups: an answer that does not show the fact may have been overlooked, or its
-        text may have been evicted from a view that still holds the call.
-        """
-        calls = list(list_look_ups(fact))
-        if fact.source:
-            calls = calls[-1:] if fact.source in visible.listed_paths else calls[:1]
-        return next((call for call in calls if build_call_key(call) not in visible.look_up_keys), None)
 
     def _choose_values(self, needs: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
@@ -159,14 +145,32 @@ class ScriptedModel:
         tool_calls: list[ToolCall] = []
         taken = set(context.visible.call_ids)
         for call in calls:
-            arguments = {name: Template(text).substitute(values) for name, text in call.arguments}
-            call_id = _make_call_id(context.message_count, call.tool, taken)
+            call_id = make_call_id(context.message_count, call.tool, taken)
             taken.add(call_id)
-            tool_calls.append(ToolCall(call_id=call_id, name=call.tool, arguments_json=json.dumps(arguments)))
+            tool_calls.append(ToolCall(call_id=call_id, name=call.tool, arguments_json=build_arguments_json(call, values)))
         return assistant(opening + Template(says).substitute(values), *tool_calls)
 
 
-def _make_call_id(position: int, tool: str, taken: set[str]) -> str:
+def find_next_look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
+    """Return the next tool call that may show a fact again, beginning with a search for its source.
+
+    Returns None when no call is left.
+
+    Each call is made once in a series of look-ups: an answer that does not show the fact may have been overlooked, or its text
+    may have been evicted from a view that still holds the call.
+    """
+    calls = list(list_look_ups(fact))
+    if fact.source:
+        calls = calls[-1:] if fact.source in visible.listed_paths else calls[:1]
+    return next((call for call in calls if build_call_key(call) not in visible.look_up_keys), None)
+
+
+def build_arguments_json(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> str:
+    """Return the arguments of a tool call as JSON, with the values of facts in place of their placeholders."""
+    return json.dumps({name: Template(text).substitute(values) for name, text in call.arguments})
+
+
+def make_call_id(position: int, tool: str, taken: set[str]) -> str:
     """Return an id for a tool call that no visible call has; the id depends only on visible messages."""
     ids = (f"call_{hashlib.sha256(f'{tool}/{number}'.encode()).hexdigest()[:12]}" for number in itertools.count(position))
     return next(call_id for call_id in ids if call_id not in taken)
