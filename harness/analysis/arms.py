@@ -65,6 +65,10 @@ COUNTED_VALUES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 count."""
 
 
+COST_COLUMNS = ("cost_usd", "summarizer_cost_usd", "sub_agent_cost_usd")
+"""Columns of the trials table whose sum is the total cost of a trial."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmSummary:
     """Summary of one arm (configuration under study) with its valid trials and the number of trials with each kind of problem."""
@@ -77,9 +81,11 @@ class ArmSummary:
 
 
 def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with an added column `total_cost_usd`, the cost of agent and summarizer; NaN if either is unknown."""
-    costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
-    return trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
+    """Return the trials with an added column `total_cost_usd`, the cost of agent, summarizer and sub-agents.
+
+    The total is NaN if one of the costs is unknown.
+    """
+    return trials.assign(total_cost_usd=trials[list(COST_COLUMNS)].astype(float).sum(axis=1, skipna=False))
 
 
 def select_valid(trials: pd.DataFrame) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests
 from harness.errors import format_count
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
-"""Columns of the trials table compared in addition to success and score; `total_cost_usd` includes the summarizer."""
+"""Columns of the trials table compared in addition to success and score; `total_cost_usd` includes summarizer and sub-agents."""
 INERT_ACTIVITIES = ("never fired", "no effect")
 """Values of the column `activity` for trials whose policy had no effect; such trials are controls, whatever their arm."""
 _OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success", "score", "activity")

@@ -11,6 +11,7 @@ import pandas as pd
 
 from harness.analysis.alerts import build_alert_sections
 from harness.analysis.arms import (
+    COST_COLUMNS,
     ArmSummary,
     Spread,
     estimate_exposure,
@@ -108,15 +109,17 @@ def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
 
 
 def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
-    rows = {}
+    rows, cost_headings = {}, ["agent USD", "summarizer USD"]
+    if any(one.trials["explorations"].sum() for one in arms):
+        cost_headings.append("sub-agents USD")
     for one in arms:
         spreads = [Spread.from_values(one.trials[name]) for name in ("compactions", "steps", "prompt_tokens")]
-        agent_usd, summarizer_usd = (Spread.from_values(one.trials[name]).total for name in ("cost_usd", "summarizer_cost_usd"))
-        costs = map(format_usd, (agent_usd, summarizer_usd, agent_usd + summarizer_usd))
-        rows[one.arm] = (str(len(one.trials)), *map(str, spreads), *costs)
+        costs_usd = [Spread.from_values(one.trials[name]).total for name in COST_COLUMNS]
+        shown_usd = (*costs_usd[: len(cost_headings)], sum(costs_usd))
+        rows[one.arm] = (str(len(one.trials)), *map(str, spreads), *map(format_usd, shown_usd))
     return make_arm_section(
         "Effort: median [min–max] per trial, and total cost",
-        ("n", "rounds", "steps", "prompt tokens", "agent USD", "summarizer USD", "total USD"),
+        ("n", "rounds", "steps", "prompt tokens", *cost_headings, "total USD"),
         rows,
         ("Rounds: applied compactions. Tokens: counted by the provider or the scripted model's tokenizer. ?: price unknown.",),
     )

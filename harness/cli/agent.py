@@ -18,7 +18,7 @@ from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
 from harness.errors import UsageError, format_count
 from harness.events import SANDBOX_LOST_REASONS, Entry, Signal, StateChanged
-from harness.models.factory import ToolCallMode
+from harness.models.factory import SAME_MODEL, ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
@@ -87,6 +87,7 @@ from harness.tasks import make_task
     "--repeated", type=click.Choice(["ask", "continue", "stop"]), default="ask", help="Reaction to a third identical call."
 )
 @click.option("--explore", is_flag=True, help="Give the agent a tool that sends a sub-agent to explore the workspace.")
+@click.option("--explore-model", default=SAME_MODEL, help="Model of the sub-agent; `same` is the agent's own.")
 @click.option("--keep", type=options.FOLDER, help="Copy the workspace into this new folder at the end.")
 def command(
     model: str,
@@ -116,6 +117,7 @@ def command(
     resume: str | None,
     repeated: Literal["ask", "continue", "stop"],
     explore: bool,
+    explore_model: str,
     keep: Path | None,
 ) -> None:
     """Give the agent a request and watch it work in a sandbox.
@@ -131,6 +133,8 @@ def command(
     The session is logged to a journal with its workspace, so that --resume can continue it, also after a crash. --resume keeps
     the settings of the session, except for options given here. The session continues with one message from a pipe, or as a
     dialog at a terminal. An empty message continues an unfinished turn.
+
+    --explore-model names the model of the sub-agent, which may be cheaper than the agent's, and implies --explore.
 
     --repeated decides what happens when the agent makes the same tool call three times in a row. Without a terminal, `ask`
     means `continue`.
@@ -166,7 +170,8 @@ def command(
         sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),
         unsafe_local=unsafe_local,
         journal=resumed.journal if resumed else journal or default_journal,
-        explore=explore,
+        explore=explore or explore_model != SAME_MODEL,
+        explore_model=explore_model,
         repeated=repeated,
         keep=keep,
     )
@@ -234,6 +239,7 @@ def configure_resumed_session(
         sandbox=replace(restored.sandbox, **sandbox, limits=replace(restored.sandbox.limits, network=network)),
         unsafe_local=requested.unsafe_local,
         keep=requested.keep,
+        explore=restored.explore or requested.explore,
     )
     if session.repeated == "ask" and not sys.stdin.isatty():
         session = replace(session, repeated="continue")
@@ -247,7 +253,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     "cassette": frozenset({"record", "replay"}),
 } | {
     name: frozenset({name})
-    for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore", "repeated")
+    for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore_model", "repeated")
 }
 """Command-line options that, when the user sets them, replace a field of a resumed session, by the name of the field."""
 

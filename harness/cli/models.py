@@ -23,7 +23,7 @@ def models_command(context: click.Context) -> None:
     """List the small real models that can run on this machine.
 
     The list shows the size of the download, the context window, the origin, and what is missing. The names can be used in a plan
-    and for --model and --summarizer. Local models cost nothing but time.
+    and for --model, --summarizer and --explore-model. Local models cost nothing but time.
 
     Example: `harness models fetch local/smollm2-135m`
     """

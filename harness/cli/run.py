@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from harness.cli import options
+from harness.compaction.description import find_summarizer
 from harness.errors import format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.preflight import choose_backends, collect_warnings
 from harness.experiment.trial import Trial
+from harness.models.factory import SAME_MODEL, resolve_summarizer_name
 from harness.models.local.catalogue import is_local
 from harness.models.prices import look_up_prices
 from harness.models.registry import look_up_window
+from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
+from harness.session.assembly import EXPLORE_MAX_STEPS
+from harness.session.totals import add_costs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,7 +176,8 @@ def describe_cost(trials: list[Trial]) -> str:
     unknown = [bounds for bounds in paid if None in bounds.values()]
     known_usd = sum(bound or 0.0 for bounds in paid if None not in bounds.values() for bound in bounds.values())
     if not unknown:
-        return f"at most ${known_usd:,.2f}"
+        explores = any(trial.explore and compute_cost_bounds_usd(trial) for trial in trials)
+        return f"at most ${known_usd:,.2f}" + (", if no step sends more than one sub-agent" if explores else "")
     names = ", ".join(sorted({name for bounds in unknown for name, bound in bounds.items() if bound is None}))
     what = f"the cost of {format_count(len(unknown), 'trial')} is unknown, since the price or the window of {names} is unknown"
     known_count = len(paid) - len(unknown)
@@ -181,17 +187,37 @@ def describe_cost(trials: list[Trial]) -> str:
 def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
     """Return the maximum cost in USD of each paid model of a trial, by model name; None for an unknown price or window.
 
-    The bound assumes that every step sends a full window to each of these models, and that nothing is cached.
+    The bound assumes that every step sends a full window to the agent's model and to the summarizer, and that nothing is cached.
+    With the tool `explore`, it assumes that every step starts one sub-agent, whose steps cost as much.
     """
-    names = (name for name in trial.models if name.partition("/")[0] != "scripted" and not is_local(name))
-    return {name: _compute_model_cost_bound_usd(trial, name) for name in names}
+    calls = _list_calls(trial, trial.model, trial.window_tokens, trial.max_steps)
+    if trial.sub_agent_model is not None:
+        window_tokens = trial.window_tokens if trial.explore_model == SAME_MODEL else None
+        calls += _list_calls(trial, trial.sub_agent_model, window_tokens, trial.max_steps * EXPLORE_MAX_STEPS)
+    bounds = dict[str, float | None]()
+    for name, name_window_tokens, count in calls:
+        if not is_scripted(name) and not is_local(name):
+            bound = _compute_model_cost_bound_usd(name, name_window_tokens, count)
+            bounds[name] = add_costs(bounds.get(name, 0.0), bound)
+    return bounds
 
 
-def _compute_model_cost_bound_usd(trial: Trial, name: str) -> float | None:
-    window = look_up_window(name, trial.window_tokens if name == trial.model else None).tokens
+def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int) -> list[tuple[str, int | None, int]]:
+    """Return name, window and number of calls of an agent's or sub-agent's model, and of its summarizer if that is another model.
+
+    A window of None stands for the model's own window.
+    """
+    chosen = find_summarizer(trial.policy)
+    summarizer = model if chosen is None else resolve_summarizer_name(chosen, model)
+    return [(model, window_tokens, count), *([(summarizer, None, count)] if summarizer != model else [])]
+
+
+def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: int) -> float | None:
+    """Return the maximum cost in USD of some calls of a model; None if its price or its window is unknown."""
+    window = look_up_window(name, window_tokens).tokens
     prices = [price for price in look_up_prices(name) if price.above_prompt_tokens < window]
     if not prices or not window:
         return None
     dearest = max(prices, key=lambda price: price.input_usd)
     full = replace(dearest, cache_read_usd=None, cache_write_usd=None)
-    return trial.max_steps * (window * full.input_usd + ASSUMED_REPLY_TOKENS * full.output_usd) / 1e6
+    return calls * (window * full.input_usd + ASSUMED_REPLY_TOKENS * full.output_usd) / 1e6

@@ -30,7 +30,7 @@ from harness.task import Task
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
 """Fidelity level of a trial, which specifies how much of the trial is real.
 
-`L0` has a scripted model and summarizer, `L1` has a real summarizer with a scripted agent, `L2-open` and `L2-fork` replay a
+`L0` has only scripted models, `L1` has a real summarizer or sub-agent with a scripted agent, `L2-open` and `L2-fork` replay a
 recorded session, and `L3` has a real agent.
 """
 
@@ -64,10 +64,10 @@ def collect_provenance(price_table: str) -> Provenance:
 
 
 def classify_level(trial: Trial) -> Level:
-    """Return the fidelity level of a trial, such as `L0` for a scripted model and summarizer or `L3` for a real agent."""
+    """Return the fidelity level of a trial, such as `L0` for scripted models only or `L3` for a real agent."""
     if not is_scripted(trial.model):
         return "L3"
-    return "L0" if trial.summarizer is None or is_scripted(trial.summarizer) else "L1"
+    return "L0" if all(map(is_scripted, trial.models)) else "L1"
 
 
 def _find_version(package: str) -> str | None:
@@ -157,6 +157,8 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
         limits=Limits(max_steps=trial.max_steps, parallel_tools=trial.parallel_tools),
         command_timeout_seconds=trial.command_timeout_seconds,
         sandbox=trial.sandbox,
+        explore=trial.explore,
+        explore_model=trial.explore_model,
         repeated="continue",
     )
 
@@ -249,6 +251,7 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
     trial_fields = {
         "model": trial.model,
         "summarizer": trial.summarizer,
+        "sub_agent_model": trial.sub_agent_model,
         "cassette": cassette.describe() if cassette and not all(map(is_scripted, trial.models)) else None,
         "local_models": [describe_local_model(name) for name in trial.models if is_local(name)],
         "task_seed": trial.seed,

@@ -13,7 +13,14 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring
 from harness.models.registry import look_up_window
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes import choose_backend
-from harness.session.preflight import check_assembly, count_first_request_tokens, count_output_tool_tokens, find_warnings
+from harness.session.preflight import (
+    check_assembly,
+    count_explore_tool_tokens,
+    count_first_request_tokens,
+    count_output_tool_tokens,
+    find_sub_agent_warnings,
+    find_warnings,
+)
 from harness.task import Task
 from harness.tasks import make_task
 from harness.tokens import Window
@@ -40,12 +47,14 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     checked_arms = set[object]()
     for trial in trials:
         key = (trial.task, trial.seed, trial.world)
-        arm = (*key, trial.model, trial.tool_calls, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
+        models = (trial.model, trial.sub_agent_model, trial.tool_calls)
+        arm = (*key, *models, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
         if arm not in checked_arms:
             checked_arms.add(arm)
             task = make_task_once(*key)
             output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-            first_tokens = count_once(task.prompt, task.runtime) + output_tool_tokens
+            explore_tool_tokens = count_explore_tool_tokens() if trial.explore else 0
+            first_tokens = count_once(task.prompt, task.runtime) + output_tool_tokens + explore_tool_tokens
             check_assembly(build_session_spec(trial, task, wiring), trial.task, first_tokens)
 
 
@@ -55,7 +64,8 @@ def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
     All seeds of a configuration are checked together, because the first request of a task is the same for all seeds.
     """
     distinct_trials = {
-        (one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials
+        (one.task, one.world, one.model, one.sub_agent_model, one.window_tokens, one.nominal_window_tokens, one.policy): one
+        for one in trials
     }
     tasks: dict[str, Task] = {}
     warnings = dict[str, None]()
@@ -63,15 +73,17 @@ def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
         if trial.problem not in tasks:
             tasks[trial.problem] = make_task(trial.task, trial.seed, trial.world)
         spec = build_session_spec(trial, tasks[trial.problem])
-        warnings.update(dict.fromkeys(find_warnings(spec, _find_window(trial), trial.problem)))
+        warnings.update(dict.fromkeys(find_warnings(spec, _find_window(trial.model, trial.window_tokens), trial.problem)))
+        if trial.sub_agent_model is not None:
+            warnings.update(dict.fromkeys(find_sub_agent_warnings(spec, _find_window(trial.sub_agent_model, None))))
     return tuple(warnings)
 
 
-def _find_window(trial: Trial) -> Window:
-    """Return the context window of a trial's agent model without opening the model."""
-    if is_scripted(trial.model):
-        return Window(tokens=trial.window_tokens or SCRIPTED_WINDOW_TOKENS, source="configuration")
-    return look_up_window(trial.model, trial.window_tokens)
+def _find_window(name: str, window_tokens: int | None) -> Window:
+    """Return the context window of an agent's model without opening the model; None uses the model's own window."""
+    if is_scripted(name):
+        return Window(tokens=window_tokens or SCRIPTED_WINDOW_TOKENS, source="configuration")
+    return look_up_window(name, window_tokens)
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:

@@ -117,7 +117,7 @@ class _TrialSession:
             if isinstance(item, Entry):
                 measurement.add_entry(item)
 
-        spec = build_session_spec(self.job.trial, task, wiring)
+        spec = replace(build_session_spec(self.job.trial, task, wiring), journal=self.job.journal)
         resources = SessionResources(
             session_id=run.session_id,
             log=log,

@@ -163,19 +163,24 @@ class Runner:
         if job.journal.exists():
             try:
                 with Journal.open(job.journal) as journal:
-                    self._load_from_journal(trial_run, journal)
+                    self._load_from_journal(trial_run, journal, job.trial_id)
             except StoreError:
                 remove_journal(job.journal)
         task = make_task(job.trial.task, job.trial.seed, job.trial.world)
         trial_run.graded_checks = fail_all_checks(task, "not run: the trial did not end")
         return trial_run.build_finished_trial(job, self.clock())
 
-    def _load_from_journal(self, trial_run: TrialRun, journal: Journal) -> None:
-        """Add the data in a killed trial's journal to the trial's results, and log the end of its session if that is missing."""
-        for trial_run.session_id in journal.list_session_ids():
-            for entry in journal.read_entries(trial_run.session_id):
-                trial_run.totals(entry)
-            journal.fail_session(trial_run.session_id, reason="crashed", detail=trial_run.ending.error, clock=self.clock)
+    def _load_from_journal(self, trial_run: TrialRun, journal: Journal, trial_id: str) -> None:
+        """Add the data in a killed trial's journal to the trial's results, and log the end of its sessions if that is missing.
+
+        The session of the trial has the trial's id; other sessions are those of sub-agents.
+        """
+        for session_id in journal.list_session_ids():
+            if session_id == trial_id:
+                trial_run.session_id = session_id
+                for entry in journal.read_entries(session_id):
+                    trial_run.totals(entry)
+            journal.fail_session(session_id, reason="crashed", detail=trial_run.ending.error, clock=self.clock)
 
 
 class _Queue:

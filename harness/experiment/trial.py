@@ -13,7 +13,13 @@ from harness import codec
 from harness.compaction.description import find_summarizer, name_policy
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
-from harness.models.factory import ToolCallMode, resolve_summarizer_name
+from harness.models.factory import (
+    SAME_MODEL,
+    ToolCallMode,
+    check_explore_model,
+    resolve_explore_model,
+    resolve_summarizer_name,
+)
 from harness.models.scripted.profiles import is_scripted
 from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
 from harness.protocols import PolicyField
@@ -48,10 +54,14 @@ class Trial(codec.StrictFields):
         parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
         sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
+        explore: Whether the agent has the tool `explore`, which lets a sub-agent with an empty context look around and return a
+            short answer. Default: `False`.
+        explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
+            sub-agent looks up the facts of the task that a question names. Default: `'same'`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
-        UsageError: A value has the wrong type or is out of range.
+        UsageError: A value has the wrong type or is out of range, or a model is chosen for sub-agents that the agent cannot send.
 
     Example:
         >>> from harness import Trial
@@ -73,6 +83,8 @@ class Trial(codec.StrictFields):
     parallel_tools: bool = False
     command_timeout_seconds: float = 60.0
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
+    explore: bool = field(default=False, metadata=codec.ADDED_LATER)
+    explore_model: str = field(default=SAME_MODEL, metadata=codec.ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
@@ -88,6 +100,7 @@ class Trial(codec.StrictFields):
         if not 0 < self.command_timeout_seconds < MAX_TIMEOUT_SECONDS:
             bounds = f"above 0 and below {MAX_TIMEOUT_SECONDS}"
             raise UsageError(f"command_timeout_seconds: must be {bounds} (got {self.command_timeout_seconds!r})")
+        check_explore_model(self.explore, self.explore_model)
 
     @property
     def trial_id(self) -> str:
@@ -107,7 +120,7 @@ class Trial(codec.StrictFields):
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
             "checks": 0 if is_scripted(self.model) else CHECKS_REVISION,
-            "tools": find_tool_revisions(self.policy),
+            "tools": find_tool_revisions(self.policy, explore=self.explore),
         }
         return {name: revision for name, revision in revisions.items() if revision}
 
@@ -135,8 +148,14 @@ class Trial(codec.StrictFields):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of all models that the trial calls, the agent's model first."""
-        return (self.model,) if self.summarizer in {None, self.model} else (self.model, str(self.summarizer))
+        """Names of all models that the trial and its sub-agents call, the agent's model first."""
+        names = (self.model, self.summarizer, self.sub_agent_model)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    @property
+    def sub_agent_model(self) -> str | None:
+        """Name of the model of the trial's sub-agents; None if the agent has no tool that starts sub-agents."""
+        return resolve_explore_model(self.explore, self.explore_model, self.model)
 
     @property
     def model_seed(self) -> int:

@@ -20,10 +20,10 @@ from harness.agent.tool_execution import LoopDecision, LoopDetector, decide_alwa
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
-from harness.errors import SandboxDied, SandboxKilled
+from harness.errors import SandboxDied, SandboxKilled, UsageError
 from harness.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
 from harness.messages import ToolCall, ToolResult
-from harness.models.factory import Wiring, open_model, open_summarizer, with_wait_listener
+from harness.models.factory import SAME_MODEL, Wiring, open_explorer, open_model, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.session.ids import TIME_ORDERED_IDS
@@ -35,6 +35,8 @@ from harness.store.journal import Journal
 from harness.store.log import MemoryLog
 from harness.task import Task
 from harness.tools import make_session_tools
+from harness.tools.function_tool import FunctionTool
+from harness.truncation import EXPLORE_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,7 @@ def write_workspace(task: Task | None, sandbox: Sandbox) -> None:
 
 
 EXPLORE_SPEC = ToolSpec(
-    name="explore",
+    name=EXPLORE_NAME,
     description=(
         "Ask a helper with an empty context to look around in the sandbox (large files, long outputs, many files) and to answer "
         "one question in a few sentences. It sees nothing of this conversation, so say all that it needs to know."
@@ -158,8 +160,12 @@ EXPLORE_MAX_STEPS = 20
 
 
 def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Return those tools of a session that its sub-agents may use."""
-    return tuple(tool for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
+    """Return those tools of a session that its sub-agents may use; none of them proposes to send another sub-agent."""
+    return tuple(_without_proposal(tool) for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
+
+
+def _without_proposal(tool: Tool) -> Tool:
+    return replace(tool, limits=replace(tool.limits, proposes_explore=False)) if isinstance(tool, FunctionTool) else tool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -281,7 +287,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         loop_detector=_make_loop_detector(spec, resources),
     )
     if spec.explore:
-        _add_explore_tool(agent, spec, replace(resources, model=model, summarizer=summarizer))
+        _add_explore_tool(agent, spec, _open_sub_agent_models(spec, resources, model, summarizer))
     return AssembledSession(spec=spec, resources=resources, agent=agent, fitted_policy=fitted_policy)
 
 
@@ -301,6 +307,26 @@ def _open_summarizer(spec: SessionSpec, resources: SessionResources, model: Mode
     return with_wait_listener(opened, resources.on_event)
 
 
+def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: Model) -> Model:
+    """Open the model of a session's sub-agents by its name, given the agent's model, which they share by default."""
+    wiring = _make_wiring(spec, resources)
+    opened = open_explorer(spec.explore_model, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
+    return opened if opened is model else with_wait_listener(opened, resources.on_event)
+
+
+def _open_sub_agent_models(
+    spec: SessionSpec, resources: SessionResources, model: Model, summarizer: Model | None
+) -> SessionResources:
+    """Return the resources of a session with the models of its sub-agents in place of those of the agent.
+
+    A policy whose summarizer is the agent's own model has the sub-agent's own model as summarizer in a sub-agent.
+    """
+    explorer = open_sub_agent_model(spec, resources, model)
+    if explorer is not model:
+        summarizer = resources.summarizer or _open_summarizer(spec, resources, explorer)
+    return replace(resources, model=explorer, summarizer=summarizer)
+
+
 def _make_wiring(spec: SessionSpec, resources: SessionResources) -> Wiring:
     return replace(spec.wiring, endpoints=resources.endpoints)
 
@@ -308,7 +334,13 @@ def _make_wiring(spec: SessionSpec, resources: SessionResources) -> Wiring:
 def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) -> tuple[Tool, ...]:
     if resources.tools is not None or resources.sandbox is None:
         return tuple(resources.tools or ())
-    return make_session_tools(policy, resources.sandbox, resources.outputs, timeout_seconds=spec.command_timeout_seconds)
+    return make_session_tools(
+        policy,
+        resources.sandbox,
+        resources.outputs,
+        timeout_seconds=spec.command_timeout_seconds,
+        explore=spec.explore,
+    )
 
 
 def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopDetector | None:
@@ -320,9 +352,26 @@ def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopD
 
 
 def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResources) -> None:
-    """Give an agent the tool `explore`, which starts sub-agents that use the models and the sandbox of the agent's session."""
-    limits = Limits(max_steps=EXPLORE_MAX_STEPS)
-    child_spec = replace(spec, task=None, instructions="", limits=limits, explore=False, repeated="continue")
+    """Give an agent the tool `explore`, which starts sub-agents that use the sandbox of the agent's session.
+
+    Args:
+        agent: Agent that gets the tool in addition to its others.
+        spec: Configuration of the agent's session.
+        resources: Resources of the agent's session, with the models of the sub-agents.
+
+    Raises:
+        UsageError: The policy cannot work in the window of the sub-agents' model.
+    """
+    child_spec = replace(
+        spec,
+        model=spec.sub_agent_model or spec.model,
+        task=None,
+        instructions="",
+        limits=Limits(max_steps=EXPLORE_MAX_STEPS),
+        explore=False,
+        explore_model=SAME_MODEL,
+        repeated="continue",
+    )
     oracle = resources.oracle or build_scripted_oracle(spec.task)
     child_resources = replace(resources, oracle=oracle, tools=select_exploring_tools(agent.tools))
 
@@ -335,6 +384,10 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
             )
             yield assemble_session(replace(child_spec, request=question), own_resources)
 
+    try:
+        assemble_session(child_spec, replace(child_resources, log=MemoryLog()))
+    except UsageError as error:
+        raise UsageError(f"sub-agents with model {child_spec.model!r}: {error}") from None
     explore = ExploreTool(open_sub_agent=open_sub_agent)
     agent.tools = (*agent.tools, explore)
     agent.collect_subagent_events = explore.collect_subagent_events

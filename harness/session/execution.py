@@ -17,11 +17,17 @@ from harness.agent.loop import Agent, Outcome
 from harness.errors import StoreError, ToolError
 from harness.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, Signal
 from harness.models.local.server import serve_models
-from harness.protocols import BlobStore, Clock, Sandbox, ignore
+from harness.protocols import BlobStore, Clock, Model, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
-from harness.session.assembly import SessionResources, assemble_session, open_agent_model, write_workspace
+from harness.session.assembly import (
+    SessionResources,
+    assemble_session,
+    open_agent_model,
+    open_sub_agent_model,
+    write_workspace,
+)
 from harness.session.grading import GradedCheck, grade_workspace
-from harness.session.preflight import check_spec, find_warnings
+from harness.session.preflight import check_spec, find_sub_agent_warnings, find_warnings
 from harness.session.spec import SessionSpec, encode_setup
 from harness.session.storage import ProgressSaver, fail_on_error, open_storage
 from harness.store.records import Draft
@@ -128,7 +134,7 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
     ):
         resources = replace(resources, endpoints=endpoints, sandbox=sandbox)
         model = open_agent_model(spec, resources)
-        for text in find_warnings(spec, model.window):
+        for text in _collect_warnings(spec, resources, model):
             resources.on_event(Notice(text=text))
         if blobs is not None:
             sandbox.use_blobs(blobs)
@@ -136,6 +142,14 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
         sandbox.start()
         session = assemble_session(spec, replace(resources, model=model))
         yield OpenSession(session.agent, sandbox, replace(session.start_event, setup_json=encode_setup(spec)))
+
+
+def _collect_warnings(spec: SessionSpec, resources: SessionResources, model: Model) -> tuple[str, ...]:
+    """Return the warnings about the compaction policy in the agent's session and in its sub-agents."""
+    warnings = tuple(find_warnings(spec, model.window))
+    if not spec.explore:
+        return warnings
+    return (*warnings, *find_sub_agent_warnings(spec, open_sub_agent_model(spec, resources, model).window))
 
 
 def connect_saver(

@@ -12,10 +12,11 @@ from harness.compaction.feasibility import explain_never_due, has_unknown_thresh
 from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError, WindowTooSmall
 from harness.messages import system, user
+from harness.models.factory import SAME_MODEL
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.tokenizer import count_message_tokens
 from harness.protocols import OutputStore, Sandbox, WarningPolicy
-from harness.session.assembly import SessionResources, assemble_session, open_agent_model
+from harness.session.assembly import EXPLORE_SPEC, SessionResources, assemble_session, open_agent_model
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
 from harness.task import Runtime
@@ -34,7 +35,8 @@ def check_spec(spec: SessionSpec) -> None:
     if spec.cassette is not None:
         spec.cassette.check()
     request = f"{spec.instructions}\n{spec.request}"
-    check_assembly(spec, spec.name, count_first_request_tokens(request, spec.needed_runtime))
+    explore_tokens = count_explore_tool_tokens() if spec.explore else 0
+    check_assembly(spec, spec.name, count_first_request_tokens(request, spec.needed_runtime) + explore_tokens)
     if spec.keep is not None and spec.keep.exists() and (not spec.keep.is_dir() or any(spec.keep.iterdir())):
         raise UsageError(f"{str(spec.keep)!r} exists and is not empty; choose a new folder for the files")
 
@@ -86,6 +88,15 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
         yield f"policy {kind!r}: {text}"
 
 
+def find_sub_agent_warnings(spec: SessionSpec, window: Window) -> Iterator[str]:
+    """Yield a warning if the compaction policy will not act in sub-agents with a model of their own, given the model's window."""
+    if spec.explore_model != SAME_MODEL:
+        policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
+        if has_unknown_threshold(policy, window):
+            kind, name = name_policy(spec.policy), spec.sub_agent_model
+            yield f"policy {kind!r} never compacts in sub-agents: the context window of model {name!r} is unknown"
+
+
 def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
     """Yield a warning for each window of the configuration that is larger than the window that the model is known to have."""
     advice = "the provider may refuse prompts before the policy acts"
@@ -124,3 +135,9 @@ def count_output_tool_tokens() -> int:
     """Return the number of tokens in the schemas of the tools with which the agent reads saved tool outputs."""
     unopened = cast("OutputStore", None)
     return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))
+
+
+@cache
+def count_explore_tool_tokens() -> int:
+    """Return the number of tokens in the schema of the tool with which the agent sends sub-agents to explore."""
+    return count_tool_tokens((EXPLORE_SPEC,))

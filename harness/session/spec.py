@@ -19,7 +19,14 @@ from harness.compaction.description import find_summarizer
 from harness.errors import UsageError
 from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
 from harness.models.cassette import Cassette
-from harness.models.factory import ToolCallMode, Wiring, resolve_summarizer_name
+from harness.models.factory import (
+    SAME_MODEL,
+    ToolCallMode,
+    Wiring,
+    check_explore_model,
+    resolve_explore_model,
+    resolve_summarizer_name,
+)
 from harness.models.litellm_model import STALL_SECONDS
 from harness.policies import policy_from_plain, resolve_policy
 from harness.protocols import PolicyField
@@ -62,12 +69,14 @@ class SessionSpec(codec.StrictFields):
             Default: `True`.
         explore: Whether the agent has the tool `explore`, which lets a sub-agent with an empty context look around and return a
             short answer. Default: `False`.
+        explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
+            sub-agent looks up the facts of the task that a question names. Default: `'same'`.
         repeated: Reaction when the agent makes the same tool call three times in a row: `ask` the user (without a user, the call
             is made), `continue`, or `stop`. Default: `'ask'`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
-        UsageError: A value has the wrong type.
+        UsageError: A value has the wrong type, or a model is chosen for sub-agents that the agent cannot send.
 
     Example::
 
@@ -100,6 +109,7 @@ class SessionSpec(codec.StrictFields):
     keep: OptionalPathField = None  # type: ignore[assignment]
     snapshots: bool = True
     explore: bool = False
+    explore_model: str = SAME_MODEL
     repeated: Literal["ask", "continue", "stop"] = "ask"
 
     def __post_init__(self) -> None:
@@ -108,6 +118,7 @@ class SessionSpec(codec.StrictFields):
         for name in ("journal", "keep"):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
         refuse_mistyped_fields(self)
+        check_explore_model(self.explore, self.explore_model)
 
     @property
     def name(self) -> str:
@@ -126,9 +137,15 @@ class SessionSpec(codec.StrictFields):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models that the session calls, the agent's model first."""
+        """Names of the models that the session and its sub-agents call, the agent's model first."""
         summarizer = find_summarizer(self.policy)
-        return (self.model,) if summarizer is None else (self.model, resolve_summarizer_name(summarizer, self.model))
+        resolved = None if summarizer is None else resolve_summarizer_name(summarizer, self.model)
+        return tuple(dict.fromkeys(name for name in (self.model, resolved, self.sub_agent_model) if name is not None))
+
+    @property
+    def sub_agent_model(self) -> str | None:
+        """Name of the model of the session's sub-agents; None if the agent has no tool that starts sub-agents."""
+        return resolve_explore_model(self.explore, self.explore_model, self.model)
 
     @property
     def wiring(self) -> Wiring:
@@ -148,7 +165,7 @@ STORED_FIELDS: Mapping[str, Any] = {
 
 The policy is stored as well, but is not listed here, because each policy has a type of its own.
 """
-NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0}
+NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0, "explore_model": SAME_MODEL}
 """Fields of a session's configuration that were added after version 0.1, with their defaults.
 
 Such a field is not stored if it has its default value, so that configurations of version 0.1 keep the same stored text.

@@ -99,19 +99,45 @@ class SessionTotals:
                 self.end_event = ended
 
     @property
+    def explorations(self) -> int:
+        """Number of sub-agents that the agent sent to explore."""
+        return len(self.sub_agents)
+
+    @property
+    def sub_agent_steps(self) -> int:
+        """Number of model calls of all sub-agents."""
+        return sum(one.steps for one in self.sub_agents)
+
+    @property
+    def sub_agent_prompt_tokens(self) -> int:
+        """Prompt tokens of all sub-agents, including those of their summaries."""
+        return sum(one.prompt_tokens for one in self.sub_agents)
+
+    @property
+    def sub_agent_output_tokens(self) -> int:
+        """Output tokens of all sub-agents, including those of their summaries."""
+        return sum(one.output_tokens for one in self.sub_agents)
+
+    @property
+    def sub_agent_cost_usd(self) -> float | None:
+        """Cost in US dollars of all sub-agents, including their summaries."""
+        zero_usd: float | None = 0.0
+        return reduce(add_costs, (one.cost_usd for one in self.sub_agents), zero_usd)
+
+    @property
     def all_prompt_tokens(self) -> int:
         """Prompt tokens of the agent and its sub-agents together, without those of the summarizer."""
-        return self.prompt_tokens + sum(one.prompt_tokens for one in self.sub_agents)
+        return self.prompt_tokens + self.sub_agent_prompt_tokens
 
     @property
     def all_output_tokens(self) -> int:
         """Output tokens of the agent and its sub-agents together, without those of the summarizer."""
-        return self.output_tokens + sum(one.output_tokens for one in self.sub_agents)
+        return self.output_tokens + self.sub_agent_output_tokens
 
     @property
     def agents_cost_usd(self) -> float | None:
         """Cost in US dollars of the model calls of the agent and its sub-agents, without the summarizer."""
-        return reduce(add_costs, (one.cost_usd for one in self.sub_agents), self.cost_usd)
+        return add_costs(self.cost_usd, self.sub_agent_cost_usd)
 
     @property
     def total_cost_usd(self) -> float | None:
@@ -226,9 +252,9 @@ def format_price(cost_usd: float | None) -> str:
 def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
     """Return the steps, tokens and cost of several sub-agents together, as text."""
     totals = SessionTotals(sub_agents=list(sub_agents))
-    steps = format_count(sum(one.steps for one in sub_agents), "step")
-    tokens = f"{totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out"
-    return f"{steps}, {tokens}, {format_price(totals.agents_cost_usd)}"
+    steps = format_count(totals.sub_agent_steps, "step")
+    tokens = f"{totals.sub_agent_prompt_tokens:,} tokens in, {totals.sub_agent_output_tokens:,} out"
+    return f"{steps}, {tokens}, {format_price(totals.sub_agent_cost_usd)}"
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:

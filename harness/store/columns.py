@@ -81,6 +81,11 @@ def _make_use(name: str, description: str) -> Column:
     return Column(name, "Int64", "", f"{description}; {_MISSING_USES}", f"k.{name}")
 
 
+def _make_sub_agent_sum(name: str, dtype: Dtype, unit: str, description: str) -> Column:
+    """Return a column with a sum over the sub-agents of a trial; 0 in trials of older versions, which had no sub-agents."""
+    return Column(name, dtype, unit, description, f"CASE WHEN r.explorations IS NULL THEN 0 ELSE r.{name} END", form=15)
+
+
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
     """Return a column that divides one number of the journal by another; the value is missing where the divisor is 0."""
     return Column(name, "float64", unit, description, f"{dividend_sql} * 1.0 / nullif({divisor_sql}, 0)")
@@ -155,6 +160,15 @@ TRIALS: tuple[Column, ...] = (
     ),
     Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
     Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
+    _make_sub_agent_sum("explorations", "Int64", "", "Number of sub-agents that the agent sent to explore"),
+    _make_sub_agent_sum("sub_agent_steps", "Int64", "steps", "Number of model calls of all sub-agents"),
+    _make_sub_agent_sum(
+        "sub_agent_prompt_tokens", "Int64", "tokens", "Measured prompt tokens of all sub-agents, their summaries included"
+    ),
+    _make_sub_agent_sum(
+        "sub_agent_output_tokens", "Int64", "tokens", "Measured output tokens of all sub-agents, their summaries included"
+    ),
+    _make_sub_agent_sum("sub_agent_cost_usd", "float64", "USD", "Cost of all sub-agents; missing if a price is unknown"),
     _make_ratio("mean_context_tokens", "tokens", "r.prompt_tokens", "r.steps", "Mean measured size of a prompt"),
     Column("first_compaction_step", "Int64", "", "Step that followed the first compaction; missing if none", "c.first_step"),
     _make_metric("execution_calls", "calls", "t.executions", "Tool calls that change or run something"),

@@ -17,7 +17,8 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     """Copy the contents of a journal file into an open journal, in one transaction. Merging a second time changes nothing.
 
     If both journals hold a session, the source replaces the target's copy only if the session began later in the source (the
-    trial was run again) or has more events there. Trials of the source replace the same trials of the target.
+    trial was run again) or has more events there. The sub-agents of a replaced trial are removed with it. Trials of the source
+    replace the same trials of the target.
 
     Args:
         source: Journal file to copy from.
@@ -65,9 +66,11 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
     execute = target.database.execute
     last = "coalesce((SELECT max(seq) FROM {0}.event AS e WHERE e.session = {1}.key), 0)"
     newer = f"(theirs.created_at_ms, {last.format('source', 'theirs')}) > (ours.created_at_ms, {last.format('main', 'ours')})"
+    replaced_sql = f"FROM main.session AS ours JOIN source.session AS theirs ON theirs.id = ours.id AND {newer}"
+    sub_agent_sql = "JOIN main.session AS a ON a.id > ours.id || '.' AND a.id < ours.id || '/'"  # '/' follows '.' in ASCII
     execute(
-        f"""DELETE FROM main.session WHERE key IN (SELECT ours.key FROM main.session AS ours
-        JOIN source.session AS theirs ON theirs.id = ours.id WHERE {newer})"""
+        f"""DELETE FROM main.session WHERE key IN (SELECT ours.key {replaced_sql}
+        UNION SELECT a.key {replaced_sql} {sub_agent_sql} WHERE ours.id IN (SELECT session_id FROM main.trial))"""
     )
     columns = _list_columns(target, "session", without={"key"})
     known = {row[0] for row in execute("SELECT id FROM main.session WHERE id IN (SELECT id FROM source.session)")}

@@ -99,6 +99,14 @@ class TrialRecord:
     """Number of times that calls of real models were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
     """Total time in seconds that the trial waited before repeating model calls; None if unknown."""
+    explorations: int | None = None
+    """Number of sub-agents that the agent sent to explore; None in records of older versions, whose trials had none."""
+    sub_agent_steps: int | None = None
+    sub_agent_prompt_tokens: int | None = None
+    """Total prompt tokens of the sub-agents' model calls and summaries, cached tokens included; None in older records."""
+    sub_agent_output_tokens: int | None = None
+    sub_agent_cost_usd: float | None = None
+    """Total cost of the sub-agents in USD; None if the price of a model is unknown, and in older records."""
 
 
 class Draft(NamedTuple):

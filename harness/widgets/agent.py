@@ -22,6 +22,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.models.cassette import Cassette
+from harness.models.factory import SAME_MODEL
 from harness.policies import resolve_policy
 from harness.protocols import Policy
 from harness.session.diffs import join_patches
@@ -55,6 +56,10 @@ class AgentWidget(SnapshotWidget):
         model: Model name as in a plan file; `scripted` needs a task. Default: `scripted`.
         policy: Compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
         window_tokens: Size of the context window in tokens; None is the window of the model. Default: `None`.
+        explore: Whether the agent has the tool `explore`, which lets a sub-agent look around and return a short answer.
+            Default: `False`.
+        explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`.
+            Default: `'same'`.
         journal: Journal file to which the session is logged; None creates a file in the folder `sessions`. Default: `None`.
         pace_seconds: Pause after each line of the model and before each compaction, in seconds, to slow a scripted session
             down for watching. Default: `0.0`.
@@ -82,6 +87,8 @@ class AgentWidget(SnapshotWidget):
         model: str = "scripted",
         policy: Policy | str | None = None,
         window_tokens: int | None = None,
+        explore: bool = False,
+        explore_model: str = SAME_MODEL,
         journal: str | os.PathLike[str] | None = None,
         pace_seconds: float = 0.0,
     ) -> None:
@@ -95,6 +102,8 @@ class AgentWidget(SnapshotWidget):
             task=task,
             window_tokens=window_tokens,
             limits=Limits(max_steps=MAX_TURN_STEPS),
+            explore=explore,
+            explore_model=explore_model,
             journal=name_default_journal(name) if journal is None else Path(journal),
         )
         self._initialize(spec, lambda: LiveSession(spec, session_id=name, on_event=self._listen), pace_seconds)

@@ -379,7 +379,7 @@ def _encode_totals(totals: SessionTotals) -> JsonObject:
         "view_tokens": totals.view_tokens,
         "same_tokens": totals.kept_prefix_tokens,
         "output_tokens": totals.all_output_tokens,
-        "sub_agent_tokens": sum(one.prompt_tokens + one.output_tokens for one in totals.sub_agents),
+        "sub_agent_tokens": totals.sub_agent_prompt_tokens + totals.sub_agent_output_tokens,
         "cost_usd": totals.total_cost_usd,
     }
 

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.agent import find_resumed_session, print_skipped_files, read_typed_lines, run_session
+from harness.cli.agent import configure_resumed_session, find_resumed_session, print_skipped_files, read_typed_lines, run_session
 from harness.cli.event_printer import EventPrinter
 from harness.errors import HarnessError
 from harness.session.execution import CopiedFiles
@@ -36,6 +37,7 @@ def folder(tmp_path_factory, monkeypatch):
     return folder
 
 
+HIDDEN = TINY.replace("tiny_task.py:tiny", "exploring_task.py:hidden")
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)
 
 
@@ -504,3 +506,21 @@ def test_lines_end_at_two_empty_ones_and_single_empty_lines_belong_to_the_task()
     assert list(read_typed_lines(io.StringIO("a\n\nb\n\n\nnot read\n"))) == ["a\n", "\n", "b\n", "\n"]
     assert list(read_typed_lines(io.StringIO("\na\n"))) == []
     assert list(read_typed_lines(io.StringIO("a"))) == ["a"]
+
+
+def test_the_model_of_the_sub_agent_is_an_option_that_a_resumed_session_keeps(tmp_path):
+    """S3.20."""
+    journal, task = tmp_path / "j.sqlite", ("--task", HIDDEN)
+    done = harness("agent", *task, *LOCAL, "--explore-model", "scripted:typical", "--journal", journal)
+    assert done.returncode == 0, done.stderr
+    assert "checks: 2 of 2 passed" in done.stderr
+    assert "including 1 sub-agent: 2 steps, " in done.stderr
+    with Journal.open(journal, read_only=True) as opened:
+        models = dict(tuple(row) for row in opened.query("SELECT id, model FROM sessions ORDER BY id"))
+    own, child = sorted(models)
+    assert models == {own: "scripted/hidden:attentive", child: "scripted/hidden:typical"}
+    location = find_session(own, (journal,))
+    plain = session(task=None)
+    assert configure_resumed_session(plain, location, frozenset(), None).explore_model == "scripted:typical"
+    other = replace(plain, explore=True, explore_model="openai/gpt-4o")
+    assert configure_resumed_session(other, location, frozenset({"explore_model"}), None).explore_model == "openai/gpt-4o"

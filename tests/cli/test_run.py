@@ -199,6 +199,34 @@ def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
     assert compute_cost_bounds_usd(trial) == pytest.approx({"gpt-4o": (128_000 * 2.5 + 4_000 * 10) / 1e6})
 
 
+def test_the_models_of_sub_agents_are_part_of_the_bound():
+    """S3.20: at most 20 steps for each sub-agent, and one sub-agent for each step."""
+    step_usd = {"gpt-4o": (128_000 * 2.5 + 4_000 * 10) / 1e6, "gpt-4o-mini": (128_000 * 0.15 + 4_000 * 0.6) / 1e6}
+    none = policy_from_plain({"kind": "none"})
+    trial = Trial(task=TINY, policy=none, model="gpt-4o", max_steps=3, explore=True)
+    assert compute_cost_bounds_usd(trial) == pytest.approx({"gpt-4o": 3 * 21 * step_usd["gpt-4o"]})
+    cheap = replace(trial, explore_model="gpt-4o-mini", window_tokens=64_000)
+    expected = {"gpt-4o": 3 * (64_000 * 2.5 + 4_000 * 10) / 1e6, "gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]}
+    assert compute_cost_bounds_usd(cheap) == pytest.approx(expected), "the window is that of the agent's model"
+    assert describe_cost([cheap]) == f"at most ${sum(expected.values()):.2f}, if no step sends more than one sub-agent"
+    assert "sub-agent" not in describe_cost([replace(trial, explore=False)])
+    summarized = replace(cheap, policy=KEEP)
+    assert compute_cost_bounds_usd(summarized).keys() >= expected.keys()
+    under_script = Trial(task=TINY, policy=none, max_steps=3, explore=True, explore_model="gpt-4o-mini")
+    assert compute_cost_bounds_usd(under_script) == pytest.approx({"gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]})
+    unknown = replace(under_script, explore_model="hosted_vllm/mine")
+    assert "price or the window of hosted_vllm/mine is unknown" in describe_cost([unknown])
+
+
+def test_a_sub_agents_window_that_nobody_knows_is_said(monkeypatch):
+    """S3.20."""
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
+    trial = Trial(task=TINY, policy=KEEP, explore=True, explore_model="hosted_vllm/mine")
+    said = describe_plan(Experiment(name="e", base=trial))
+    assert "never compacts in sub-agents: the context window of model 'hosted_vllm/mine' is unknown" in said
+    assert "warning" not in describe_plan(Experiment(name="e", base=replace(trial, explore_model="scripted:typical")))
+
+
 def test_more_pairs_show_smaller_differences():
     def many(count):
         return Experiment(name="e", base=Trial(task=TINY, policy=KEEP), axes={"seed": list(range(count))})

@@ -14,6 +14,7 @@ import pytest
 import zstandard
 
 from harness import codec
+from harness.analysis.arms import add_total_cost
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial, to_plain
 from harness.inspection.timeline import inspect_session
@@ -84,6 +85,8 @@ def test_tables_are_made_from_its_journal(grid: Path) -> None:
     for trial in results.trials.to_dict("records"):
         recorded = TRIALS[trial["trial_id"]]
         assert {name: str(trial[name]) for name in recorded} == recorded
+        assert (trial["explorations"], trial["sub_agent_steps"], trial["sub_agent_cost_usd"]) == (0, 0, 0.0), "S3.20"
+    assert add_total_cost(results.trials)["total_cost_usd"].notna().all()
     for name, columns in TABLES.items():
         assert list(getattr(results, name).columns) == [column.name for column in columns]
     sizes = {name: len(getattr(results, name)) for name in ("trials", "steps", "compactions", "checks", "probes")}

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 from pebble.pool.channel import WorkerChannel
@@ -56,7 +57,10 @@ def jobs_of(seeds, output):
 
 
 def work(job, cancellation):
-    """Log three steps, then do what the seed of the job says; by default, end successfully."""
+    """Log three steps, then do what the seed of the job says; by default, end successfully.
+
+    A job that kills itself does so while a sub-agent runs.
+    """
     if job.trial.seed == DIES_AT_ONCE:
         os.kill(os.getpid(), signal.SIGKILL)
     usage = Usage(input_tokens=Measured(10), output_tokens=Measured(1))
@@ -66,6 +70,10 @@ def work(job, cancellation):
         for event in (started(job), *(step(usage, number=number) for number in (1, 2, 3))):
             for entry in log.append((event,)):
                 attempt.totals(entry)
+        if job.trial.seed == KILLS_ITSELF:
+            name = f"{job.trial_id}.000001"
+            sub_agent_log = journal.open_session_log(name, created_at_ms=2000, clock=lambda: 2.0)
+            sub_agent_log.append((replace(started(job), session_id=name), step(usage, number=1)))
         trouble(job.trial.seed, cancellation)
         log.append((SessionEnded(status="completed", reason="replied"),))
         attempt.ending = Ending(status="completed", reason="replied")

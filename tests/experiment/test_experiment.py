@@ -15,6 +15,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.analysis.arms import add_total_cost
+from harness.analysis.report import report
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall
@@ -30,6 +32,27 @@ from tests.experiment.tiny_task import tiny
 
 CHECKOUT = Path(__file__).parents[2]
 REAL = pytest.mark.bubblewrap
+
+
+EXPLORING_PLAN = """
+[experiment]
+title = "Models of sub-agents"
+
+[trial]
+task = "{task}"
+policy = "none"
+window_tokens = 32_768
+explore = true
+sandbox = {{ backend = "bubblewrap" }}
+
+[axes]
+seed = [0, 1]
+explore_model = ["same", "scripted:typical"]
+
+[[arms]]
+name = "alone"
+trial = {{ explore = false }}
+"""
 
 
 def table(results):
@@ -98,6 +121,27 @@ class TestRuns:
         assert sorted(path.name for path in (whole.output / "results").iterdir()) == [
             *("checks", "compactions", "messages", "probes", "steps", "trials"),
         ]
+
+    def test_the_model_of_sub_agents_is_an_axis_and_its_cost_has_a_column(self, tmp_path):
+        """S3.20: from a plan file to the report."""
+        plan = EXPLORING_PLAN.format(task=f"{CHECKOUT / 'tests' / 'experiment' / 'exploring_task.py'}:hidden")
+        (tmp_path / "plan.toml").write_text(plan)
+        experiment = Experiment.from_toml(tmp_path)
+        results = experiment.run(workers=2, progress="off")
+        trials = results.trials.set_index("arm")
+        assert set(trials.index) == {"explore_model=same", "explore_model=scripted:typical", "alone"}
+        assert set(results.axes["explore_model"].dropna()) == {"same", "scripted:typical"}
+        assert trials["success"].all()
+        exploring = trials[trials.index != "alone"]
+        assert exploring["explorations"].tolist() == [1] * 4
+        assert exploring["sub_agent_steps"].tolist() == [2] * 4
+        assert (exploring["sub_agent_cost_usd"] > 0).all()
+        assert (trials.loc["alone", ["explorations", "sub_agent_steps", "sub_agent_cost_usd"]] == 0).all().all()
+        totals = add_total_cost(results.trials)
+        assert (totals["total_cost_usd"] - totals["cost_usd"] - totals["sub_agent_cost_usd"]).abs().max() < 1e-12
+        assert "sub-agents USD" in report(results).render_markdown()
+        assert len(results.steps["session_id"].unique()) == 6 + 4, "the sub-agents' steps are logged, too"
+        pd.testing.assert_frame_equal(experiment.run(workers=2, progress="off").trials, results.trials)
 
     def test_running_again_runs_nothing(self, whole):
         before = whole.trials

@@ -20,6 +20,7 @@ from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
+from harness.inspection.timeline import inspect_session
 from harness.metrics.measurement import measure_session
 from harness.models.factory import Wiring
 from harness.plan import Plan
@@ -30,12 +31,14 @@ from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 from harness.store.tables import read_batches
 from harness.tasks import make_task
+from harness.truncation import EXPLORE_PROPOSAL
 from tests.models import anthropic_stub
 from tests.models.openai_stub import Say, serving
 
 pytestmark = pytest.mark.bubblewrap
 
 TINY = f"{Path(__file__).parent / 'tiny_task.py'}:tiny"
+HIDDEN = f"{Path(__file__).parent / 'exploring_task.py'}:hidden"
 BASE = Trial(task=TINY, policy=NoCompaction(), window_tokens=32_768, seed=5)
 TIGHT = KeepLast(
     threshold=0.3,
@@ -405,3 +408,83 @@ def test_a_trial_of_more_than_fifty_calls_finishes_under_a_cap_of_thirty_message
         counts.append(count)
     assert 28 <= max(counts) <= 30 + 2
     assert counts[-1] >= 20
+
+
+def read_rows(path, table):
+    with Journal.open(path, read_only=True) as journal:
+        return [row for batch in read_batches(journal, table) for row in batch.to_pylist()]
+
+
+def read_results(journal, session_id):
+    events = [entry.event for entry in journal.read_entries(session_id)]
+    return {result.name: result.output for event in events if event.kind == "message-added" for result in event.message.results}
+
+
+@pytest.mark.parametrize("explore_model", ["same", "scripted:typical"])
+def test_an_agent_that_explores_is_answered_and_what_its_sub_agent_took_is_counted_apart(job, explore_model):
+    """S3.20."""
+    one = job(replace(BASE, task=HIDDEN, explore=True, explore_model=explore_model))
+    trial, _ = run_trial(one)
+    assert (trial.success, trial.error, trial.steps, trial.explorations, trial.sub_agent_steps) == (True, "", 4, 1, 2)
+    child = f"{trial.trial_id}.000001"
+    with Journal.open(one.journal, read_only=True) as journal:
+        assert sorted(journal.list_session_ids()) == [trial.trial_id, child]
+        asked, looked = read_results(journal, trial.trial_id), read_results(journal, child)
+        own, its = (inspect_session(journal.read_entries(name)).totals for name in (trial.trial_id, child))
+    assert asked["explore"] == f"The port is 4005.\n[2 steps, session {child}]"
+    assert asked["read_file"].endswith(EXPLORE_PROPOSAL)
+    assert "The port is" not in asked["read_file"], "the agent knows the port from the sub-agent alone"
+    assert looked == {"execute_command": "exit code 0\nThe port is 4005."}
+    assert (trial.sub_agent_prompt_tokens, trial.sub_agent_output_tokens) == (its.prompt_tokens, its.output_tokens)
+    assert trial.sub_agent_cost_usd == pytest.approx(its.total_cost_usd)
+    assert (trial.prompt_tokens, trial.output_tokens) == (own.prompt_tokens, own.output_tokens), "without those of the sub-agent"
+    assert own.total_cost_usd == pytest.approx((trial.cost_usd or 0) + (trial.sub_agent_cost_usd or 0))
+    assert its.start_event is not None
+    assert its.start_event.model == f"scripted/hidden:{'attentive' if explore_model == 'same' else 'typical'}"
+    [row] = read_rows(one.journal, "trials")
+    names = [name for name in row if name.startswith("sub_agent") or name == "explorations"]
+    assert len(names) == 5
+    assert {name: row[name] for name in names} == {name: getattr(trial, name) for name in names}
+    assert len(read_rows(one.journal, "steps")) == 6
+
+
+def test_a_trial_without_the_tool_explores_nothing(job):
+    trial, _ = run_trial(job(replace(BASE, task=HIDDEN)))
+    assert (trial.success, trial.explorations, trial.sub_agent_steps, trial.sub_agent_cost_usd) == (True, 0, 0, 0.0)
+
+
+def test_a_sub_agent_that_finds_nothing_says_so_and_costs_as_well(job):
+    one = job(replace(BASE, task=HIDDEN.replace(":hidden", ":lost"), explore=True))
+    trial, _ = run_trial(one)
+    with Journal.open(one.journal, read_only=True) as journal:
+        assert read_results(journal, trial.trial_id)["explore"].startswith("I did not find the port.\n[1 steps")
+    assert (trial.success, trial.explorations, trial.sub_agent_steps) == (False, 1, 1)
+
+
+def test_the_sub_agent_of_a_trial_is_the_same_in_every_run(job, tmp_path):
+    trial = replace(BASE, task=HIDDEN, explore=True)
+    contents = []
+    for name in ("one", "two"):
+        one = replace(job(trial), journal=tmp_path / f"{name}.sqlite")
+        run_trial(one)
+        with Journal.open(one.journal, read_only=True) as journal:
+            child = f"{trial.trial_id}.000001"
+            contents.append([entry.event for entry in journal.read_entries(child) if entry.event.kind == "message-added"])
+    assert contents[0] == contents[1] != []
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+def test_a_scripted_agent_sends_a_real_sub_agent_whose_price_is_unknown(job, monkeypatch):
+    """S3.20: a model of its own, which is called for the sub-agent alone."""
+    look = Say(calls=(("c1", "execute_command", json.dumps({"command": "grep port log.txt"})),), finish="tool_calls")
+    monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted")
+    with serving(look, Say(pieces=("The port is ", "4005."))) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        trial, _ = run_trial(job(replace(BASE, task=HIDDEN, explore=True, explore_model="hosted_vllm/stub")))
+    assert (trial.success, trial.error, trial.explorations, trial.sub_agent_steps) == (True, "", 1, 2)
+    assert (trial.sub_agent_prompt_tokens, trial.sub_agent_output_tokens) == (22, 14)
+    assert trial.sub_agent_cost_usd is None
+    assert trial.cost_usd is not None
+    assert trial.level == "L1"
+    assert json.loads(trial.provenance_json)["sub_agent_model"] == "hosted_vllm/stub"
+    assert [request["model"] for request in stub.asked] == ["stub", "stub"]

@@ -168,7 +168,8 @@ def test_a_trial_that_was_recorded_before_its_worker_died_is_finished(tmp_path):
 def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
     records = run(tmp_path, [KILLS_ITSELF, 0])
     killed = records[KILLS_ITSELF]
-    assert (killed.steps, killed.prompt_tokens, killed.success) == (3, 30, False)
+    assert (killed.steps, killed.prompt_tokens, killed.success) == (3, 30, False), "without those of its sub-agent's session"
+    assert killed.session_id == killed.trial_id
     with open_output(tmp_path) as output:
         assert len(list(output.journal.read_entries(killed.session_id))) == 5
         assert [check.passed for check in output.journal.list_checks(killed.trial_id)] == [False, False]
@@ -181,7 +182,7 @@ def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ende
         *_, last = output.journal.read_entries(killed.session_id)
         assert isinstance(last.event, SessionEnded)
         assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "crashed", killed.error)
-        assert [row["status"] for row in output.journal.query("SELECT status FROM sessions")] == ["failed"]
+        assert [row["status"] for row in output.journal.query("SELECT status FROM sessions")] == ["failed", "failed"]
 
 
 class EndsAtOnce:

@@ -320,3 +320,17 @@ def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):
     monkeypatch.setattr("harness.tools.session_tools.TOOL_REVISIONS", {"search_output": 1})
     tool = ids()
     assert {key for key in task if task[key] != tool[key]} == {("flashcards", "three-tiers"), ("bug-hunt", "three-tiers")}
+
+
+def test_sub_agents_leave_the_id_of_a_trial_without_them_alone():
+    """S3.20: an axis of grids, and no trial of an older version has to run again."""
+    trial = Trial(task="flashcards", policy="keep-last")
+    plain = to_identity(trial, to_plain(trial))
+    assert not {"explore", "explore_model"} & plain.keys()
+    exploring = replace(trial, explore=True)
+    others = [exploring, *(replace(exploring, explore_model=name) for name in ("scripted:typical", "openai/gpt-4o"))]
+    assert len({trial.trial_id, *(one.trial_id for one in others)}) == 4
+    assert from_plain(to_plain(others[1])) == others[1]
+    assert others[2].models == ("scripted", "scripted/extractive", "openai/gpt-4o")
+    with pytest.raises(UsageError, match="explore_model: has no effect unless explore is true"):
+        replace(trial, explore_model="scripted:typical")

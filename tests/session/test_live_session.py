@@ -50,6 +50,7 @@ from harness.store.sessions.queries import list_messages, list_parts
 from harness.view import compute_tool_states, fold_all
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
+from tests.experiment.exploring_task import hidden
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_execution import session
 from tests.store.samples import plain
@@ -1182,6 +1183,51 @@ def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_pa
     figures = build_feed(CompactionHistory(None, live.spec.policy.counter), live.entries).state["figures"]
     assert figures["prompt_tokens"] == totals.all_prompt_tokens
     assert figures["sub_agent_tokens"] == its.prompt_tokens + its.output_tokens
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+def test_a_sub_agent_with_a_model_of_its_own_is_counted_apart_and_keeps_it_when_reopened(living, provider, tmp_path):
+    """S3.20."""
+    stub = provider(
+        asks(1, "explore", '{"question": "Which port is in note.txt?"}'),
+        Say(pieces=("It is port 4711.",)),
+        Say(pieces=("The port is 4711.",)),
+        asks(2, "explore", '{"question": "And now?"}'),
+        Say(pieces=("It is port 4712.",)),
+        Say(pieces=("The port is 4712.",)),
+    )
+    live = living(explore=True, explore_model="hosted_vllm/cheap", **REAL)
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert [request["model"] for request in stub.asked] == ["stub", "cheap", "stub"]
+    live.close()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id))
+    again.spec = replace(again.spec, unsafe_local=True)
+    again.start()
+    assert again.wait(SECONDS) == "idle", again.failure
+    again.send("Look again.")
+    assert again.wait(SECONDS) == "idle", again.failure
+    assert [request["model"] for request in stub.asked[3:]] == ["stub", "cheap", "stub"]
+    totals = inspect_session(again.entries).totals
+    assert (totals.explorations, totals.sub_agent_steps, totals.steps) == (2, 2, 4)
+    assert (totals.prompt_tokens, totals.sub_agent_prompt_tokens, totals.all_prompt_tokens) == (44, 22, 66)
+    with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
+        models = {row["model"] for row in journal.query("SELECT model FROM sessions WHERE id LIKE ?", f"{live.session_id}.%")}
+    assert models == {"hosted_vllm/cheap"}
+
+
+def test_a_scripted_sub_agent_answers_in_a_live_session(living):
+    """S3.20."""
+    task = hidden(7)
+    live = living(task=task, request=task.prompt, explore=True, explore_model="scripted:typical")
+    assert live.wait(SECONDS) == "idle", live.failure
+    answers = [one.results[0].output for one in live.view.messages if one.role == "tool" and one.results[0].name == "explore"]
+    assert [answer.splitlines()[0] for answer in answers] == ["The port is 4007."]
+    figures = build_feed(CompactionHistory(None, live.spec.policy.counter), live.entries).state["figures"]
+    totals = inspect_session(live.entries).totals
+    assert (totals.explorations, totals.sub_agent_steps) == (1, 2)
+    assert figures["sub_agent_tokens"] == totals.sub_agent_prompt_tokens + totals.sub_agent_output_tokens > 0
+    assert figures["cost_usd"] == pytest.approx((totals.cost_usd or 0) + (totals.sub_agent_cost_usd or 0))
+    assert all(check.passed for check in live.close().checks)
 
 
 def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):

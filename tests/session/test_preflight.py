@@ -11,7 +11,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
-from harness.errors import ContextOverflow, UsageError, WindowTooSmall
+from harness.errors import ContextOverflow, MissingKey, UnknownName, UsageError, WindowTooSmall
 from harness.experiment.preflight import check_trials, collect_warnings
 from harness.experiment.trial import Trial
 from harness.messages import system, user
@@ -149,3 +149,41 @@ def test_the_tools_over_saved_outputs_count_too():
     with pytest.raises(WindowTooSmall):
         check_trials([replace(trial, window_tokens=least + more - 1)])
     check_trials([replace(trial, policy=replace(policy, truncate=False))])
+
+
+@pytest.mark.parametrize(
+    ("explore_model", "error", "message"),
+    [
+        ("scripted:nobody", UnknownName, "profile of the scripted model 'nobody'"),
+        ("scripted/rename-sweep", UnknownName, "scripted model 'scripted/rename-sweep'"),
+        ("scripted/extractive", UsageError, "writes summaries and cannot be the agent"),
+        ("no-such-model", UnknownName, "no-such-model"),
+        ("openai/gpt-4o", MissingKey, "OPENAI_API_KEY"),
+    ],
+)
+def test_the_model_of_sub_agents_is_checked_before_it_starts(explore_model, error, message, monkeypatch):
+    """S3.20."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    trial = Trial(task="flashcards", policy=NoCompaction(), explore=True)
+    check_trials([trial])
+    with pytest.raises(error, match=message):
+        check_trials([trial, replace(trial, explore_model=explore_model)])
+
+
+def test_the_policy_is_checked_in_the_window_of_the_sub_agents(monkeypatch):
+    """S3.20: a window that is too narrow for the policy is told before a sub-agent is sent."""
+    monkeypatch.setenv("OPENAI_API_KEY", "planted")
+    policy = ReserveRecent(summarizer="scripted/empty", keep_recent_tokens=5_000)
+    trial = Trial(task="flashcards", policy=policy, window_tokens=65_536, explore=True)
+    check_trials([trial])
+    with pytest.raises(UsageError, match=r"sub-agents with model 'openai/gpt-4': "):
+        check_trials([replace(trial, explore_model="openai/gpt-4")])
+
+
+def test_the_tool_counts_towards_the_first_request():
+    """S3.20."""
+    least = count_first_request_tokens(TASK.prompt, TASK.runtime)
+    trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=least)
+    check_trials([trial])
+    with pytest.raises(WindowTooSmall):
+        check_trials([replace(trial, explore=True)])

@@ -47,6 +47,7 @@ OTHER = {
     "sandbox": SandboxChoice(backend="docker", image="mine:1", limits=SandboxLimits(network=True, pids=17)),
     "snapshots": False,
     "explore": True,
+    "explore_model": "scripted:typical",
     "repeated": "stop",
 }
 """A value other than the default for each stored field."""
@@ -71,9 +72,24 @@ def logged(path, given):
         journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((event,))
 
 
+def test_a_model_for_sub_agents_that_the_agent_cannot_send_is_refused():
+    """S3.20."""
+    with pytest.raises(UsageError, match="explore_model: has no effect unless explore is true"):
+        session(explore_model="scripted:typical")
+
+
+def test_the_models_of_sub_agents_are_among_those_of_the_session():
+    """S3.20: local models are served and keys are checked for all of them."""
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "same"})
+    assert session(model="a/b", policy=policy, explore=True).models == ("a/b",)
+    assert session(model="a/b", policy=policy, explore=True, explore_model="c/d").models == ("a/b", "c/d")
+    assert session(model="a/b", policy=policy).sub_agent_model is None
+
+
 @pytest.mark.parametrize("name", OTHER)
 def test_each_field_comes_back_from_the_journal(tmp_path, name):
-    given = session(**{"task": None, "request": "Build it.", name: OTHER[name]})
+    needed = {"explore": True} if name == "explore_model" else {}
+    given = session(**{"task": None, "request": "Build it.", **needed, name: OTHER[name]})
     logged(tmp_path / "j.sqlite", given)
     cassette = given.cassette
     again = LiveSession.reopen(tmp_path / "j.sqlite", "s1", cassette=cassette).spec

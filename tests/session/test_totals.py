@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.description import Abilities
-from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, TextDelta, Waiting
+from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, SubAgentEnded, TextDelta, Waiting
 from harness.session.totals import TrialTotals
 from harness.tokens import Estimated, Measured, Usage
 from tests.session.finished_steps import step
@@ -164,3 +164,19 @@ def test_what_a_cache_saved_is_not_known_where_the_price_is_not():
         begun("hosted_vllm/nobody-has-priced-this"), step(Usage(input_tokens=Measured(1), output_tokens=Measured(1)))
     )
     assert (totals.cache_saved_usd, totals.cache_could_save_usd) == (None, None)
+
+
+@given(st.lists(st.sampled_from([0.5, None, 0.25])), USAGES)
+def test_sub_agents_are_counted_apart_and_are_part_of_the_whole(costs, usage):
+    """S3.20."""
+    ended = [
+        SubAgentEnded(step=1, session_id=f"s.{number}", steps=2, prompt_tokens=90, output_tokens=8, cost_usd=cost)
+        for number, cost in enumerate(costs)
+    ]
+    totals, alone = tallied(step(usage), *ended), tallied(step(usage))
+    assert (totals.explorations, totals.sub_agent_steps) == (len(costs), 2 * len(costs))
+    assert (totals.sub_agent_prompt_tokens, totals.sub_agent_output_tokens) == (90 * len(costs), 8 * len(costs))
+    assert totals.sub_agent_cost_usd == (None if None in costs else sum(costs))
+    assert (totals.steps, totals.prompt_tokens, totals.cost_usd) == (1, alone.prompt_tokens, 0.5)
+    assert totals.all_prompt_tokens == alone.prompt_tokens + totals.sub_agent_prompt_tokens
+    assert totals.total_cost_usd == (None if None in costs else 0.5 + sum(costs))

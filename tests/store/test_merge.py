@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,23 @@ def test_saved_outputs_come_along_with_their_session(tmp_path: Path, target: Jou
     merge(source, target)
     assert target.open_outputs("s1", lambda: 4.0).load(name) == LONG
     assert plain(target.path, "SELECT created_at_ms FROM saved_output") == [(3_000,)]
+
+
+def test_the_sub_agents_of_a_trial_that_is_run_again_are_replaced_with_it(tmp_path: Path, target: Journal) -> None:
+    """S3.20: a run that sent fewer sub-agents leaves none of the older ones behind."""
+    for run, sub_agents in enumerate((("s.000001", "s.000002"), ("s.000001",))):
+        path = small(tmp_path / f"{run}.sqlite", "s", [*opening(), *step(1)], created_at_ms=5 + run)
+        for name in sub_agents:
+            small(path, name, [*opening(name), *step(1 + run)], created_at_ms=5 + run)
+        with Journal.open(path) as journal:
+            journal.record_trial(replace(trial(), session_id="s"), checks())
+        merge(path, target)
+    assert set(target.list_session_ids()) == {"s", "s.000001"}
+    assert [entry.event for entry in target.read_entries("s.000001")] == [*opening("s.000001"), *step(2)]
+
+
+def test_sessions_of_no_trial_lose_no_other_session_whose_id_begins_alike(tmp_path: Path, target: Journal) -> None:
+    merge(small(tmp_path / "other.sqlite", "s.mine", opening()), target)
+    merge(small(tmp_path / "old.sqlite", "s", opening(), created_at_ms=5), target)
+    merge(small(tmp_path / "new.sqlite", "s", [*opening(), *step(1)], created_at_ms=6), target)
+    assert set(target.list_session_ids()) == {"s", "s.mine"}

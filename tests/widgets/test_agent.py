@@ -455,6 +455,15 @@ def test_a_panel_that_was_closed_shows_at_once_how_its_session_ended(panel):
     assert "checks: 2 of 2 passed" in widget.render_html()
 
 
+def test_the_model_of_sub_agents_can_be_chosen_as_well(tmp_path):
+    """S3.20."""
+    made = AgentWidget(TASK, explore=True, explore_model="scripted:typical", journal=tmp_path / "session.sqlite")
+    try:
+        assert (made.session.spec.explore, made.session.spec.explore_model) == (True, "scripted:typical")
+    finally:
+        made.close()
+
+
 def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
     first = panel()
     first.session.start()
