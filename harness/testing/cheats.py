@@ -110,7 +110,7 @@ _DOUBLE = "{2 * int(times)}"
 CHEATS: Mapping[str, Cheat] = {
     # the template depends on something other than the seed
     "unseeded value": Cheat(
-        law="template", edits=_draw_times("random.randrange(3, 40)", "random"), fact="times", words="called again"
+        law="template", edits=_draw_times("random.randrange(3, 10**9)", "random"), fact="times", words="called again"
     ),
     "value from a hash": Cheat(
         law="template", edits=_draw_times('hash(f"times {task_seed}") % 10_000 + 3'), fact="times", words="where hashes"

@@ -27,7 +27,7 @@ def test_the_list_says_what_acts_in_a_session_of_one_prompt(listed):
     assert re.search(r"sample +active: \d+ compactions? in \d+ steps", listed["keep-last"])
     assert "control: the policy never compacts" in listed["none"]
     assert "Summarize(Middle(LastMessages(count=10)), SixSections" in listed["keep-last"]
-    assert "this project's default design" in listed["keep-last"]
+    assert "this project (docs/sources.md)" in listed["keep-last"]
     assert "threshold=0.8 keep_last=10" in listed["keep-last"]
 
 
