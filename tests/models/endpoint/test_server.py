@@ -93,10 +93,10 @@ def test_the_models_are_listed(endpoint):
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        (b"{no json", 400, "no JSON"),
-        (b"\xff\xfe", 400, "no JSON"),
-        (b"[" * 100_000, 400, "no JSON"),
-        (b'{"model": ' + b"9" * 10_000 + b"}", 400, "no JSON"),
+        (b"{no json", 400, "not valid JSON"),
+        (b"\xff\xfe", 400, "not valid JSON"),
+        (b"[" * 100_000, 400, "not valid JSON"),
+        (b'{"model": ' + b"9" * 10_000 + b"}", 400, "not valid JSON"),
         (b"[]", 400, "JSON object"),
         ({**ASKED, "model": 5}, 400, "model: must be a name"),
         ({**ASKED, "model": "ehco"}, 404, "did you mean 'echo'"),
