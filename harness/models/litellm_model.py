@@ -5,9 +5,10 @@ to the places that a request marks. For these providers three places are marked:
 which is equal in all sessions; the last message of the previous request; and the last message of this request, for the next one.
 """
 
+import inspect
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
@@ -67,6 +68,10 @@ STALL_SECONDS = 300.0
 """Default time in seconds without data from a provider after which a call counts as stalled."""
 
 
+MAX_ANSWER_BYTES = 128 * 2**20
+"""Default maximum length in bytes of the answer to one request, as the provider sends it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitellmModel:
     """Real model under its litellm name, e.g. `anthropic/claude-sonnet-4-5` or `hosted_vllm/qwen`.
@@ -95,6 +100,8 @@ class LitellmModel:
     """JSON schema that the server enforces on the model's answer, if supported; empty for free text."""
     timeout_seconds: float = STALL_SECONDS
     """Time in seconds without data from the provider after which a call counts as stalled."""
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    """Maximum length of an answer in bytes, as the provider sends it; a longer answer is an error. It protects the memory."""
     retry: Retry = field(default_factory=Retry)
     """Rule that decides when and how often a failed call is repeated."""
     on_wait: Callable[[Waiting], None] = ignore
@@ -179,6 +186,7 @@ class LitellmModel:
         Errors that the caller raises between two chunks are not translated.
         """
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))
+        limit = _limit_answer(stream, self.max_answer_bytes)
         try:
             if body := self._call_provider(lambda: _read_whole_answer(stream)):
                 chunk = convert_to_chunk(body)
@@ -187,6 +195,11 @@ class LitellmModel:
             pieces = iter(stream)
             while (chunk := self._call_provider(lambda: next(pieces, None))) is not None:
                 yield chunk.model_dump(exclude_none=True)
+        except ModelError:
+            if limit is not None and limit.is_exceeded:
+                reason = f"its answer has more than {self.max_answer_bytes:,} bytes"
+                raise RequestRefused(self.name, None, reason) from None
+            raise
         finally:
             _close_stream(stream)
         # litellm adds a finish reason where none was received, so that an interrupted answer looks complete
@@ -200,6 +213,47 @@ class LitellmModel:
         except list_provider_errors() as error:
             mapped: ModelError = map_provider_error(self.name, self.window.tokens, error)
         raise mapped
+
+
+class _LimitedBytes:
+    """Bytes that a provider sends, up to a limit; then the connection counts as broken. litellm reads them piece by piece."""
+
+    def __init__(self, source: Any, max_bytes: int) -> None:
+        self._source, self._left_bytes = source, max_bytes
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the provider has sent more bytes than the limit."""
+        return self._left_bytes < 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._source:
+            self._left_bytes -= len(piece)
+            if self.is_exceeded:
+                raise load_litellm().exceptions.httpx.ReadError("the answer is too long")
+            yield piece
+
+    def close(self) -> None:
+        """Close the connection to the provider."""
+        self._source.close()
+
+
+def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
+    """Limit the bytes that are read of an answer, and return the limit; None if the client of the provider shows no response."""
+    source = getattr(stream, "completion_stream", None)
+    lines = getattr(source, "response_iterator", None)
+    found = [
+        getattr(source, "response", None),
+        inspect.getgeneratorlocals(lines).get("self") if inspect.isgenerator(lines) else None,
+    ]
+    httpx = load_litellm().exceptions.httpx
+    response: Any = next((one for one in found if isinstance(one, httpx.Response)), None)
+    if response is None or not isinstance(response.stream, httpx.SyncByteStream):
+        return None
+    limited_class = type("_LimitedStream", (_LimitedBytes, httpx.SyncByteStream), {})
+    limit: _LimitedBytes = limited_class(response.stream, max_bytes)
+    response.stream = limit
+    return limit
 
 
 def _read_whole_answer(stream: Any) -> JsonObject | None:

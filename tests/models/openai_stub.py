@@ -36,6 +36,8 @@ class Say:
     """Wait before each chunk in seconds."""
     streams: bool = True
     """Whether the server streams; otherwise it ignores the field `stream` and sends one JSON object."""
+    padding_bytes: int = 0
+    """Number of bytes without content that the server sends before the answer: white space, or a comment on one line."""
     garbage_after: int | None = None
     """Number of chunks after which a chunk that is not JSON is sent."""
 
@@ -86,15 +88,17 @@ class Handler(BaseHTTPRequestHandler):
         if isinstance(answer, Refuse):
             self.refuse(answer)
         elif not answer.streams:
-            self.send_json(200, whole(answer))
+            self.send_json(200, whole(answer), padding_bytes=answer.padding_bytes)
         else:
             self.stream(answer)
 
     def refuse(self, answer: Refuse) -> None:
         self.send_json(answer.status, {"error": answer.error}, answer.headers)
 
-    def send_json(self, status: int, body: dict[str, Any], headers: tuple[tuple[str, str], ...] = ()) -> None:
-        data = json.dumps(body, indent=1).encode()
+    def send_json(
+        self, status: int, body: dict[str, Any], headers: tuple[tuple[str, str], ...] = (), padding_bytes: int = 0
+    ) -> None:
+        data = b" " * padding_bytes + json.dumps(body, indent=1).encode()
         self.send_response(status)
         own_headers = (("Content-Type", "application/json"), ("Content-Length", str(len(data))), ("Connection", "close"))
         for key, value in (*headers, *own_headers):
@@ -107,6 +111,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
+        if answer.padding_bytes and not self.says(f": {'x' * answer.padding_bytes}\n\n", 0):
+            return None
         for number, chunk in enumerate(chunks(answer)):
             if number == answer.reset_after:
                 return self.reset()

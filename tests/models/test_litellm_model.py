@@ -2,6 +2,7 @@ import gc
 import logging
 import re
 import traceback
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -135,6 +136,17 @@ def test_an_endpoint_that_neither_streams_nor_reports_usage_is_counted(route):
     assert reply.cut_short
     assert reply.usage.input_tokens > 3
     assert 2 <= reply.usage.output_tokens < 10
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_an_answer_that_is_too_long_is_refused_at_once(route, streams):
+    said = Say(pieces=("Hello",), streams=streams, padding_bytes=1_000_000)
+    with serving(said, said) as stub:
+        model, waits = model_at(stub, route)
+        with pytest.raises(RequestRefused, match="its answer has more than 900,000 bytes"):
+            replace(model, max_answer_bytes=900_000).reply(HELLO)
+        assert replace(model, max_answer_bytes=1_100_000).reply(HELLO).message.text == "Hello"
+    assert waits == []
 
 
 def test_an_empty_answer_in_one_body_is_asked_for_again(route):
