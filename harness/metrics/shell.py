@@ -28,6 +28,8 @@ _WRITE_OPTIONS = {
 _READ_ONLY_GIT_COMMANDS = frozenset(
     {"blame", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"}
 )
+MAX_COMMAND_CHARACTERS = 20_000
+"""Length in characters above which a command is not analysed, because splitting it into words would take too long."""
 _COMMAND_SEPARATORS = frozenset({"|", "||", "&&", ";", "&", "|&"})
 _PATH_PATTERN = re.compile(r"[\w@+~./-]+")
 _EXTENSION_PATTERN = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
@@ -48,7 +50,7 @@ def normalize_path(text: str) -> str:
 def is_read_only(command: str) -> bool:
     """Return whether a shell command only runs programs that change no files, and redirects no output to a file."""
     text = command.strip()
-    if "\n" in text or "$(" in text or "`" in text:
+    if len(text) > MAX_COMMAND_CHARACTERS or "\n" in text or "$(" in text or "`" in text:
         return False
     try:
         words = list(_split_words(text))
@@ -108,6 +110,8 @@ def find_paths(command: str) -> frozenset[str]:
 @lru_cache(maxsize=1_000)
 def find_shown_file(command: str) -> str | None:
     """Return the path of the file that a shell command `cat PATH` shows; None for any other command."""
+    if len(command) > MAX_COMMAND_CHARACTERS:
+        return None
     try:
         words = shlex.split(command)
     except ValueError:

@@ -1,6 +1,26 @@
+import time
+
 import pytest
 
-from harness.metrics.shell import find_paths, find_shown_file, is_read_only, normalize_path
+from harness.metrics.shell import MAX_COMMAND_CHARACTERS, find_paths, find_shown_file, is_read_only, normalize_path
+
+
+@pytest.mark.parametrize("piece", ["x", "a|", "\\", "'", '"', " x", "../", "a.b "])
+def test_the_analysis_of_a_long_command_takes_little_time(piece):
+    """Without a limit on the length, the words of such a command take minutes of CPU time."""
+    command = "cat " + piece * (1_000_000 // len(piece))
+    before = time.process_time()
+    assert not is_read_only(command)
+    assert find_shown_file(command) is None
+    find_paths(command)
+    assert time.process_time() - before < 5.0
+
+
+def test_a_command_of_the_maximum_length_is_analysed():
+    command = "cat " + "x" * (MAX_COMMAND_CHARACTERS - 4)
+    assert is_read_only(command)
+    assert find_shown_file(command) == "x" * (MAX_COMMAND_CHARACTERS - 4)
+    assert not is_read_only(f"{command}x")
 
 
 @pytest.mark.parametrize(
