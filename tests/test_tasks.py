@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import UnknownName, UsageError
 from harness.task import World
-from harness.tasks import SUITE, load_task, make_task
+from harness.tasks import MAX_TASK_FILE_BYTES, SUITE, hash_task_file, load_task, make_task
 
 
 def test_every_task_of_the_suite_is_found_by_its_own_name():
@@ -39,6 +39,15 @@ def test_a_missing_function_is_named(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UsageError, match="no task file"):
         load_task(f"{tmp_path / 'none.py'}:shorter")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path):
+    file = tmp_path / "large.py"
+    with file.open("wb") as opened:
+        opened.truncate(MAX_TASK_FILE_BYTES + 1)
+    for use in (load_task, hash_task_file):
+        with pytest.raises(UsageError, match=r"cannot read the task file .*large\.py': it has 16,777,217 bytes"):
+            use(f"{file}:shorter")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
+from harness.input_files import read_input
 from harness.task import Task, TaskTemplate, World
 from harness.tasks.bug_hunt import make_bug_hunt
 from harness.tasks.changing_requirements import make_changing_requirements
@@ -51,6 +52,9 @@ TASK_REVISIONS: Mapping[str, int] = {}
 The number is part of the id of every trial of the task, so old and new results are not mixed.
 """
 
+MAX_TASK_FILE_BYTES = 16 * 2**20
+"""Maximum size in bytes of a Python file that defines a task."""
+
 
 def load_task(name: str) -> TaskTemplate:
     """Return a task template (a function that makes a task from a seed) of the suite or from a Python file.
@@ -84,10 +88,13 @@ def hash_task_file(name: str) -> str:
     """Return the SHA-256 digest of the Python file that defines a task, given as `path/to/file.py:function`.
 
     The digest is empty for a task of the suite and for a file that does not exist.
+
+    Raises:
+        UsageError: The file cannot be read or is too large.
     """
     path, colon, _ = name.rpartition(":")
     file = Path(path)
-    return hashlib.sha256(file.read_bytes()).hexdigest() if colon and path.endswith(".py") and file.is_file() else ""
+    return hashlib.sha256(_read_task_file(file)).hexdigest() if colon and path.endswith(".py") and file.is_file() else ""
 
 
 def make_task(name: str, seed: int, world: World | None = None) -> Task:
@@ -164,10 +171,18 @@ def _can_take_seed(function: TaskTemplate) -> bool:
     return len(required) == 1 and required[0].name != "submission"  # the parameter of a judge
 
 
+def _read_task_file(file: Path) -> bytes:
+    try:
+        return read_input(file, MAX_TASK_FILE_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot read the task file {str(file)!r}: {error.strerror}") from error
+
+
 def _load_module(path: Path) -> ModuleType:
     """Load the Python file in which a user has defined a task, and return it as a module."""
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; pass path/to/file.py:function or one of {sorted(SUITE)}")
+    _read_task_file(path)  # refuses a file that is too large for the import below
     module_name = f"harness_task_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
