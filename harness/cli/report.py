@@ -1,5 +1,7 @@
 """Command `harness report`, which writes the tables and charts of an experiment."""
 
+import hashlib
+import json
 import multiprocessing
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,12 @@ import click
 import pebble
 from rich.console import Console
 
+import harness.analysis
+import harness.store
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.cli import options
 from harness.signals import end_with_parent
+from harness.store.database import replace_file
 from harness.store.results import Results, load
 
 
@@ -31,8 +36,28 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
     print_report(results, output or (inside if inside.is_dir() else experiment), against)
 
 
+RECORD_FILE = "report.json"
+"""File beside a report that lists the files of the report, with a digest of what they were made from."""
+
+
+def print_current_report(results: Results, folder: Path) -> None:
+    """Print the report of an experiment as it stands in a folder; write it first if it is missing or outdated."""
+    made_from = _digest_report(results, None)
+    try:
+        record = json.loads((folder / RECORD_FILE).read_text("utf-8"))
+        paths = [folder / name for name in record["files"]]
+        if made_from is None or record["made_from"] != made_from or not all(path.is_file() for path in paths):
+            raise KeyError(made_from)
+        text = (folder / "report.txt").read_text("utf-8")
+    except (OSError, ValueError, TypeError, KeyError):
+        print_report(results, folder)
+        return
+    click.echo(f"{text}\nnothing has changed since the report was written to {folder}")
+
+
 def print_report(results: Results, folder: Path, against: str | None = None) -> None:
     """Print the report of an experiment and write it to a folder, while another process draws the charts."""
+    made_from = _digest_report(results, against)
     pool: Any = pebble.ProcessPool(1, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
     try:
         charts = pool.schedule(_write_charts, args=(results.output, folder))
@@ -43,11 +68,26 @@ def print_report(results: Results, folder: Path, against: str | None = None) -> 
         else:
             click.echo(document.render_text(TEXT_WIDTH), nl=False)
         click.echo()
-        for path in [*charts.result(), *document.write_texts(folder)]:
+        paths = [*charts.result(), *document.write_texts(folder)]
+        for path in paths:
             click.echo(f"wrote {path}")
+        record = {"made_from": made_from, "files": [path.relative_to(folder).as_posix() for path in paths]}
+        with replace_file(folder / RECORD_FILE) as unfinished:
+            unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     finally:
         pool.stop()
         pool.join()
+
+
+def _digest_report(results: Results, against: str | None) -> str | None:
+    """Return a digest of what a report is made from: the results, the code and the arm to compare with; None if it is unknown."""
+    if results.digest is None:
+        return None
+    sources = sorted(path for package in (harness.analysis, harness.store) for path in Path(package.__path__[0]).rglob("*.py"))
+    digest = hashlib.sha256(f"{results.digest} {against!r}".encode())
+    for path in sources:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _write_charts(output: Path, folder: Path) -> list[Path]:

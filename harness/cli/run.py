@@ -85,7 +85,7 @@ def command(
     plan.check()
     click.echo(describe_plan(plan))
     click.echo(describe_sandboxes(plan, unsafe_local))
-    from harness.cli.report import print_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
+    from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
 
     click.echo(describe_comparability(plan))
     if dry_run:
@@ -96,7 +96,7 @@ def command(
     except KeyboardInterrupt:
         click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
         raise click.exceptions.Exit(130) from None
-    print_report(results, folder)
+    print_current_report(results, folder)
     trials = results.trials[results.trials["trial_id"].isin({cell.trial.trial_id for cell in plan.grid})]
     failed = list(describe_failures(trials))
     for line in failed:

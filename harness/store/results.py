@@ -6,8 +6,10 @@ are missing or older than the journal, the tables are read from the journals, so
 loaded.
 """
 
+import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import StoreError, UsageError, format_count
-from harness.store.columns import SOURCES, TABLES
+from harness.store.columns import SOURCES, TABLES, Column
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 from harness.store.tables import (
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Results", "export", "load"]
 
 RESULTS_FOLDER = "results"
+_MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
+"""Beginning of DuckDB's message about a table that is not registered."""
 
 
 class Results:
@@ -57,6 +61,7 @@ class Results:
     def __init__(self, output: Path) -> None:
         self.output = output
         self._tables: dict[str, pa.Table] = {}
+        self._registered: set[str] = set()
 
     def __repr__(self) -> str:
         trials = self.trials
@@ -117,30 +122,56 @@ class Results:
         import duckdb
 
         try:
-            return cast("pd.DataFrame", self._connection.sql(query).df())
+            return self._query(query)
         except duckdb.Error as error:
-            raise UsageError(f"invalid query: {error}") from error
+            raise UsageError(f"invalid query: {error}; the tables are {', '.join(TABLES)}") from error
+
+    @property
+    def digest(self) -> str | None:
+        """Digest of the state of the results, which changes with any change; None while trials run or without a journal."""
+        states = self._journal_states
+        return None if not states or not all(states.values()) else hashlib.sha256(repr(states).encode()).hexdigest()
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
         import duckdb
 
-        connection = duckdb.connect(":memory:")
-        for name in TABLES:
-            if paths := self._list_exported(name):
-                quoted = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
-                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}])")
-            else:
-                connection.register(name, self._load_table(name))
-        return connection
+        return duckdb.connect(":memory:")
+
+    def _query(self, query: str) -> pd.DataFrame:
+        """Return the result of a query; tables are registered when a query first uses them, since some take long to read."""
+        import duckdb
+
+        while True:
+            try:
+                return cast("pd.DataFrame", self._connection.sql(query).df())
+            except duckdb.CatalogException as error:
+                missing = _MISSING_TABLE.search(str(error))
+                name = missing[1].lower() if missing else ""
+                if name not in TABLES or name in self._registered:
+                    raise
+                self._register(name)
+
+    def _register(self, name: str) -> None:
+        """Make a table known to DuckDB under its name."""
+        if paths := self._list_exported(name):
+            quoted = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+            self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}])")
+        else:
+            self._connection.register(name, self._load_table(name))
+        self._registered.add(name)
 
     def _load_frame(self, name: str) -> pd.DataFrame:
-        table = self._load_table(name)
-        frame = table.to_pandas()
-        for column in TABLES[name]:
-            if column.dtype in {"Int64", "boolean"}:
-                frame[column.name] = pd.array(table[column.name].to_pylist(), dtype=column.dtype)
-        return cast("pd.DataFrame", frame)
+        """Return a table as a data frame, converted column by column, so that only one column is held twice at a time."""
+        paths = [] if name in self._tables else self._list_exported(name)
+        files = [pq.ParquetFile(path, memory_map=True) for path in paths]
+        converted = {}
+        for column in sorted(
+            TABLES[name], key=lambda one: one.dtype != "str"
+        ):  # strings first: their conversion needs most memory
+            values = _read_column(files, column.name) if files else self._load_table(name)[column.name]
+            converted[column.name] = _convert_column(column, values)
+        return pd.DataFrame({column.name: converted[column.name] for column in TABLES[name]}, copy=False)
 
     def _load_table(self, name: str) -> pa.Table:
         if name not in self._tables:
@@ -202,7 +233,17 @@ class Results:
 
 
 def _read_parquet(paths: Sequence[Path]) -> pa.Table:
-    return pa.concat_tables([pq.read_table(path, memory_map=True).replace_schema_metadata() for path in paths])
+    return pa.concat_tables([pq.read_table(path, memory_map=True, partitioning=None).replace_schema_metadata() for path in paths])
+
+
+def _read_column(files: Sequence[pq.ParquetFile], name: str) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for file in files for chunk in file.read(columns=[name])[name].chunks])
+
+
+def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
+    """Return the values of a column as a pandas series of the declared dtype."""
+    nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(column.dtype)
+    return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
 
 
 def load(folder: str | os.PathLike[str]) -> Results:

@@ -224,7 +224,8 @@ def _export_tables(journal: Journal, results_dir: Path) -> Iterator[Path]:
 def _write_block(reader: TableReader, name: str, keys: Sequence[int], state: bytes, path: Path) -> Path:
     schema = build_schema(TABLES[name]).with_metadata({_STATE: state})
     with replace_file(path) as unfinished, pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-        for table in reader.read_batches(name, keys):
+        tables = reader.read_batches(name, keys)
+        for table in tables if name == "messages" else [pa.concat_tables(tables)]:  # the texts of all messages need much memory
             writer.write_table(table.cast(schema))
     return path
 

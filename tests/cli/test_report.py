@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.report import RECORD_FILE, print_current_report, print_report
 from harness.store.journal import Journal
+from harness.store.results import export, load
 from tests.cli.command import started, within
 from tests.experiment.made import record
 
@@ -52,3 +54,39 @@ def test_sigterm_ends_a_report_and_who_draws_its_charts(to, tmp_path):
     _, said = process.communicate()  # returns when all processes have closed the pipes, including the one that draws charts
     assert process.returncode == 130
     assert said == "stopped\n"
+
+
+def finish_trials(folder, seeds):
+    with Journal.open(folder / "journal.sqlite") as journal:
+        for seed in seeds:
+            journal.record_trial(record(trial_id=f"t{seed}", seed=seed, success=seed > 0), ())
+    export(folder / "journal.sqlite", folder / "results")
+    return load(folder)
+
+
+def test_a_report_is_written_again_only_if_something_has_changed(tmp_path, capsys):
+    print_report(finish_trials(tmp_path, [0, 1]), tmp_path)
+    printed = capsys.readouterr().out
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert tmp_path / "report.md" in before
+    print_current_report(load(tmp_path), tmp_path)
+    again = capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert again.endswith(f"nothing has changed since the report was written to {tmp_path}\n")
+    assert again.splitlines()[:10] == printed.splitlines()[:10]
+
+
+@pytest.mark.parametrize("change", ["a trial", "a file", "against", "the record"])
+def test_a_report_that_is_outdated_is_written_again(change, tmp_path, capsys):
+    results = finish_trials(tmp_path, [0, 1])
+    print_report(results, tmp_path, "a" if change == "against" else None)
+    if change == "a trial":
+        results = finish_trials(tmp_path, [2])
+    elif change == "a file":
+        (tmp_path / "report.md").unlink()
+    elif change == "the record":
+        (tmp_path / RECORD_FILE).write_text("[]")
+    capsys.readouterr()
+    print_current_report(results, tmp_path)
+    assert f"wrote {tmp_path / 'report.txt'}" in capsys.readouterr().out
+    assert (tmp_path / "report.md").is_file()

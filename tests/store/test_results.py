@@ -415,3 +415,12 @@ def test_tables_that_an_older_version_exported_are_read_until_the_next_export(
     exported(folder)
     assert [path for path in (folder / "output" / "results").iterdir() if path.is_file()] == []
     assert len(load(folder).steps) == 9
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT steps FROM trials", "WITH messages AS (SELECT 1 AS one) SELECT trial_id FROM trials, messages"]
+)
+def test_a_query_waits_only_for_the_tables_that_it_reads(query: str, tmp_path: Path) -> None:
+    results = load(experiment(tmp_path))
+    assert len(results.sql(query)) == 2
+    assert results._tables.keys() == {"trials"}
