@@ -13,10 +13,11 @@ alerts do not depend on how many trials run at once.
 A value equal to the threshold does not fire an alert.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -75,14 +76,10 @@ SUMMARIZATION_COST = Alert(
 )
 ALERTS = (OVERFLOW_RATE, CACHE_HIT_RATE, SUMMARIZATION_COST)
 _STEP_COLUMNS = (
-    *("trial_id", "step", "model_seconds", "tool_seconds", "cache_read_tokens", "cache_write_tokens"),
+    *("step", "model_seconds", "tool_seconds", "cache_read_tokens", "cache_write_tokens"),
     *("kept_prefix_tokens", "view_tokens", "prompt_tokens"),
 )
-_COMPACTION_COLUMNS = (
-    *("trial_id", "event", "step", "status", "inserted", "summarizer", "summarizer_seconds", "summarizer_cost_usd"),
-)
-"""Columns of the table of compactions that the alerts read; other columns are dropped before the table is split by trial, to save
-time."""
+_COMPACTION_COLUMNS = ("event", "step", "summarizer_seconds", "summarizer_cost_usd")
 
 _SIMULATED_NOTE = (
     "Cache hits are simulated where the provider reports no cache: share of each request repeated from the one before."
@@ -97,35 +94,63 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     `value` (worst value of all periods; NaN if unknown), `threshold`, `fired`, `step` (last model call of the worst period;
     missing if there is none) and `simulated`.
     """
-    steps_by_trial = dict(tuple(results.steps[[*_STEP_COLUMNS]].groupby("trial_id")))
-    compactions = results.compactions[[*_COMPACTION_COLUMNS]]
-    compactions_by_trial = dict(tuple(compactions.groupby("trial_id")))
+    compactions = results.compactions
+    wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
+    steps_by_trial = _split_by_trial(results.steps, _STEP_COLUMNS, "step")
+    summaries = compactions[wrote_summary]
+    summaries_by_trial = _split_by_trial(summaries, _COMPACTION_COLUMNS, "event")
+    no_summaries = {name: summaries[name].to_numpy()[:0] for name in _COMPACTION_COLUMNS}
     rows = [
         (trial_id, arm, alert.name, value, alert.threshold, alert.should_fire(value), step, simulated)
         for trial_id, arm in zip(results.trials["trial_id"], results.trials["arm"], strict=True)
         if trial_id in steps_by_trial
         for alert, value, step, simulated in _evaluate_trial(
-            steps_by_trial[trial_id], compactions_by_trial.get(trial_id, compactions.iloc[:0])
+            steps_by_trial[trial_id], summaries_by_trial.get(trial_id, no_summaries)
         )
     ]
     table = pd.DataFrame(rows, columns=list(_ALERT_COLUMNS))
     return table.astype({"value": "float64", "fired": "bool", "step": "Int64", "simulated": "bool"})
 
 
-def _evaluate_trial(steps: pd.DataFrame, compactions: pd.DataFrame) -> Iterator[tuple[Alert, float, int | None, bool]]:
-    steps, compactions = steps.sort_values("step"), compactions.sort_values("event")
-    numbers = steps["step"].to_numpy()
-    step_seconds = (steps["model_seconds"] + steps["tool_seconds"]).to_numpy(dtype=float)
-    wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
-    compactions = compactions[wrote_summary]
-    before = np.searchsorted(numbers, compactions["step"].to_numpy())  # index of the model call after each summary
+Columns: TypeAlias = Mapping[str, np.ndarray]
+"""Values of some columns for the rows of one trial, by the name of the column."""
+
+
+def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> dict[str, Columns]:
+    """Return the values of some columns for each trial, as slices of arrays; a data frame for each trial would take far longer.
+
+    Args:
+        table: Table with a column `trial_id`; rows without a trial are left out.
+        names: Names of the columns.
+        order: Name of the column by which the rows of each trial are sorted.
+    """
+    ordered = table.loc[table["trial_id"].notna(), ["trial_id", *names]].sort_values(["trial_id", order], kind="stable")
+    trial_ids, columns = ordered["trial_id"].to_numpy(), {name: ordered[name].to_numpy() for name in names}
+    changes = np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1
+    return {
+        str(trial_ids[start]): {name: values[start:end] for name, values in columns.items()}
+        for start, end in pairwise([0, *changes, len(trial_ids)])
+        if start < end
+    }
+
+
+def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[tuple[Alert, float, int | None, bool]]:
+    """Yield each alert with its worst value, the step of that value, and whether the value is simulated.
+
+    Args:
+        steps: Steps of the trial, in order.
+        summaries: Compactions of the trial that wrote a summary, in order.
+    """
+    numbers = steps["step"]
+    step_seconds = steps["model_seconds"] + steps["tool_seconds"]
+    before = np.searchsorted(numbers, summaries["step"])  # index of the model call after each summary
     summary_seconds = np.zeros(len(numbers) + 1)
-    np.add.at(summary_seconds, before, compactions["summarizer_seconds"].to_numpy(dtype=float))
+    np.add.at(summary_seconds, before, summaries["summarizer_seconds"])
     ends = np.cumsum(step_seconds + summary_seconds[:-1])
-    when = np.concatenate([[0.0], ends])[before] + compactions["summarizer_seconds"].to_numpy(dtype=float)
+    when = np.concatenate([[0.0], ends])[before] + summaries["summarizer_seconds"]
     yield OVERFLOW_RATE, *_find_worst_overflow_rate(numbers, ends, ends[np.minimum(before, len(ends) - 1)]), False
     yield CACHE_HIT_RATE, *_compute_cache_hit_rate(steps)
-    yield SUMMARIZATION_COST, *_find_worst_summary_cost(numbers, compactions, before, when), False
+    yield SUMMARIZATION_COST, *_find_worst_summary_cost(numbers, summaries, before, when), False
 
 
 def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.ndarray) -> tuple[float, int | None]:
@@ -147,7 +172,7 @@ def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.nd
     return float(rates[worst]), int(numbers[last[worst]])
 
 
-def _compute_cache_hit_rate(steps: pd.DataFrame) -> tuple[float, int | None, bool]:
+def _compute_cache_hit_rate(steps: Columns) -> tuple[float, int | None, bool]:
     simulated = not (steps["cache_read_tokens"].sum() or steps["cache_write_tokens"].sum())
     part, whole = ("kept_prefix_tokens", "view_tokens") if simulated else ("cache_read_tokens", "prompt_tokens")
     sent = steps[whole].sum()
@@ -155,11 +180,11 @@ def _compute_cache_hit_rate(steps: pd.DataFrame) -> tuple[float, int | None, boo
 
 
 def _find_worst_summary_cost(
-    numbers: np.ndarray, compactions: pd.DataFrame, before: np.ndarray, when: np.ndarray
+    numbers: np.ndarray, summaries: Columns, before: np.ndarray, when: np.ndarray
 ) -> tuple[float, int | None]:
-    if compactions.empty:
+    if not len(before):
         return 0.0, None
-    paid = np.concatenate([[0.0], np.cumsum(compactions["summarizer_cost_usd"].to_numpy(dtype=float))])
+    paid = np.concatenate([[0.0], np.cumsum(summaries["summarizer_cost_usd"])])
     since = np.searchsorted(when, when - SUMMARIZATION_COST.window_seconds, side="right")
     sums = paid[1:] - paid[since]
     if np.isnan(sums).any():
