@@ -353,7 +353,12 @@ def _find_default(of: "Field[Any]") -> object:
 
 def hash_configuration(value: object, value_type: Any = None) -> str:
     """Return the id of a configuration, the first 20 hex digits of a hash of the configuration as JSON with sorted keys."""
-    return hashlib.sha256(f"{VERSION_TAG}\n{to_canonical_json(value, value_type)}".encode()).hexdigest()[:20]
+    return hash_canonical_json(to_canonical_json(value, value_type))
+
+
+def hash_canonical_json(text: str) -> str:
+    """Return the id of a configuration that is given as canonical JSON, the first 20 hex digits of a hash."""
+    return hashlib.sha256(f"{VERSION_TAG}\n{text}".encode()).hexdigest()[:20]
 
 
 def digest_message(message: Message, before: bytes = b"") -> bytes:

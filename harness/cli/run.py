@@ -97,7 +97,7 @@ def command(
         click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
         raise click.exceptions.Exit(130) from None
     print_current_report(results, folder)
-    trials = results.trials[results.trials["trial_id"].isin({cell.trial.trial_id for cell in plan.grid})]
+    trials = results.trials[results.trials["trial_id"].isin({cell.trial_id for cell in plan.grid})]
     failed = list(describe_failures(trials))
     for line in failed:
         click.echo(line, err=True)
@@ -147,7 +147,7 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
         SandboxUnavailable: No sandbox works; the message says what to install.
         UsageError: The plan asks for the sandbox `local` without `--unsafe-local`.
     """
-    backends = choose_backends((cell.trial for cell in experiment.grid), unsafe_local=unsafe_local)
+    backends = choose_backends(experiment.grid, unsafe_local=unsafe_local)
     counts = Counter(backends.values())
     if len(counts) == 1:
         return f"sandbox: {next(iter(counts))}"

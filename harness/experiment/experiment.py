@@ -190,14 +190,14 @@ class _ExperimentRun:
         from harness.store.tables import export  # noqa: PLC0415  (imports pyarrow, which workers do not need)
 
         cells = self.experiment.grid
-        backends = choose_backends((cell.trial for cell in cells), unsafe_local=self.unsafe_local)
+        backends = choose_backends(cells, unsafe_local=self.unsafe_local)
         cache_settings = self._prepare_cache()
         with open_output(folder) as output, handle_interrupts(self.stop_event) as interrupted:
             finished_ids = output.list_finished(retry_failed=retry_failed)
             name = self.experiment.name
-            output.relabel_trials({cell.trial.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
+            output.relabel_trials({cell.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
             provenance = collect_provenance(identify_price_table())
-            unfinished = [cell for cell in cells if cell.trial.trial_id not in finished_ids]
+            unfinished = [cell for cell in cells if cell.trial_id not in finished_ids]
             progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=len(cells) - len(unfinished))
             runner = Runner(
                 output=output,
@@ -232,7 +232,7 @@ class _ExperimentRun:
         output: OutputFolder,
         cache_settings: CacheSettings | None,
     ) -> Job:
-        trial_id = cell.trial.trial_id
+        trial_id = cell.trial_id
         uses_cache = self.experiment.settings.action_cache == "on" or is_scripted(cell.trial.model)
         return Job(
             trial=cell.trial,

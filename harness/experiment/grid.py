@@ -11,17 +11,17 @@ The name of an arm stands for one configuration on several tasks and seeds. A nu
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from operator import attrgetter
 from typing import Any, overload
 
 from harness import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.paths import BLOCK_AXES, flatten, is_block, list_changes, look_up_value, with_values
 from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
-from harness.experiment.trial import Trial, to_plain
+from harness.experiment.trial import SharedFields, Trial, to_plain
 from harness.policies import expand_shorthand
 from harness.sandboxes.backends import BackendName
-from harness.task import World
 
 MAX_TRIALS = 1_000_000
 
@@ -59,6 +59,12 @@ class Cell:
     """
     quantiles: Mapping[str, Quantile] = field(default_factory=dict)
     """Token counts that the plan gives as quantiles of an uncompacted run, such as `q0.9`, by their dotted path in the trial."""
+    trial_id: str = ""
+    """Id of the trial; computed if it is not given."""
+
+    def __post_init__(self) -> None:
+        if not self.trial_id:
+            object.__setattr__(self, "trial_id", self.trial.trial_id)
 
     @property
     def trial_table(self) -> dict[str, object]:
@@ -98,6 +104,7 @@ class Grid(Sequence[Cell]):
         count = math.prod(map(len, self._axes.values()))
         if count > MAX_TRIALS:
             raise UsageError(f"axes: {count:,} combinations of values are more than the {MAX_TRIALS:,} that a grid may have")
+        self._shared = SharedFields()
         self._cells = _name_arms(tuple(_drop_duplicates(self._expand(arms))))
         _refuse_shared_names(self._cells)
 
@@ -127,12 +134,15 @@ class Grid(Sequence[Cell]):
 
     def _build_cell(self, values: dict[str, object], location: str, name: str | None) -> Cell:
         plain = with_values(self._base, {path: _expand_value(path, value) for path, value in values.items()}, location)
-        trial, quantiles = resolve_quantiles(plain, self._uncompressed, location)
-        if self._backend is not None:
-            trial = replace(trial, sandbox=replace(trial.sandbox, backend=self._backend))
-        cell = Cell(trial=trial, arm=name or "", axes={}, quantiles=quantiles)
-        full_table = cell.trial_table
-        return replace(cell, axes={path: look_up_value(full_table, path) for path in self._axes})
+        if self._backend is not None and isinstance(sandbox := plain["sandbox"], dict):
+            sandbox["backend"] = self._backend
+        trial, quantiles = resolve_quantiles(plain, self._uncompressed, location, self._shared)
+        table = {one: self._shared.to_plain(trial, one) for one in {path.partition(".")[0] for path in self._axes}}
+        if quantiles:
+            table = with_values(to_plain(trial), {path: one.text for path, one in quantiles.items()}, "trial")
+        axes = {path: look_up_value(table, path) for path in self._axes}
+        trial_id = self._shared.compute_trial_id(trial)
+        return Cell(trial=trial, arm=name or "", axes=axes, quantiles=quantiles, trial_id=trial_id)
 
 
 def _normalize_values(path: str, raw_values: object) -> list[object]:
@@ -163,7 +173,7 @@ def _iter_points(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, obj
 def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
     cells_by_id: dict[str, Cell] = {}
     for cell in cells:
-        first_cell = cells_by_id.setdefault(cell.trial.trial_id, cell)
+        first_cell = cells_by_id.setdefault(cell.trial_id, cell)
         if first_cell is cell:
             yield cell
         elif first_cell.quantiles != cell.quantiles:
@@ -236,6 +246,9 @@ def _format_short(value: object) -> str:
     return str(value)
 
 
+_get_configuration = attrgetter(*(one.name for one in fields(Trial) if one.name not in BLOCK_AXES))
+
+
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:
     """Raise `UsageError` if two different configurations have the same name, because their results would be mixed."""
     first_cells: dict[str, Cell] = {}
@@ -249,7 +262,7 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
 
 def _extract_configuration(cell: Cell) -> object:
     """Return a trial's configuration without its task, seed and world, in a form that is compared quickly."""
-    return _drop_block_axes(cell) if cell.quantiles else replace(cell.trial, task="", seed=0, world=World())
+    return _drop_block_axes(cell) if cell.quantiles else _get_configuration(cell.trial)
 
 
 def _drop_block_axes(cell: Cell) -> dict[str, object]:

@@ -6,6 +6,7 @@ Nothing is written and no model is called.
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from harness.experiment.grid import Cell
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
@@ -43,19 +44,33 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     """
     if cassette is not None:
         cassette.check()
-    wiring, make_task_once, count_once = Wiring(cassette=cassette), cache(make_task), cache(count_first_request_tokens)
-    checked_arms = set[object]()
+    wiring, count_once, make_task_once = Wiring(cassette=cassette), cache(count_first_request_tokens), cache(make_task)
+    first_tokens = dict[tuple[object, ...], int]()
+    largest = dict[tuple[object, ...], Trial]()
     for trial in trials:
-        key = (trial.task, trial.seed, trial.world)
-        models = (trial.model, trial.sub_agent_model, trial.tool_calls)
-        arm = (*key, *models, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
-        if arm not in checked_arms:
-            checked_arms.add(arm)
-            task = make_task_once(*key)
-            output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-            explore_tool_tokens = count_explore_tool_tokens() if trial.explore else 0
-            first_tokens = count_once(task.prompt, task.runtime) + output_tool_tokens + explore_tool_tokens
-            check_assembly(build_session_spec(trial, task, wiring), trial.task, first_tokens)
+        problem = (trial.task, trial.seed, trial.world)
+        if problem not in first_tokens:
+            task = make_task(*problem)
+            first_tokens[problem] = count_once(task.prompt, task.runtime)
+        arm = (
+            trial.task,
+            trial.world,
+            trial.model,
+            trial.sub_agent_model,
+            trial.tool_calls,
+            trial.window_tokens,
+            trial.nominal_window_tokens,
+            trial.policy,
+        )
+        other = largest.setdefault(arm, trial)
+        if first_tokens[problem] > first_tokens[other.task, other.seed, other.world]:
+            largest[arm] = trial
+    for trial in largest.values():  # a session that can begin with the longest request can begin with the others
+        problem = (trial.task, trial.seed, trial.world)
+        output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
+        explore_tool_tokens = count_explore_tool_tokens() if trial.explore else 0
+        spec = build_session_spec(trial, make_task_once(*problem), wiring)
+        check_assembly(spec, trial.task, first_tokens[problem] + output_tool_tokens + explore_tool_tokens)
 
 
 def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
@@ -86,7 +101,7 @@ def _find_window(name: str, window_tokens: int | None) -> Window:
     return look_up_window(name, window_tokens)
 
 
-def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:
+def choose_backends(cells: Iterable[Cell], *, unsafe_local: bool = False) -> Mapping[str, str]:
     """Return the sandbox backend of each trial, by trial id. Each backend is tested with each image and runtime once.
 
     Raises:
@@ -96,9 +111,10 @@ def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> M
     choose_once = cache(choose_backend)
     runtimes: dict[str, str] = {}
     backends = {}
-    for trial in trials:
+    for cell in cells:
+        trial = cell.trial
         if trial.task not in runtimes:
             runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
         choice, runtime = trial.sandbox, runtimes[trial.task]
-        backends[trial.trial_id] = choose_once(choice.image, runtime, choice.backend, unsafe_local=unsafe_local)
+        backends[cell.trial_id] = choose_once(choice.image, runtime, choice.backend, unsafe_local=unsafe_local)
     return backends

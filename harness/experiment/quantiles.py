@@ -22,7 +22,7 @@ from harness import codec
 from harness.errors import UsageError, format_count
 from harness.events import Entry, MessageAdded
 from harness.experiment.paths import flatten, with_values
-from harness.experiment.trial import Trial, format_problem, from_plain
+from harness.experiment.trial import SharedFields, Trial, format_problem, from_plain
 from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
 from harness.store.sessions.lookup import JOURNALS_FOLDER, list_journals
@@ -159,13 +159,16 @@ def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int
             tokens += counter.count(entry.event.message)
 
 
-def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun | None, location: str) -> ResolvedTrial:
+def resolve_quantiles(
+    plain: Mapping[str, object], uncompressed: UncompressedRun | None, location: str, shared: SharedFields | None = None
+) -> ResolvedTrial:
     """Return the trial that nested tables describe, after replacing the quantiles in its policy by numbers of tokens.
 
     Args:
         plain: Configuration of the trial as nested tables, with every default written out.
         uncompressed: Finished run without compaction in which quantiles are looked up; None if there must be no quantiles.
         location: Dotted path of the trial's tables in the plan, for error messages.
+        shared: Field values of other trials that the trial may share; None for a trial of its own.
 
     Raises:
         UnknownName: A name in the tables is unknown.
@@ -173,7 +176,7 @@ def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun
     """
     texts = find_quantile_texts(plain)
     if not texts:
-        return ResolvedTrial(from_plain(plain, location), {})
+        return ResolvedTrial(from_plain(plain, location, shared), {})
     path, text = next(iter(texts.items()))
     if uncompressed is None:
         raise UsageError(

@@ -5,8 +5,9 @@ be continued. Settings of the *run*, such as workers, time limits and the output
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 from harness import codec
@@ -109,9 +110,12 @@ class Trial(codec.StrictFields):
         The id of a trial with a task of your own covers the content of the task's file, but not what the file imports. Code of
         policies, tasks and tools enters the id through a revision number that is increased when their behaviour changes.
         """
+        return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **self.find_additions()}, dict)
+
+    def find_additions(self) -> dict[str, object]:
+        """Return what the trial's id covers besides the fields: the task's file, and revisions of policy, task and tools."""
         additions = {"task_file": hash_task_file(self.task), "revisions": self._revisions}
-        present_additions = {name: value for name, value in additions.items() if value}
-        return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **present_additions}, dict)
+        return {name: value for name, value in additions.items() if value}
 
     @property
     def _revisions(self) -> dict[str, object]:
@@ -181,12 +185,62 @@ def to_plain(trial: Trial) -> dict[str, object]:
     return {name: codec.to_plain(getattr(trial, name), types[name]) for name in _FIELD_NAMES}
 
 
-def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
+class SharedFields:
+    """Field values that the trials of a grid share, so that each value is parsed, written as plain data and hashed only once."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[tuple[str, str], Any] = {}
+        self._encoded: dict[tuple[object, ...], tuple[object, object, str]] = {}
+        self._additions: dict[tuple[object, ...], list[str]] = {}
+
+    def parse(self, name: str, value: object, location: str) -> Any:
+        """Return the value of a trial's field; equal tables give the same object.
+
+        Raises:
+            UnknownName: a name in the value is unknown.
+            UsageError: the value is invalid.
+        """
+        try:
+            key = name, json.dumps(value)  # unlike equality, JSON distinguishes 1, 1.0 and true
+        except (TypeError, ValueError):
+            return _parse_field(name, value, location)
+        if key not in self._parsed:
+            self._parsed[key] = _parse_field(name, value, location)
+        return self._parsed[key]
+
+    def to_plain(self, trial: Trial, name: str) -> object:
+        """Return the value of a trial's field as plain data, which must not be changed."""
+        return self._encode(trial, name)[1]
+
+    def compute_trial_id(self, trial: Trial) -> str:
+        """Return the id of a trial, equal to `Trial.trial_id`."""
+        key = trial.task, trial.model, id(self._encode(trial, "policy")[0])
+        if key not in self._additions:
+            self._additions[key] = [
+                codec.to_canonical_json({name: value}, dict)[1:-1] for name, value in trial.find_additions().items()
+            ]
+        members = [self._encode(trial, name)[2] for name in _FIELD_NAMES]
+        texts = sorted([text for text in [*members, *self._additions[key]] if text])
+        return codec.hash_canonical_json(f"{{{','.join(texts)}}}")
+
+    def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
+        """Return a field's value, the value as plain data, and the field's part of the JSON that is hashed for the trial's id."""
+        value = getattr(trial, name)
+        key = (name, id(value)) if is_dataclass(value) else (name, type(value), value)
+        if key not in self._encoded:
+            plain = codec.to_plain(value, type(value) if name == "policy" else _FIELD_TYPES[name])
+            text = codec.to_canonical_json(codec.to_identity(trial, {name: plain}), dict)[1:-1]
+            self._encoded[key] = value, plain, text  # keeps the value, so that no other object gets its `id`
+        return self._encoded[key]
+
+
+def from_plain(plain: Mapping[str, object], location: str = "trial", shared: SharedFields | None = None) -> Trial:
     """Return the trial that nested tables of a plan describe; missing fields get their defaults.
 
     Args:
         plain: Configuration of the trial as nested tables, as in the plan file.
         location: Dotted path of the tables in the plan, for error messages.
+        shared: Field values of other trials that the trial may share; None for a trial of its own.
 
     Raises:
         UnknownName: A field, a policy or a limit is unknown.
@@ -196,7 +250,8 @@ def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
     for name in ("task", "policy"):
         if name not in plain:
             raise UsageError(f"{location}.{name}: missing; every trial needs a {name}")
-    values = {name: _parse_field(name, value, f"{location}.{name}") for name, value in plain.items()}
+    parse = _parse_field if shared is None else shared.parse
+    values = {name: parse(name, value, f"{location}.{name}") for name, value in plain.items()}
     try:
         return Trial(**values)
     except UsageError as error:

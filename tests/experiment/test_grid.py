@@ -13,6 +13,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm, Grid
 from harness.experiment.trial import Trial
+from harness.policies import PRESETS
 
 BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), window_tokens=32_768)
 VALUES = {
@@ -195,3 +196,24 @@ def test_knobs_of_the_world_are_problems_on_which_every_arm_is_run():
     assert sorted({cell.arm for cell in grid}) == ["control", "keep_last=10", "keep_last=4"]
     for arm in ("control", "keep_last=4"):
         assert [cell.trial.world.steps for cell in grid if cell.arm == arm] == [50, 100]
+
+
+@pytest.mark.parametrize("kind", sorted(PRESETS))
+def test_a_grid_gives_its_trials_the_ids_that_they_have_alone(kind):
+    axes: dict[str, list[object]] = {
+        "seed": [0, 1],
+        "max_steps": [7, 50],
+        "nominal_window_tokens": [None, 90_000],
+        "sandbox": [{"backend": "local"}, {"image": "x:y"}],
+    }
+    base = Trial(task="long-march", policy=PRESETS[kind](), window_tokens=30_000)
+    grid = Grid(base, axes, [Arm(name="of the file", trial={"task": f"{__file__}:nothing"})], backend="docker")
+    assert len(grid) == 18
+    assert [cell.trial_id for cell in grid] == [cell.trial.trial_id for cell in grid]
+    assert {cell.trial.sandbox.backend for cell in grid} == {"docker"}
+
+
+def test_values_that_are_equal_but_written_in_another_way_stay_apart():
+    grid = Grid(Trial(task="flashcards", policy="keep-last"), {"command_timeout_seconds": [1, 2.0]})
+    assert [cell.trial_id for cell in grid] == [cell.trial.trial_id for cell in grid]
+    assert [cell.axes["command_timeout_seconds"] for cell in grid] == [1.0, 2.0]
