@@ -42,7 +42,7 @@ RECORD_FILE = "report.json"
 
 def print_current_report(results: Results, folder: Path) -> None:
     """Print the report of an experiment as it stands in a folder; write it first if it is missing or outdated."""
-    made_from = _digest_report(results, None)
+    made_from = digest_report(results, None)
     try:
         record = json.loads((folder / RECORD_FILE).read_text("utf-8"))
         paths = [folder / name for name in record["files"]]
@@ -57,7 +57,7 @@ def print_current_report(results: Results, folder: Path) -> None:
 
 def print_report(results: Results, folder: Path, against: str | None = None) -> None:
     """Print the report of an experiment and write it to a folder, while another process draws the charts."""
-    made_from = _digest_report(results, against)
+    made_from = digest_report(results, against)
     pool: Any = pebble.ProcessPool(1, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
     try:
         charts = pool.schedule(_write_charts, args=(results.output, folder))
@@ -79,7 +79,7 @@ def print_report(results: Results, folder: Path, against: str | None = None) -> 
         pool.join()
 
 
-def _digest_report(results: Results, against: str | None) -> str | None:
+def digest_report(results: Results, against: str | None) -> str | None:
     """Return a digest of what a report is made from: the results, the code and the arm to compare with; None if it is unknown."""
     if results.digest is None:
         return None

@@ -6,14 +6,25 @@ files, so that they differ from each other and compress like real ones. As a pro
 writes one experiment.
 """
 
+import json
+import math
 import random
+import re
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from click.testing import CliRunner
+
+from harness.analysis.report import report
+from harness.cli import main as command_line
+from harness.cli.report import RECORD_FILE, digest_report
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
 from harness.events import (
@@ -34,9 +45,11 @@ from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.session.grading import GradedCheck
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics
+from harness.store.results import Results, export, load
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.tasks import make_task
 from harness.tokens import Estimated, Measured, Usage
+from tests.bench.figure import Figure
 
 CHECKOUT = Path(__file__).parents[2]
 ARMS = 20
@@ -281,7 +294,115 @@ _make_task_once = cache(make_task)
 _PROVENANCE = Provenance(git_commit=None, python="3", platform="Linux", packages=(), price_table="none")
 
 
+SIZES = (1_000, 10_000)
+"""Numbers of trials of the experiments that are measured; the growth of a figure is its value for the second by the first."""
+GROWTH_BAR = 1.2 * SIZES[1] * math.log(SIZES[1]) / (SIZES[0] * math.log(SIZES[0]))
+"""Growth in proportion to n·log n, with a fifth for the noise of measurements."""
+
+
+def large() -> Iterator[Figure]:
+    """Measure CPU time and peak memory of what a user does with a finished experiment, and their growth."""
+    with tempfile.TemporaryDirectory() as folder:
+        measured = []
+        for trials in SIZES:
+            write_experiment(Path(folder) / str(trials), trials)
+            measured.append({action: measure(action, Path(folder) / str(trials)) for action in ACTIONS})
+        write_plan(Path(folder) / "plan", DRY_RUN_TRIALS)
+        dry_run = measure("dry run", Path(folder) / "plan")
+    small, large = measured
+    for action, bars in ACTIONS.items():
+        name = f"{SIZES[1]:,} finished trials: {action}"
+        yield Figure(name=name, value=large[action].cpu_seconds, unit="CPU s", bar=bars.cpu_seconds)
+        yield Figure(name=f"{name}, memory above the idle process", value=large[action].peak_mb, unit="MB", bar=bars.peak_mb)
+        growth = large[action].cpu_seconds / max(small[action].cpu_seconds, LEAST_SECONDS)
+        yield Figure(name=f"{name}: growth from {SIZES[0]:,} trials", value=growth, unit="×", bar=GROWTH_BAR)
+    name = f"dry run of {DRY_RUN_TRIALS:,} trials"
+    yield Figure(name=name, value=dry_run.cpu_seconds, unit="CPU s", bar=25.0)
+    yield Figure(name=f"{name}, memory above the idle process", value=dry_run.peak_mb, unit="MB", bar=300.0)
+
+
+class Cost(NamedTuple):
+    """CPU time and peak memory of an action; both may be None in the limits of an action."""
+
+    cpu_seconds: Any
+    peak_mb: Any
+
+
+DRY_RUN_TRIALS = 100_000
+LEAST_SECONDS = 0.05
+"""CPU time below which an action counts as this long in a growth, since such times are mostly noise."""
+ACTIONS = {
+    "export": Cost(None, 300.0),
+    "export with nothing new": Cost(1.0, None),
+    "a query over trials": Cost(1.0, None),
+    "steps as a frame": Cost(1.5, 500.0),
+    "quantiles of token curves": Cost(0.2, None),
+    "text of the report": Cost(30.0, 1_000.0),
+    "harness run with nothing left to do": Cost(5.0, None),
+}
+"""Limits of each action on a finished experiment, in the order in which the actions are measured."""
+QUANTILES = "SELECT step, quantile_cont(view_tokens, [0.1, 0.5, 0.9]) FROM steps GROUP BY step ORDER BY step"
+
+
+def measure(action: str, folder: Path) -> Cost:
+    """Return the cost of an action in a process of its own, without the start of the process and its imports."""
+    command = [sys.executable, "-m", "tests.bench.large", str(folder), action]
+    return Cost(
+        *json.loads(subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    )
+
+
+def perform(action: str, folder: Path) -> Cost:
+    """Perform an action in this process and return its cost."""
+    output = folder / "output"
+    if action == "harness run with nothing left to do":
+        write_up(output)
+    results = load(output) if output.is_dir() else None
+    idle_kib = read_status_kib("VmRSS")
+    began = time.process_time()
+    match action:
+        case "export" | "export with nothing new":
+            export(output / JOURNAL_FILE, output / "results")
+        case "dry run" | "harness run with nothing left to do":
+            arguments = ["--dry-run"] if action == "dry run" else ["--progress", "off"]
+            done = CliRunner().invoke(command_line, ["run", str(folder), *arguments])
+            assert done.exit_code == 0, done.output
+        case _:
+            assert results is not None
+            read_results(action, results)
+    return Cost(time.process_time() - began, (read_status_kib("VmHWM") - idle_kib) * 1024 / 1e6)
+
+
+def read_results(action: str, results: Results) -> None:
+    match action:
+        case "a query over trials":
+            assert len(results.sql("SELECT arm, avg(score) FROM trials GROUP BY arm")) == ARMS
+        case "steps as a frame":
+            assert len(results.steps) > 0
+        case "quantiles of token curves":
+            assert len(results.sql(QUANTILES)) > 0
+        case "text of the report":
+            assert report(results).render_text()
+
+
+def write_up(output: Path) -> None:
+    """Write the text of the report as a run does, without its charts, which are not measured here."""
+    results = load(output)
+    (output / "report.txt").write_text(report(results).render_text())
+    record = {"made_from": digest_report(results, None), "files": ["report.txt"]}
+    (output / RECORD_FILE).write_text(json.dumps(record))
+
+
+def read_status_kib(name: str) -> int:
+    """Return a memory size of this process from the kernel, such as `VmRSS` (now) or `VmHWM` (peak), in KiB."""
+    (size,) = re.findall(rf"^{name}:\s+(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(size)
+
+
 def main() -> None:
+    if not sys.argv[2].isdecimal():
+        print(json.dumps(perform(sys.argv[2], Path(sys.argv[1]))))
+        return
     began = time.process_time()
     experiment = write_experiment(Path(sys.argv[1]), int(sys.argv[2]))
     print(f"{len(experiment.grid):,} trials in {time.process_time() - began:.0f} s: {experiment.output}")
