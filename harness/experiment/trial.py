@@ -197,8 +197,8 @@ class SharedFields:
         """Return the value of a trial's field; equal tables give the same object.
 
         Raises:
-            UnknownName: a name in the value is unknown.
-            UsageError: the value is invalid.
+            UnknownName: A name in the value is unknown.
+            UsageError: The value is invalid.
         """
         try:
             key = name, json.dumps(value)  # unlike equality, JSON distinguishes 1, 1.0 and true
@@ -214,7 +214,7 @@ class SharedFields:
 
     def compute_trial_id(self, trial: Trial) -> str:
         """Return the id of a trial, equal to `Trial.trial_id`."""
-        key = trial.task, trial.model, id(self._encode(trial, "policy")[0])
+        key = trial.task, trial.model, trial.explore, id(self._encode(trial, "policy")[0])
         if key not in self._additions:
             self._additions[key] = [
                 codec.to_canonical_json({name: value}, dict)[1:-1] for name, value in trial.find_additions().items()

@@ -217,3 +217,9 @@ def test_values_that_are_equal_but_written_in_another_way_stay_apart():
     grid = Grid(Trial(task="flashcards", policy="keep-last"), {"command_timeout_seconds": [1, 2.0]})
     assert [cell.trial_id for cell in grid] == [cell.trial.trial_id for cell in grid]
     assert [cell.axes["command_timeout_seconds"] for cell in grid] == [1.0, 2.0]
+
+
+def test_a_grid_gives_trials_the_revisions_of_their_tools(monkeypatch):
+    monkeypatch.setattr("harness.tools.session_tools.TOOL_REVISIONS", {"explore": 1})
+    grid = Grid(Trial(task="flashcards", policy="keep-last"), {"explore": [False, True]})
+    assert [cell.trial_id for cell in grid] == [cell.trial.trial_id for cell in grid]
