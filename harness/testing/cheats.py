@@ -149,6 +149,16 @@ CHEATS: Mapping[str, Cheat] = {
         edits=_draw_from("time.time() > 1e12", "time"),
         words=r"reads the clock by time \(line \d+ of",
     ),
+    "value that depends on the year later": Cheat(
+        law="template",
+        edits=_draw_from("time.strftime('%Y') > '9999'", "time"),
+        words=r"reads the clock by strftime \(line \d+ of",
+    ),
+    "value that depends on the universal time later": Cheat(
+        law="template",
+        edits=_draw_from("time.gmtime().tm_year > 9999", "time"),
+        words=r"reads the clock by gmtime \(line \d+ of",
+    ),
     # the script knows a value, or a guess is right
     "value in a literal": Cheat(
         law="values",

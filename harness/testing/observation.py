@@ -22,7 +22,7 @@ MAX_MADE_CHARACTERS = 10_000_000
 """Number of characters of task text after which no further seeds are tried, because large tasks take long to make."""
 CLOCK_NAMES = frozenset(
     f"{name}{suffix}" for name in ("time", "monotonic", "perf_counter", "clock_gettime", "process_time") for suffix in ("", "_ns")
-) | {"localtime", "ctime", "now", "today", "utcnow"}
+) | {"localtime", "gmtime", "ctime", "asctime", "strftime", "now", "today", "utcnow"}
 """Names of built-in functions that read a clock or depend on the time zone."""
 _HARNESS_DIRECTORY = Path(__file__).parents[1]
 _FOREIGN_PREFIXES = ("<frozen", *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
