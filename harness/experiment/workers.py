@@ -1,8 +1,5 @@
 """Workers that run the trials of an experiment: processes, which can be killed, or threads, for models that mostly wait.
 
-Other workers run trials in an executor (`harness.experiment.executor_workers`) or on other machines
-(`harness.experiment.cluster`). `harness.testing.WorkersContract` tests all of them, and workers of your own.
-
 Processes are spawned rather than forked, so that a worker uses the current environment and code; a notebook may have set an API
 key in the meantime. Their start takes little time compared with a trial.
 """
