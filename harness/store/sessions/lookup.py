@@ -130,12 +130,12 @@ def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Seque
         return ()
 
 
-def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> SessionLocation:
+def find_session(name: str, places: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> SessionLocation:
     """Find a session by its id or the id of its trial.
 
     Args:
         name: Id of the session or its trial, or a unique beginning or end of either; empty if the places hold only one session.
-        places: Journal files, or folders of experiments or journals.
+        places: Journal file, folder of an experiment or folder of journals, or several of them.
 
     Raises:
         UsageError: No session matches, or several do.
@@ -143,9 +143,10 @@ def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> Session
 
     Example::
 
-        location = harness.find_session("3f9a", ["experiments/threshold"])
+        location = harness.find_session("3f9a", "experiments/threshold")
         entries = location.read_entries()
     """
+    places = [places] if isinstance(places, str | os.PathLike) else places
     locations = list(iter_sessions(map(Path, places)))
     exact_matches = [one for one in locations if name and name in {one.session_id, one.trial_id}]
     matches = exact_matches or _exclude_sub_agents(
@@ -175,4 +176,4 @@ def _describe_matches(name: str, matches: Sequence[SessionLocation]) -> str:
     shown = ", ".join(f"{one.session_id} in {str(one.journal)!r}" for one in matches[:MAX_NAMES_SHOWN])
     more = f" and {len(matches) - MAX_NAMES_SHOWN} more" if len(matches) > MAX_NAMES_SHOWN else ""
     what = f"{len(matches)} sessions match {name!r}" if name else f"there are {len(matches)} sessions"
-    return f"{what}: {shown}{more}; specify one of them"
+    return f"{what}: {shown}{more}; specify one of them, which `harness sessions list` shows with their arms"

@@ -20,7 +20,9 @@ def test_a_session_is_found_in_a_file_an_experiment_and_its_output(tmp_path):
     path = write(tmp_path / "tiny" / "output" / "journal.sqlite", "abc", trial_of="t-1")
     for place in (path, tmp_path / "tiny", tmp_path / "tiny" / "output"):
         for name in ("abc", "ab", "t-1", "t", ""):
-            assert find_session(name, [place]) == (path, "abc", "t-1")
+            assert (
+                find_session(name, [place]) == find_session(name, place) == find_session(name, str(place)) == (path, "abc", "t-1")
+            )
     assert [entry.event for entry in find_session("abc", [path]).read_entries()] == opening("abc")
 
 
