@@ -1,6 +1,7 @@
 """The task suite of this project, and functions that load a task by its name or from a Python file.
 
-Scripted and real models work on the same tasks. Each task package describes how the task strains memory.
+Scripted models (which follow a fixed list of steps) and real models work on the same tasks. The docstring of each task's package
+describes what the agent must remember, and when.
 """
 
 import hashlib
@@ -43,13 +44,14 @@ SUITE: dict[str, TaskTemplate] = {
 CHECKS_REVISION = 1
 """Number of times that the checks of all tasks changed since version 0.1.
 
-The change: checks are decided outside the sandbox and refuse forged work. The number is part of the id of every trial with a real
-model. A scripted model forges nothing and gets the same verdicts as in version 0.1, so its trials keep their ids.
+Change 1: checks are graded outside the sandbox, and forged work fails them. The number is part of the id of every trial (one run
+of a task) with a real model. A scripted model forges nothing and gets the same verdicts as in version 0.1, so its trials keep
+their ids.
 """
 TASK_REVISIONS: Mapping[str, int] = {}
 """Number of times that the behaviour of a task changed since version 0.1, by task name.
 
-The number is part of the id of every trial of the task, so old and new results are not mixed.
+The number is part of the id of every trial (run) of the task, so old and new results are not mixed.
 """
 
 MAX_TASK_FILE_BYTES = 16 * 2**20
@@ -119,7 +121,7 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
 
 def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
-    """Make a task by calling a task template with a seed, and check that the result is a task."""
+    """Make a task by calling its template (a function that makes a task from a seed), and check that the result is valid."""
     try:
         task: object = template(seed, **more)
     except UsageError:
@@ -148,10 +150,10 @@ def _can_take_world(template: TaskTemplate) -> bool:
 
 
 def find_only_function(path: str) -> str:
-    """Return the name of the only task template in a Python file.
+    """Return the name of the only task template (function that makes a task from a seed) in a Python file.
 
-    A template is a function that is defined in the file, takes a seed (any parameter but `submission`, which is that of a judge),
-    and has no leading underscore in its name.
+    A function counts as a template if it is defined in the file, has no leading underscore in its name, and has exactly one
+    required parameter, the seed. A function whose parameter is called `submission` grades a task and does not count.
 
     Raises:
         UsageError: The file cannot be loaded, or does not define exactly one task template.
@@ -168,7 +170,7 @@ def find_only_function(path: str) -> str:
 
 def _can_take_seed(function: TaskTemplate) -> bool:
     required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
-    return len(required) == 1 and required[0].name != "submission"  # the parameter of a judge
+    return len(required) == 1 and required[0].name != "submission"  # such a function grades a task
 
 
 def _read_task_file(file: Path) -> bytes:

@@ -12,7 +12,7 @@ including tasks of your own:
 
 Shares refer to the facts that the request states on lines of their own and that the task itself does not revise. The same facts
 are selected under every seed. Steps are counted in the script, so an agent that repeats work reads a message at an earlier point
-of the work. Script, checks and answer key stay the same, and so do the number of steps and the sizes of outputs, which come from
+of its work. Script, checks and answer key stay the same, and so do the number of steps and the sizes of outputs, which come from
 real commands on real files. Only `long-march` supports `steps`, `tokens_per_step` and `output_sigma`.
 """
 
@@ -80,7 +80,7 @@ class _MessagePlan:
         return self.old_texts.get(line.index, line.text)
 
     def render_at(self, line: _FactLine, step: int) -> str:
-        """Return a line of the request as the user states it at a step, with the corrected value once the correction is due."""
+        """Return a line of the request as the user states it at a step: with the corrected value from the correction on."""
         return line.text if line.correction_step <= step else self.render_initial(line)
 
 
@@ -179,7 +179,7 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
-    """Return the names in a random order that depends only on `seed_text`, and is thus equal under every seed of a task."""
+    """Return the names in a random order that depends only on `seed_text`, and is thus the same for every seed of a task."""
     shuffled_names = sorted(names)
     random.Random(seed_text).shuffle(shuffled_names)
     return shuffled_names
@@ -200,7 +200,7 @@ def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
-    """Return an outdated value for each named fact, which is the value of the fact under another seed of the task."""
+    """Return an outdated value for each named fact: the value that the fact has under another seed of the task."""
     old: dict[str, str] = {}
     missing = set(names)
     for other in range(task_seed + 1, task_seed + 1 + MAX_OTHER_SEEDS):

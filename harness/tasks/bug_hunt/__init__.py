@@ -1,22 +1,25 @@
-"""The task `bug-hunt`: find the module with outdated figures among twelve stages of an invoice program, and close the case.
+"""The task `bug-hunt`: an invoice program computes wrong amounts; find the module with outdated prices, repair it, and report.
+
+The program computes electricity invoices in twelve stages: one module for each item on an invoice. A fix is submitted with a tool
+that accepts or refuses it and counts the attempts.
 
 Phases of the work, and the information from each phase that the agent needs later:
 
 | phase | what the agent looks at | what the agent must remember |
 | --- | --- | --- |
-| symptom | failing tests and three long logs | the day of the first error and the operator's suspicion |
-| map | ten modules, their tests, and a decree | a figure that is used twice, long after it was read |
-| suspects | probes and a comparison | which stage is ruled out and which stage has the bug |
-| first fix | the figure on the page of the stage | the refusal of this fix, and the correct figure stated in the refusal |
-| other stages | what the other stages have in common | that the first fix must not be tried again |
-| second fix | all figures together | tier, rate, rounding mode and a tag from the prompt; the number of the attempt |
-| papers | regression test, change log, announcement, report, hand-over | nearly all of the above once more |
+| symptom | failing tests and three long logs | the day of the first error; the stage that the operator suspects |
+| code | ten modules, their tests, and a decree on prices | a limit in the decree that is needed twice, much later |
+| suspects | the output of tools that test single stages | which stage is ruled out, and which stage has the bug |
+| first fix | the rate on the documentation page of the stage | that this fix was refused, and the correct rate in the refusal |
+| other stages | modules and tests of all stages | that the first fix must not be submitted again |
+| second fix | rounding rules and old minutes | limit, rate, rounding mode, a tag from the prompt; the id of the attempt |
+| documents | regression test, change log, announcement, report, hand-over | nearly all of the above once more |
 
-The first fix is plausible and wrong, because the page of the stage states a provisional rate. Only the refusal states the rate
-in force. An agent that forgets the refusal submits the first fix again; the attempt is counted, and the refusal shows the rate
-once more. Anything that the agent wrote to its own notes can be read again; everything else is lost.
+The first fix is plausible and wrong, because the page of the stage states a provisional rate. Only the refusal states the correct
+rate. An agent that forgets the refusal submits the first fix again; the attempt is counted, and the refusal shows the rate once
+more. Facts in files and in the agent's own notes can be read again; other forgotten facts are lost.
 
-The workspace is a working package of forty modules. The seed decides which of six stages has the bug, the figures, and the names.
+The workspace is a working package of forty modules. The seed decides which of six stages has the bug, the prices, and the names.
 """
 
 from harness.task import Check, Task

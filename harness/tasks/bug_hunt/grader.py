@@ -1,4 +1,4 @@
-"""Checks of the task `bug-hunt`: compares files of the workspace and the answers of the invoice program."""
+"""Grader of the task `bug-hunt`: checks the files that the agent left, and the amounts that its repaired program computes."""
 
 import hashlib
 import re
@@ -23,22 +23,22 @@ from harness.tasks.kit.graders import (
 from harness.tasks.kit.texts import fill_text, load_text
 
 SWEEP_KWH = range(384, 1404, 7)
-"""Numbers of kilowatt hours with which a question runs the agent's program; together they yield every fraction of a cent."""
+"""Numbers of kilowatt hours for which the grader runs the agent's program; together they yield every fraction of a cent."""
 REGRESSION_TEST = "tests/regressions/test_drift.py"
-"""Path of the test that the agent has to write."""
+"""Path of the regression test that the agent has to write."""
 PACKAGE_FOLDERS = ("wattbook", "wattbook/stages")
 """Folders with the modules of the invoice program."""
 BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
-"""Text that breaks a module when it is appended, by path of the module."""
+"""Code that breaks a module when it is appended, by path of the module; the tests in the workspace must then fail."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the grader of the task.
+    """Build the grader of the task: its expected values, and the programs that question the agent's code.
 
     Args:
-        values: Values that the seed decides: those that the agent must remember and those of the workspace.
+        values: Values drawn from the seed: those that the agent must remember, and others that files contain.
         initial_files: Text of each file in the initial workspace, by path.
-        task_seed: Seed of the task, which decides the correct figures of the invoices.
+        task_seed: Seed of the task, which decides the correct prices of the invoices.
     """
     correct_tariff = draw_tariff(values, task_seed)
     quarter = draw_readings(values, correct_tariff, task_seed).values()
@@ -60,13 +60,13 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], ta
 
 
 def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
-    """Return the number of cents that the stage of the invoice which has the bug should charge for `kwh` kilowatt hours."""
+    """Return the correct amount in cents for `kwh` kilowatt hours on the invoice item whose module has the bug."""
     beyond = max(0, kwh - int(values["decree_tier"]))
     return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     values = submission.expected
     is_ordered = _check_regression_test(submission)
     texts = {path: submission.read_text(path) for path in values["hashes"]}
@@ -91,7 +91,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of the modules that the agent changed."""
+    """Yield the results of the checks on the modules that the agent changed; see `judge`."""
     module = f"wattbook/stages/{submission.expected['culprit']}.py"
     paths = [f"{folder}/{name}" for folder in PACKAGE_FOLDERS for name in submission.list_files(folder) if name.endswith(".py")]
     new = [path for path in paths if path not in submission.expected["hashes"]]
@@ -101,7 +101,7 @@ def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple
 
 
 def _check_regression_test(submission: Submission) -> Outcome:
-    """Check that the regression test has the ordered names and calls the ordered function."""
+    """Check that the agent's regression test uses the class name, the function and the invoice number that the prompt demands."""
     values, text = submission.expected, submission.read_text(REGRESSION_TEST)
     classes, entry_point = re.findall(r"^class (\w+)\(", text, re.MULTILINE), values["entry_point"]
     is_named = bool(classes) and all(name.startswith(values["test_prefix"]) for name in classes)
@@ -111,7 +111,7 @@ def _check_regression_test(submission: Submission) -> Outcome:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of logs, notes and papers."""
+    """Yield the results of the checks on logs, notes and documents; see `judge`."""
     values = submission.expected
     rows = [line.split() for line in list_new_lines(submission, "ci/attempts.log", values["attempts"])]
     module = f"wattbook/stages/{values['culprit']}.py"
@@ -139,12 +139,12 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _compute_attempt(key: str, patch: str) -> tuple[str, str]:
-    """Return the id of the attempt and the name of the desk that the tool of the task (the bench) prints for a patch."""
+    """Return the id of the attempt and the name of the desk that the tool `tools/ci.py` prints for an accepted patch."""
     digest = hashlib.sha256(f"{key}:{patch.rpartition('/')[2]}".encode()).hexdigest()
     return f"A-{int(digest[:8], 16) % 9000 + 1000}", DESKS[int(digest[8:12], 16) % len(DESKS)]
 
 
 def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> Outcome:
-    """Check that a file has one line more than at the start, with the given beginning and part."""
+    """Check that exactly one line was added to a file, and that the line starts with `beginning` and contains `part`."""
     lines = list_new_lines(submission, path, initial_lines)
     return Outcome(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")

@@ -1,6 +1,7 @@
 """Electricity prices in the task `bug-hunt`: the twelve stages (items) of an invoice, meter readings, and correct amounts.
 
-Six stages have a tier and the same structure. The seed decides which of the six still has the figures from before the decree.
+Six items have two rates: one for the first kilowatt hours and one for the rest. The seed decides which of the six still has
+prices from before a decree; this is the bug.
 """
 
 import random
@@ -13,24 +14,24 @@ from harness.tasks.kit.draws import make_rng
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Stage in the computation of an electricity invoice: one item on the invoice, computed by one generated Python module."""
+    """One stage in the computation of an electricity invoice: an item on the invoice, computed by a Python module of its own."""
 
     name: str
-    """Name of the Python module that computes the stage of the invoice."""
+    """Name of the Python module that computes the invoice item."""
     title: str
-    """Title of the documentation page about the stage of the invoice."""
+    """Title of the documentation page about the invoice item."""
     story: str
-    """Description of the item for which the stage charges, used in its documentation page and its Python module."""
+    """Description of what the customer is charged for, used in the documentation page and the Python module of the item."""
     letter: str
-    """Text of the line in which an invoice states the amount that the stage charges."""
+    """Words that begin the sentence about the item in a letter to a customer, e.g. `your levy`."""
     field: str = ""
-    """Field of a meter reading, e.g. `peak_kwh`, for which a stage with two rates charges; empty for a stage with one rate."""
+    """Field of a meter reading that an item with two rates charges for, e.g. `peak_kwh`; empty for an item with one price."""
     formula: str = ""
-    """Python expression that computes the amount of a stage with one rate (`FIGURE`); empty for a stage with two rates."""
+    """Python expression that computes the amount of an item with one price (`FIGURE`); empty for an item with two rates."""
     unit: str = ""
-    """Unit of the price of a stage with one rate, e.g. `cents a quarter`; empty for a stage with two rates."""
+    """Unit of the price of an item with one price, e.g. `cents a quarter`; empty for an item with two rates."""
     min_figure: int = 7
-    """Smallest price that a seed can draw for the stage; the largest price is twice as large."""
+    """Smallest price that a seed can draw for the invoice item; the largest price is twice as large."""
 
 
 TIERED_STAGES = (
@@ -41,7 +42,7 @@ TIERED_STAGES = (
     Stage("weekend", "Weekend", "two days with a register of their own", "at weekends", "weekend_kwh"),
     Stage("heating", "Heating", "heat pumps behind their own meter", "for heating", "heating_kwh"),
 )
-"""Invoice stages with two rates, one for the first kilowatt hours and one for the rest. The seed decides which has the bug."""
+"""Invoice items with two rates, one for the first kilowatt hours and one for the rest. The seed decides which has the bug."""
 
 PLAIN_STAGES = (
     Stage(
@@ -120,7 +121,7 @@ class Tariff:
 
 
 def count_kwh(stage: Stage, reading: Reading) -> int:
-    """Return the number of kilowatt hours in a meter reading for which an invoice stage with two rates charges."""
+    """Return the number of kilowatt hours in a meter reading that an invoice item with two rates charges for."""
     return reading["day_kwh"] + reading["night_kwh"] if stage.field == "kwh" else reading[stage.field]
 
 
@@ -136,7 +137,7 @@ def settle(hundredths: int, mode: str) -> int:
 
 
 def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
-    """Draw at random the correct prices for the invoices; `values` holds the right rate of the invoice stage that has the bug."""
+    """Draw at random the correct prices for the invoices; `values` contains the correct rate of the item that has the bug."""
     rng = make_rng("bug-hunt", task_seed, "tariff")
     base = {stage.name: rng.randint(stage.min_figure, 2 * stage.min_figure) for stage in STAGES}
     rate = {stage.name: rng.choice(RATES) for stage in TIERED_STAGES}
@@ -145,7 +146,7 @@ def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
 
 
 def draw_readings(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
-    """Draw a random meter reading for each invoice; every sixth one yields half a cent, which shows errors in rounding."""
+    """Draw a random meter reading for each invoice; every sixth one yields half a cent, which reveals a wrong rounding mode."""
     rng = make_rng("bug-hunt", task_seed, "readings")
     stage = next(stage for stage in TIERED_STAGES if stage.name == values["culprit"])
     first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)

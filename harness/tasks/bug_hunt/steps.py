@@ -1,4 +1,4 @@
-"""Script of the task `bug-hunt`: messages and tool calls of a competent agent, from which a scripted model works."""
+"""Script of the task `bug-hunt`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -15,7 +15,7 @@ FOLDERS = (
     *("tools", "notes", "patches"),
 )
 OWN_PATHS = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
-"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
+"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
     "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written."

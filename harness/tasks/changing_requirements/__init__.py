@@ -1,17 +1,19 @@
 """The task `changing-requirements`: write the timetable of a bus line, stop by stop, while the user changes the rules twice.
 
+For each bus stop the agent reads a survey (a description of the stop) and writes a sheet (the timetable of the stop).
+
 Phases of the work, and the information from each phase that the agent needs later:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
-| nine sheets | survey and sheet, stop by stop; a permit | rules of the prompt; a number that is stated once |
-| first change | nine sheets revised, eight more written | a new interval and first bus; a hotline stated only here |
-| second change | seventeen sheets revised, seven more written | a third interval, a new zone; a day stated only here |
-| papers | overview, poster, letter, bays | constraints, goal and preference of the prompt; bays that were read long ago |
+| first sheets | nine surveys read, nine sheets written, a permit requested | rules of the prompt; the permit number, shown once |
+| first change | nine sheets revised, eight more written | new interval and first bus; a telephone number stated only here |
+| second change | seventeen sheets revised, seven more written | third interval, new zone; a day without buses stated only here |
+| documents | overview, poster, letter, list of bays | constraints, goal, preference of the prompt; bays from early surveys |
 
 Most summaries keep the prompt, as instructed, and the prompt states the old rules. An agent that loses a later message
 therefore does not guess: it applies the outdated rule to new and to revised sheets. The interval is stated three times with
-three values, of which only the last is right. Bays can be read again, at the cost of reading a survey.
+three values, of which only the last is right. A bay number can be read again, at the cost of reading a whole survey.
 """
 
 from harness.task import Grader, LaterMessage, Task

@@ -1,4 +1,4 @@
-"""Checks of the task `changing-requirements`: compares sheets and papers with the rules that hold in the end."""
+"""Grader of the task `changing-requirements`: compares timetables and documents with the rules after the user's last change."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from harness.task import Submission
 from harness.tasks.kit.graders import Outcome, combine, compare_words
 
 SHEET_LINES = {"operator": "operator", "interval": "interval", "first_bus": "first", "zone": "zone"}
-"""Label of the line of every sheet that states a value, by name of the value."""
+"""Label of the line that states a value in each timetable sheet, e.g. `first` for the value `first_bus`, by name of the value."""
 PAPERS = (
     ("opening", "plan/overview.md", "opening"),
     ("ticket", "plan/overview.md", "ticket"),
@@ -15,11 +15,11 @@ PAPERS = (
     ("poster_interval", "plan/poster.txt", "interval"),
     ("permit", "plan/letter.md", "permit"),
 )
-"""Name of each check of a paper, path of the paper, and name of the value that the paper must mention."""
+"""Checks of the documents: name of the check, path of the document, and name of the value that the document must contain."""
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     values = submission.expected
     sheets = {stop: submission.read_text(f"sheets/{stop}.txt").splitlines() for stop in values["stops"].split()}
     for name, label in SHEET_LINES.items():
@@ -35,6 +35,6 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _find_line(sheets: dict[str, list[str]], line: str) -> Outcome:
-    """Return whether every sheet has a line."""
+    """Check that every timetable sheet contains a given line."""
     lacking = [stop for stop, lines in sheets.items() if line not in lines]
     return Outcome(not lacking, f"{len(lacking)} sheets lack {line!r}, e.g. {lacking[:3]}")

@@ -1,4 +1,4 @@
-"""Script of the task `changing-requirements`: write timetables, revise all of them after each change of the rules."""
+"""Script of the task `changing-requirements`: the agent writes timetables and revises all of them after each change of rules."""
 
 from functools import cache
 

@@ -1,23 +1,26 @@
 """The task `flashcards`: build a flashcard program like Anki from a specification, in about ninety steps.
 
+A page is a page of the specification. A deck is a file of flashcards; the agent feeds it to a tool in two portions, and the
+second portion needs a resume token, which the tool prints once.
+
 Phases of the work, and the information that the agent needs in each phase:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
-| foundations | overview, release, errors, clock, card, scheduler | values of pages; a first version of a module that fails |
-| storage | page, version, storage, check of the journal, tests | a value of the registry; a value stated by an error |
-| files | page, deck, checksum, ids, importer, samples, exporter | first constraints of the prompt; a resume token |
-| generation | page, passage, generator | a tag from the prompt, a marker from a page |
-| a day | decisions, limits, leeches, review, second portion | four constraints of the prompt; the token from long ago |
-| numbers | archive, statistics, forecast, backup | table name, ease floor and journal mode, long after their pages |
-| command line | about, cli, trials by hand | name and exit status from the prompt; the release id from the start |
-| papers | README, manual, settings, change log, hand-over | nearly all constraints once more |
+| foundations | reserve a release; modules for errors, clock, card, scheduler | values of pages; that a first version failed |
+| storage | database module, check of its journal mode, tests | schema version from a tool; journal mode from an error |
+| files | import and export of decks, first portion of a deck | first constraints of the prompt; the resume token |
+| generation | module that makes cards from a text | a tag from the prompt, a marker from a page |
+| a day | daily limits, difficult cards, review, second portion | four constraints of the prompt; the token from long ago |
+| numbers | archive, statistics, forecast, backup | table name, lowest ease and journal mode, long after their pages |
+| command line | program name, commands, trials by hand | name and exit status from the prompt; release id from the start |
+| documents | README, manual, settings, change log, hand-over | nearly all constraints once more |
 
-Constraints are stated once, in the prompt, and used late and often twice. A policy that keeps the prompt keeps all of them.
-The seed decides whether a constraint is a short line or the end of a story. A summarizer that ranks lines therefore keeps
-different constraints under different seeds. Forgotten values of pages cost a read. The release id and the resume token cannot be
-recovered without harm. Three actions must not be forgotten either: an agent that forgets them reserves a second release, feeds a
-portion twice, or writes a second entry to the change log. All other work leaves files, which the step `orient` lists.
+Constraints are stated once, in the prompt, and used late and often twice. A compaction policy that keeps the prompt keeps all of
+them. The seed decides whether a constraint is a short line or the end of a story. A summarizer that ranks lines therefore keeps
+different constraints under different seeds. A forgotten value of a page can be read again. The release id and the resume token
+cannot be recovered without harm. Three actions must not be forgotten either: an agent that forgets them reserves a second
+release, feeds a portion twice, or writes a second entry to the change log. All other work leaves files, which the agent can list.
 
 The program is real: its modules and tests are written from the texts in `files/`, filled with the values that the agent has read.
 """

@@ -1,4 +1,4 @@
-"""Checks of the task `flashcards`: compares the papers of the workspace and the answers of the agent's modules."""
+"""Grader of the task `flashcards`: checks the agent's documents, and what its modules answer when they are called."""
 
 import csv
 import re
@@ -24,27 +24,27 @@ QUESTIONS = (
     *("sm2", "schema", "journal", "copied", "imported", "sample", "exported", "generated", "hidden", "cap", "allowance", "leech"),
     *("order", "archived", "statistics", "forecast", "named", "idle"),
 )
-"""Names of the questions on the agent's modules, in the order in which they are asked."""
+"""Names of the questions that the grader asks the agent's modules, in order."""
 BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return memory\n"}
-"""Text that breaks the agent's modules when it is appended, by path of the module."""
+"""Code that breaks a module when it is appended, by path of the module; the agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/biology.csv"].splitlines()[1:]}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in ("hint_column", "draft_tag")})
     return Grader(judge=judge, expected={**values, **initial}, interviews=make_interviews(source, QUESTIONS, BROKEN))
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     yield from _judge_papers(submission)
     code = _read_modules(submission)
     yield from _judge_answers(submission.ask(), submission.expected, code)
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of files that the agent wrote or whose tools it used."""
+    """Yield the results of the checks on the agent's documents and on files that tools of the workspace wrote; see `judge`."""
     values = submission.expected
     expected = {"program": values["program_name"]}
     expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "leech_lapses")}
@@ -71,13 +71,13 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _read_modules(submission: Submission) -> list[str]:
-    """Return the text of each module of the program."""
+    """Return the source of each module of the program that the agent wrote."""
     names = [name for name in submission.list_files("flashcards") if name.endswith(".py")]
     return [submission.read_text(f"flashcards/{name}") for name in names]
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of what the agent's modules do."""
+    """Yield the results of the checks on what the agent's modules do when they are called; see `judge`."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     table, version, limit = values["cards_table"], int(values["schema_version"]), int(values["new_per_day"])
     yield "own_tests", *check_tests(answers, MIN_TESTS)
@@ -107,7 +107,7 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: 
 
 
 def _read(found: object, *keys: str | int) -> object:
-    """Return a part of an answer; None if the answer has another form."""
+    """Return the part of a nested answer at the given keys and indexes; None if the answer has no such part."""
     for key in keys:
         if isinstance(found, dict | Mapping):
             found = found.get(key)
@@ -119,14 +119,14 @@ def _read(found: object, *keys: str | int) -> object:
 
 
 def _compare_import(imported: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Compare a card that was read from a deck in which each column for hints holds its own name."""
+    """Check the card that the importer read from a test deck, in which each possible hint column contains its own name."""
     expected = [values["hint_column"], ["cell", "basic"], float(values["initial_ease"])]
     has_id = re.fullmatch(re.escape(values["card_id_prefix"]) + "[0-9a-f]{10}", str(_read(imported, 3))) is not None
     return isinstance(imported, list) and len(imported) == 4 and imported[:3] == expected and has_id, f"imported: {imported!r}"
 
 
 def _compare_export(answers: Mapping[str, Any], values: Mapping[str, str]) -> tuple[bool, str]:
-    """Compare the header and a row of a written deck; a field with the delimiter may be quoted."""
+    """Check the header and the row of an exported deck; a field that contains the delimiter may be quoted."""
     delimiter = values["export_delimiter"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")
     row = delimiter.join(("a", "x, y; z", "back", "", "", "bio", "2.00", "0", "2024-03-01"))
@@ -135,14 +135,14 @@ def _compare_export(answers: Mapping[str, Any], values: Mapping[str, str]) -> tu
 
 
 def _compare_archive(archived: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Compare the row of a removed card, and the length of the queue after its removal."""
+    """Check that the row of a removed card stays in the database, and that the queue is then empty."""
     row = _read(archived, 0, values["cards_table"], 0)
     found = [_read(row, values["removed_column"]), _read(row, "front"), _read(archived, 1)]
     return found == ["2024-03-01", "front of a", 0], f"archived: {archived!r}"
 
 
 def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Compare the counts of mature, stuck and all cards."""
+    """Check the numbers of mature cards, stuck cards and all cards that the program reports."""
     counts = [61 - int(values["mature_days"]), round(100 * float(values["ease_floor"])) - 100]
     total, stored = _read(statistics, 2), _read(statistics, 3, values["cards_table"])
     good = [_read(statistics, 0), _read(statistics, 1)] == counts and total is not None and total == stored
@@ -150,7 +150,7 @@ def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[
 
 
 def _compare_names(named: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Compare the line with the name of the program and its release, and the line on its usage."""
+    """Check the lines in which the program states its name and release, and how it is used."""
     lines = [*map(str, named if isinstance(named, list) else []), "", ""]
     program = values["program_name"]
     good = lines[0] == f"{program}, release {values['release_id']}" and lines[1].startswith(f"usage: {program} ")

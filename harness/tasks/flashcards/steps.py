@@ -1,4 +1,4 @@
-"""Script of the task `flashcards`: messages and tool calls of a competent agent, from which a scripted model works."""
+"""Script of the task `flashcards`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -11,7 +11,7 @@ FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
 
 PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_text="app/{}.py")
 OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
-"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
+"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
     "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "

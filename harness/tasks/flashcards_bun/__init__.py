@@ -5,18 +5,19 @@ Phases of the work, and the information that the agent needs in each phase:
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
 | first look | overview, reserving a release, tools | an id that is shown once |
-| scheduler | values, page, module, tests | three values of one page; a first version that fails |
-| storage | page, version, module, check of the journal, tests | a value of the registry; a value stated by an error |
-| decks | page, ids, module, tests, first portion | first constraints of the prompt; a mark for the second portion |
+| scheduler | values, page, module, tests | three values of one page; that a first version failed |
+| storage | page, module, check of the journal mode, tests | schema version from a tool; journal mode from an error |
+| decks | page, ids, module, tests, first portion of a deck | first constraints of the prompt; a mark for the second portion |
 | generation | page, interface and offline implementation, tests | a tag from the prompt, a marker from a page |
 | a day | page, limits, session, tests, second portion | limits from the prompt; the mark from long ago |
-| numbers | page, module, tests, first audit | a figure that the page states with an older value; the name of the next audit |
+| numbers | page, module, tests, first audit | a number of which the page states an older value; the name of the next audit |
 | command line | page, about, cli, tests, trials, next audit | name, version, status from the prompt; the id from the start |
-| papers | README, manual, settings, change log, hand-over | nearly all of the above once more |
+| documents | README, manual, settings, change log, hand-over | nearly all of the above once more |
 
-The task is a smaller version of `flashcards` for images with Bun. Facts and values differ, the pages are long and generated as in
-`spec-api`, and the seed decides which constraints are stated with a story. Constraints of the prompt cannot be recovered, values
-of pages cost 2,000 tokens, and release id and mark cannot be recovered without harm.
+The task is a smaller version of `flashcards` for container images that have Bun. Facts and values differ, the pages of the
+specification are long and generated as in `spec-api`, and the seed decides which constraints are stated with a story. A
+constraint of the prompt cannot be looked up again; a value of a page can, for 2,000 tokens. The release id, and the mark for the
+second portion of a deck, cannot be recovered without harm.
 
 Modules and tests are real: they are written from the texts in `files/`, filled with values that the agent has read, and run by
 `bun`.

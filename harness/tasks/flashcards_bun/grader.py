@@ -1,4 +1,4 @@
-"""Checks of the task `flashcards-bun`: compares the papers of the workspace and the answers of the agent's modules."""
+"""Grader of the task `flashcards-bun`: checks the agent's documents, and what its modules answer when they are called."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,18 +14,18 @@ QUESTIONS = (
     *("sm2", "schema", "journal", "ids", "read", "written", "generated", "hidden", "cap", "room", "order", "maturity", "stuck"),
     *("idle", "over", "about", "usage"),
 )
-"""Names of the questions on the agent's modules, in the order in which they are asked."""
+"""Names of the questions that the grader asks the agent's modules, in order."""
 BROKEN = {
     "src/scheduler.ts": "answered = (memory) => memory;\n",
     "src/storage.ts": "Storage.prototype.get = () => undefined;\n",
 }
-"""Text that breaks the agent's modules when it is appended, by path of the module."""
+"""Code that breaks a module when it is appended, by path of the module; the agent's tests must then fail."""
 UNCHANGED = "\n// end\n"
-"""Text that is appended to a module without an effect, so that a module looks changed in both runs of the agent's tests."""
+"""Text without an effect that is appended to modules in both runs of the agent's tests, so that both runs look alike."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/flags.csv"].splitlines()[1:]}
     suite = load_text(__package__, "grader/suite.py")
     damaged = tuple((path, f"\n{text}{UNCHANGED}") for path, text in BROKEN.items())
@@ -38,13 +38,13 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) ->
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     yield from _judge_papers(submission)
     yield from _judge_answers(submission.ask(), submission.expected)
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of files that the agent wrote or whose tools it used."""
+    """Yield the results of the checks on the agent's documents and on files that tools of the workspace wrote; see `judge`."""
     values = submission.expected
     expected: dict[str, Any] = {"program": values["program_name"], "farewell": values["farewell"]}
     expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "mature_days")}
@@ -71,7 +71,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of what the agent's modules do."""
+    """Yield the results of the checks on what the agent's modules do when they are called; see `judge`."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     limit, draft, program = int(values["new_per_day"]), values["draft_mark"], values["program_name"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")
@@ -102,7 +102,7 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
 
 
 def _check_tests(answers: Mapping[str, Any]) -> Outcome:
-    """Compare the runs of the tests: enough pass, and they fail while modules are broken on purpose."""
+    """Check two runs of the agent's tests: enough tests pass, and some fail while modules are broken on purpose."""
     match answers.get("tests"), answers.get("broken_tests"):
         case [[0, [int()], [0]], None]:
             return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")

@@ -1,4 +1,4 @@
-"""Script of the task `flashcards-bun`: messages and tool calls of a competent agent, from which a scripted model works."""
+"""Script of the task `flashcards-bun`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -23,7 +23,7 @@ PROGRAM = Program(
     passed_pattern=r"(?i)\btests/{}\.test\.ts\b.{{0,40}}\b(?:pass|passes|passed|green)\b",
 )
 OWN_PATHS = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
-"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
+"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The flashcard program is ready on Bun: SM-2 scheduling, storage by bun:sqlite, decks, card generation behind "
     "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, the "

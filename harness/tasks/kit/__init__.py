@@ -1,9 +1,9 @@
 """Building blocks of tasks: facts (values to remember), steps, prompts, generated pages, checks and graders.
 
-Each task of the suite is a package with the same modules. The package itself holds the task, its checks and its grader; `facts`
-holds the facts and draws their values; `steps` holds the script; `workspace` writes the files that the agent finds. The folder
-`files` contains texts in the syntax of `string.Template`. Their names end in `.tmpl`, so that linters do not mistake an unfilled
-template for Python.
+Each task of the suite is a package, and most have the same modules. The package itself defines the task and its checks; `facts`
+defines the facts and draws their values; `steps` builds the script (the steps of a competent agent); `workspace` writes the files
+that the agent finds; `grader` grades the agent's work. The folder `files` contains texts in the syntax of `string.Template`.
+Their names end in `.tmpl`, so that linters do not mistake an unfilled template for Python.
 
 A task in a file of your own imports its building blocks from this package.
 """

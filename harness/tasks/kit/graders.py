@@ -1,7 +1,8 @@
-"""Checks, interviews about Python code, and comparisons for judges (the functions that decide the checks).
+"""Building blocks of graders: checks, interviews (programs that call the agent's Python code), and comparisons.
 
-A judge compares files and answers with the expected values of its grader; see `harness.task.Grader`. The comparisons return
-whether a condition holds and a description of what was found, and never raise an exception for what the agent's code answered.
+The judge of a grader (a function, see `harness.task.Grader`) compares the agent's files, and the answers of its code, with
+expected values. Each comparison returns whether a condition holds, and a description of what was found. It never raises an
+exception, whatever the agent's code answers.
 """
 
 import hashlib
@@ -15,13 +16,13 @@ from harness.task import Check, Interview, Submission
 from harness.tasks.kit.texts import fill_text
 
 UNCHANGED = "\n# end\n"
-"""Text without an effect that is appended to a Python module, which thus looks changed in both runs of the agent's tests."""
+"""Text without an effect that is appended to Python modules in both runs of the agent's tests, so that both runs look alike."""
 
 
 MAX_PAPER_CHARACTERS = 32_000
-"""Maximum length in characters of a document that is searched for words."""
+"""Maximum length in characters of a document that is searched for words; a longer document counts as a list of guesses."""
 MAX_ALTERNATIVES = 60
-"""Maximum number of words of the same form, such as other ticket numbers, in a document that is searched for a word."""
+"""Maximum number of words of one form, such as ticket numbers, in a document; a document with more lists guesses."""
 
 
 class Outcome(NamedTuple):
@@ -32,7 +33,7 @@ class Outcome(NamedTuple):
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
-    """Make a check of the final workspace; `required_facts` names the values without which an agent passes only by luck."""
+    """Make a check of the final workspace; `required_facts` are names of values without which an agent passes only by luck."""
     return Check(name=name, title=title, required_facts=required_facts)
 
 
@@ -60,11 +61,11 @@ def hash_text(text: str) -> str:
 
 
 def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, ...]:
-    """Make the interviews on a Python program: questions on its modules, then two runs of its tests.
+    """Make the interviews that question the agent's Python program: about its modules, then about two runs of its tests.
 
     Both runs ask the same question in the same way, and differ only in the text that is appended to modules. The answer `tests`
-    tells how the unit tests in the folder `tests` went, the answer `broken_tests` how they went with modules broken on purpose;
-    see `check_tests`.
+    is the result of the unit tests in the folder `tests`. The answer `broken_tests` is their result while some modules are broken
+    on purpose; see `check_tests`.
 
     Args:
         source: Python source that defines a function for each question.
@@ -83,7 +84,7 @@ def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, 
 
 
 def check_tests(answers: Mapping[str, Any], min_tests: int) -> Outcome:
-    """Compare the runs of the tests: at least `min_tests` pass, and at least one fails while modules are broken on purpose."""
+    """Check the runs of the agent's tests: at least `min_tests` pass, and some fail while modules are broken on purpose."""
     match answers.get("tests"), answers.get("broken_tests"):
         case [[int(), []], None]:
             return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
@@ -96,20 +97,20 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> Outcome:
 
 
 def compare(answers: Mapping[str, Any], question: str, *expected: object) -> Outcome:
-    """Compare an answer of the agent's code with the expected answers, one of which must be equal to it."""
+    """Check that the answer of the agent's code to a question equals one of the expected answers."""
     found = answers.get(question)
     return Outcome(question in answers and found in expected, f"{question}: {found!r}")
 
 
 def combine(*outcomes: tuple[bool, str]) -> Outcome:
-    """Return whether all conditions hold, with the descriptions of those that do not."""
+    """Combine several comparisons into one, which passes if all of them pass and describes those that do not."""
     return Outcome(all(passed for passed, _ in outcomes), "; ".join(detail for passed, detail in outcomes if not passed))
 
 
 def compare_words(submission: Submission, path: str, *words: str) -> Outcome:
     """Check that a file contains all of the given words, each as a whole word.
 
-    A file that is very long, or that contains very many words of the same form, lists guesses and contains no word.
+    The check fails for a file that is very long, or that contains very many words of the same form, since it only lists guesses.
     """
     text = submission.read_text(path)
     if len(text) > MAX_PAPER_CHARACTERS:
@@ -124,7 +125,10 @@ def _find_words(pattern: str, text: str) -> set[str]:
 
 
 def _describe_form(word: str) -> str:
-    """Return a regular expression for words with other digits, or for the word alone if it has no digits or only digits."""
+    """Return a regular expression for a word with any number in it, e.g. for `FC-` and any number if the word is `FC-12`.
+
+    A word without digits, or of digits only, matches only itself.
+    """
     parts = re.split(r"\d+", word)
     return r"\d+".join(map(re.escape, parts)) if any(parts) else re.escape(word)
 
@@ -135,9 +139,8 @@ def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[st
     Args:
         submission: Work of the agent.
         path: Path of the file in the workspace.
-        initial_lines: Lines of the file at the start of the task. The file of the agent cannot tell them, since the agent can
-            write it.
-        beginning: Beginning of the lines that count, both of the initial lines and of those in the workspace.
+        initial_lines: Lines of the file at the start of the task, as the grader knows them; the agent may have changed the file.
+        beginning: Text with which a line must begin to count, both among the initial lines and in the final file.
     """
     initial = [line for line in initial_lines if line.startswith(beginning)]
     lines = [line for line in submission.read_text(path).splitlines() if line.startswith(beginning)]
@@ -145,7 +148,7 @@ def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[st
 
 
 def read_json_object(submission: Submission, path: str) -> dict[str, Any]:
-    """Return the JSON object in a file; an empty one if the file holds none."""
+    """Return the JSON object in a file of the workspace; an empty dictionary if the file contains no JSON object."""
     try:
         given = json.loads(submission.read_text(path))
     except (ValueError, RecursionError):

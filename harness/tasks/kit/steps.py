@@ -1,8 +1,8 @@
 """Functions that build the steps of a script from short specifications, and add the signs that show each step as done.
 
-A step counts as done if one of these is visible: the receipts of its calls; a directory listing with the files it wrote, or, if
-it wrote none, with the next file that a later step writes; or a line of a summary that reports the step. A step that must not be
-repeated counts as done only by its receipts and by its printed output.
+A step counts as done if the agent sees one of these signs: the finished tool calls of the step (receipts); a directory listing
+with the files that the step wrote, or, if it wrote none, with the next file that a later step writes; or a line of a summary that
+reports the step. A step that must not be repeated counts as done only by its receipts and by its printed output.
 """
 
 import re
@@ -21,7 +21,7 @@ CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|writ
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """Short specification of one step of a script, to which `build_steps` adds the signs that show the step as done."""
+    """Short specification of one step of a script; `build_steps` adds the signs by which the step is recognised as done."""
 
     name: str
     """Name of the step, unique in its script."""
@@ -34,7 +34,7 @@ class StepSpec:
     required_text: str = ""
     """Literal text that a line reporting the step as done must contain. If empty, the path of the file that the step writes."""
     once: bool = False
-    """Whether the step never counts as done because of a directory listing, e.g. as its printed output is needed."""
+    """Whether a directory listing never shows the step as done, e.g. since the agent needs the output that the step prints."""
     repairs: tuple[Repair, ...] = ()
     """Tool calls that repair errors which the step is known to meet, such as a failing test."""
 
@@ -74,7 +74,7 @@ def check_fitness(name: str, text: str, command: str, subject: str, repair_text:
 
 
 def look_around(text: str, folders: Iterable[str]) -> StepSpec:
-    """Make the step `orient`, with which most scripts begin: the agent lists the folders of the workspace."""
+    """Make the step `orient`, in which the agent lists the folders of the workspace; most scripts begin with it."""
     return do("orient", text, *map(list_directory, folders), once=True)
 
 
@@ -84,7 +84,7 @@ def add_change(text: str, command: str) -> StepSpec:
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
-    """Make the tool calls that repair an error, with the names of the values to remember that their placeholders need."""
+    """Make the repair of an error: tool calls, and the names of the values to remember that fill their placeholders."""
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
 
 

@@ -4,16 +4,16 @@ Phases of the work, and the information from each phase that the agent needs lat
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
-| first look | papers, opening a case, sizes | a number that is shown once; rules of the desk, one of them newer than its page |
-| six logs | counts, errors, middle, one search per question | one finding per search, in outputs of up to 10,000 characters |
-| first seal and page | after three logs | a mark needed for the second seal; the only findings that are used at once |
-| answers | pages on requests, damage, change, intruder | findings from long ago; the name of a dump from one log |
+| first look | documents, opening a case, sizes of logs | the case number, shown once; rules, one of them replaced later |
+| six logs | counts, errors, sample lines, a search per question | one finding per search, in outputs of up to 10,000 characters |
+| sealing | three logs are sealed as searched, a first page written | a mark for sealing the others; findings used at once |
+| answers | pages on requests, damage, change, intruder | findings from long ago; the name of a data file from one log |
 | report | timeline, block-list, suspects, people, report | constraints of the prompt; a suspect that was ruled out |
-| correction, hand-over | configuration, papers | three findings and a ticket in one place |
+| correction, hand-over | configuration, documents | three findings and a ticket in one place |
 
-A log is too long to be read as a whole, so the work consists of searches and paging, and most of the text that enters the view is
-noise. A forgotten finding can be recovered at the price of another search. The prompt, the case number and the mark cannot. The
-agent's notes are shown to the customer and therefore name the searches and not the findings, so notes show progress only.
+A log is too long to be read as a whole, so the agent searches it and reads parts, and most of the text that the model sees is
+irrelevant. A forgotten finding can be recovered by another search. The values of the prompt, the case number and the mark cannot.
+The agent's notes are shown to a customer, so they must not contain findings: they list the searches and thus show only progress.
 
 The logs are generated from the seed in `logs.py`. Tasks of the last three seeds are cached, since the logs are large.
 """

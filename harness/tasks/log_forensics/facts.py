@@ -1,7 +1,7 @@
 """Facts (values to remember) of the task `log-forensics`: patterns that find each value, and the random draw of the values.
 
 Nine facts are stated only in the prompt and needed at the end. Fourteen are printed by a search in a log and can be found again
-at 500 to 1,500 tokens per search. Three are stated in the papers of the desk. Two are printed by commands that do harm if they
+at 500 to 1,500 tokens per search. Three are stated in documents. Two are printed by commands that do harm if they
 are run twice.
 """
 
@@ -18,10 +18,10 @@ COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
 
 
 class Search(NamedTuple):
-    """Shell command that searches a log for a line, with the path of the log.
+    """A shell command that searches a log for a message, and the path of the log.
 
-    The command also prints the lines around the match, as a person would to understand it, so that a second search costs as many
-    tokens as the first.
+    Most commands also print the lines around the message, as a person would do to understand it. Repeating a search therefore
+    costs as many tokens as the first search.
     """
 
     command: str
@@ -53,7 +53,7 @@ SEARCHES = {
 
 
 def _find(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
-    """Make a fact (a value to remember) that a search in a log prints; `search` is the name of the search in `SEARCHES`."""
+    """Make a fact (a value to remember) that the agent finds by searching a log; `search` is a key of `SEARCHES`."""
     search_command = SEARCHES[search]
     return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
 
@@ -124,7 +124,7 @@ _CHOICES: dict[str, Sequence[object]] = {
     "former_value": range(130, 960, 23),
 }
 TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 * 3600 - 300)}
-"""Earliest and latest time of events whose time the agent must remember, in seconds after midnight, by name of the fact."""
+"""Earliest and latest time, in seconds after midnight, of each logged event whose time is a fact, by name of the fact."""
 
 
 def draw_values(task_seed: int) -> dict[str, str]:

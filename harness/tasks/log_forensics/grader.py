@@ -1,4 +1,4 @@
-"""Checks of the task `log-forensics`: compares the report and the papers of the workspace with what the logs contain."""
+"""Grader of the task `log-forensics`: compares the agent's report, notes and other files with what the logs contain."""
 
 from collections.abc import Iterator
 
@@ -13,13 +13,13 @@ FINDINGS = {
     "intruder": ("address", "fingerprint"),
     "damage": ("damage_offset", "dump_name", "lost_orders"),
 }
-"""Names of the values that a page of the report must state, by name of the page and of its check."""
+"""Names of the values that each page of the report must state, by name of the page; the check of a page has the same name."""
 SECRET_IN_NOTES = ("first_request", "error_code", "address", "fingerprint", "ruled_out", "dump_name", "account")
 """Names of the values that the agent's notes must not contain."""
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     values = submission.expected
     suffix, separator = values["time_suffix"], values["separator"]
     events = [
@@ -50,29 +50,29 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _read_lines(submission: Submission, path: str) -> list[str]:
-    """Return the lines of a file that are not blank, without trailing blanks."""
+    """Return the lines of a file without blank lines, and without blanks at the end of a line."""
     return [line.rstrip() for line in submission.read_text(path).splitlines() if line.strip()]
 
 
 def _compare_statements(submission: Submission, path: str, *statements: str) -> Outcome:
-    """Compare the lines of a file with the expected lines, in any order."""
+    """Check that a file consists of the expected lines, in any order."""
     lines = _read_lines(submission, path)
     return Outcome(sorted(lines) == sorted(statements), f"{path} says {lines!r}")
 
 
 def _compare_lines(submission: Submission, path: str, *expected: str) -> Outcome:
-    """Compare the lines of a file with the expected lines, in their order."""
+    """Check that a file consists of the expected lines, in the expected order."""
     lines = _read_lines(submission, path)
     return Outcome(lines == list(expected), f"{path} holds {lines!r}")
 
 
 def _compare_report(submission: Submission, *names: str) -> Outcome:
-    """Check that the report mentions the named values."""
+    """Check that the file `report/report.md` contains the values with the given names."""
     return compare_words(submission, "report/report.md", *(submission.expected[name] for name in names))
 
 
 def _compare_people(submission: Submission) -> Outcome:
-    """Check that the report names the account in the agreed form, a mark and its last three digits, and nowhere in full."""
+    """Check that the report shows the account only as a mark and its last three digits, and that no document shows it in full."""
     account, mark = submission.expected["account"], submission.expected["person_mark"]
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
     naming = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]
@@ -81,7 +81,7 @@ def _compare_people(submission: Submission) -> Outcome:
 
 
 def _compare_notes(submission: Submission) -> Outcome:
-    """Check that the notes name every component and no finding."""
+    """Check that the note on each component names the component, and that no note contains a finding."""
     notes = {name: submission.read_text(f"notes/{name}.md") for name in COMPONENTS}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]

@@ -77,7 +77,7 @@ LOGS = (
     ),
 )
 TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
-"""Name of the fact (value to remember) that holds the clock time of a log message, by the first words of that message."""
+"""Names of the facts (values to remember) that are the clock time of a log message, by the first words of the message."""
 DUMP_COUNT = 16
 
 _VERBS = "was accepted by, was passed on to, waited for, was read from, was kept by, was compared with, came back from"
@@ -95,7 +95,7 @@ def _list_clock_times() -> tuple[str, ...]:
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each generated log, and of each dump of the ledger's data."""
+    """Return the path and the text of each generated log, and of each dump (a text file with data of the program `ledger`)."""
     log_files = [
         (f"logs/{log.name}.log", _render_log(log, values, make_rng("log-forensics", task_seed, log.name))) for log in LOGS
     ]
@@ -122,7 +122,7 @@ def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) ->
 
 
 def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -> int:
-    """Return the second of the night at which a message to be found is logged; the time is random unless a fact sets it."""
+    """Return the second of the night at which a message to be found is logged: random, or the time that a fact specifies."""
     fact = next((name for words, name in TIME_FACTS.items() if needle.startswith(words)), "")
     if not fact:
         return rng.randrange(1_800, NIGHT_SECONDS - 1_800)

@@ -1,4 +1,4 @@
-"""Script of the task `log-forensics`: messages and tool calls of a competent agent, from which a scripted model works."""
+"""Script of the task `log-forensics`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -11,7 +11,7 @@ from harness.tasks.log_forensics.facts import SEARCHES
 
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
 OWN_PATHS = ("notes/", "report/", "HANDOVER.md")
-"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
+"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
     "the setting has its former value again, the logs are sealed, and the hand-over says where to go on."
@@ -34,7 +34,7 @@ def _write_page(name: str, text: str) -> StepSpec:
 
 
 def _write_note(component: str) -> StepSpec:
-    """Make a step in which the agent notes the searches of a log, so that a directory listing later shows them as done."""
+    """Make a step in which the agent writes down its searches of a log; a listing of the notes later shows the log as done."""
     commands = "\n".join(f"- `{one.command}`" for one in SEARCHES.values() if one.source == f"logs/{component}.log")
     head, tail = f"# {component}\n\nThe log was counted by level and searched with", "What was found is kept for the report.\n"
     return do(

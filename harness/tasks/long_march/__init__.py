@@ -1,23 +1,25 @@
-"""The task `long-march`: walk up to 10,000 steps, each with a chosen number of tokens; every setting of `World` is supported.
+"""The task `long-march`: visit up to 10,000 places (posts) in order, and note numbers long after they were stated.
+
+The number of steps, the tokens per step and all other settings of `World` can be chosen.
 
 Kinds of information that the agent needs, and when:
 
 | information | when it is stated and used | what the agent must remember |
 | --- | --- | --- |
-| current position | first step, and whenever the position is not visible | nothing, since the log of posts shows the position |
-| orders | stated in the prompt, used `use_lag_steps` later | a constraint, a goal and a preference |
-| cairns stated once | stated in a report, used `use_lag_steps` later | values, artifacts, decisions, errors, next steps |
-| cairns on pages | read from a page, used as late | the same, at the cost of a read if forgotten |
+| current position | first step, and whenever no visible message shows it | nothing, since a tool prints the position |
+| orders of the user | stated in the prompt, used `use_lag_steps` later | a constraint, a goal and a preference |
+| numbers of cairns (marked places) | in a report, used `use_lag_steps` later | values, artifacts, decisions, errors, next steps |
+| cairns on pages | read from a page, used as late | the same, but a forgotten number can be read again |
 | corrections | half-way between statement and use | the newest number; the old number is wrong |
 
 Every step walks to one post and prints the report of the post. Every sixth report states the number of a cairn. Each number is
 used once, in a note, a fixed number of steps after its statement. The number of facts to be remembered and the tokens per step
 are therefore the same at step 200 and at step 9,000, apart from the effect of the policy. The number of notes grows with the
-march; each note has one check. Walking to a post twice fails a check and does not print the report again.
+number of steps; each note has one check. Walking to a post twice fails a check and does not print the report again.
 
 The settings (`harness.task.World`) change the number of steps, the mean number of tokens per step including the call, the spread
-of report sizes, the share of facts on pages, the lag between statement and use, how often a fact is stated before its use, and
-the share of facts that are corrected. The seed decides the order of the sizes and all numbers.
+of report sizes, the share of facts on pages, the number of steps between statement and use, how often a fact is stated
+before its use, and the share of facts that are corrected. The seed decides all numbers, and the order of long and short reports.
 """
 
 from collections.abc import Iterator
@@ -35,11 +37,11 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
     """Make the task `long-march` for a seed, with the number of steps and other demands on memory that `world` specifies.
 
     Args:
-        task_seed: Seed that decides the numbers to remember and the order of the sizes of reports.
-        world: Settings of the task's demands on memory; a setting that is None gets its value from `schedule.DEFAULT_WORLD`.
+        task_seed: Seed that decides the numbers to remember, and the order of long and short reports.
+        world: Settings, e.g. the number of steps; a setting that is None gets its value from `schedule.DEFAULT_WORLD`.
 
     Raises:
-        UsageError: Settings in `world` contradict each other, e.g. a lag is longer than the whole march.
+        UsageError: A setting is out of range, or settings contradict each other, e.g. `use_lag_steps` exceeds `steps`.
     """
     full_world = complete_world(world)
     all_marks = plan_marks(full_world)
@@ -60,7 +62,7 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     walked = submission.read_text("log/walked.txt").split()
     steps = submission.expected["steps"]
     detail = f"{len(walked)} entries, {len(set(walked))} different, of {steps}"

@@ -20,9 +20,9 @@ FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("error", "ford", "The bridge below %s does not hold, so ford %s must be used."),
     ("next-step", "station", "Whoever passes %s is to signal station %s next."),
 )
-"""Kind of each fact, word for its number, and sentence that states the number in place of `%s`.
+"""Forms of facts (numbers to remember): kind of the fact, word for its number, and sentence with `%s` in place of the number.
 
-The first three are orders of the user.
+The first three forms are orders of the user.
 """
 
 
@@ -52,7 +52,7 @@ def render_sentence(mark: Mark, value: str) -> str:
 
 
 def make_fact(mark: Mark) -> Fact:
-    """Make the description of a fact (a number to remember) from the schedule of the steps that state and use its number."""
+    """Make a fact (a number to remember) from its schedule, which lists the steps that state, correct and use the number."""
     said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
     return Fact(
         name=mark.name,

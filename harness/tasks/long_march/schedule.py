@@ -33,7 +33,7 @@ class Mark:
     """Schedule of one fact (a number to remember): the steps that state, repeat, correct and use the number."""
 
     key: str
-    """Word that names the fact (the number to remember) in the texts of the task, e.g. `cairn17`."""
+    """Key of the fact (the number to remember), by which the texts of the task mention it, e.g. `cairn17`."""
     form_index: int
     """Index of the sentence that states the fact, in the list `FACT_FORMS` of such sentences."""
     told_step: int

@@ -29,7 +29,7 @@ def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
 
 
 def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each file in the initial workspace: tools, route, pages and log of posts."""
+    """Return path and text of each file in the initial workspace: tools, encoded reports, pages, and the log of visited posts."""
     knobs, rng_for = world.overrides, partial(make_rng, "long-march", task_seed)
     last, mean = int(knobs["steps"]) - 1, (knobs["tokens_per_step"] - STEP_TOKENS) * CHARACTERS_PER_TOKEN
     talk_characters = [0, *draw_sizes(last, mean, knobs["output_sigma"], rng_for("sizes"))]

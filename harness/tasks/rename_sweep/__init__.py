@@ -1,20 +1,24 @@
 """The task `rename-sweep`: rename one function in more than forty files, folder by folder, and record each finished folder.
 
+A tool records finished folders in a ledger under a name, the book. It prints a code (the voucher) when the book is opened; the
+agent needs the voucher to close the book, and then gets a receipt. In three folders a helper function already has the new name;
+the tool prints once how helpers are to be called instead.
+
 Phases of the work, and the information from each phase that the agent needs later:
 
 | phase | what the agent must remember |
 | --- | --- |
-| start | the old name and the book (pages), the new name and the first folder (prompt), a voucher, a name for helpers |
-| ten folders | which folders are renamed and which are recorded; the name for helpers in three of them |
-| other modules | the excluded folder, the module with the alias and its release, the entry named by an error |
-| papers | the voucher from the start, the receipt, and nearly all constraints once more |
+| start | old name and book (from pages), new name and first folder (from the prompt), voucher, name for helpers |
+| ten folders | which folders are renamed and which are recorded; the name for helpers |
+| other modules | the excluded folder; which module keeps the old name as an alias, and until when; a name from an error |
+| documents | the voucher from the start, the receipt, and nearly all constraints once more |
 
 The renamed folders can be listed again with one call of `tools/left.sh`. The recorded folders cannot: the ledger contains digests
 only, and a folder that is recorded twice fails a check. Forgetting therefore costs one call in the first case and a check in the
 second. The name for helpers and the voucher are stated once and needed until the end; the last folder is stated once and needed
 late.
 
-The workspace is a working package whose modules, figures and tests are generated from the seed.
+The workspace is a working package whose modules, functions and tests are generated from the seed.
 """
 
 from harness.task import Check, Task

@@ -1,4 +1,4 @@
-"""Checks of the task `rename-sweep`: compares modules, ledger and papers of the workspace, and runs the tests of the package."""
+"""Grader of the task `rename-sweep`: checks modules, the record of finished folders, and documents, and runs the tests."""
 
 import hashlib
 import re
@@ -22,17 +22,17 @@ from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS
 CORE = "quay/core.py"
 """Path of the module that defines the function to be renamed."""
 BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(globals().items()) if callable(value)})\n"}
-"""Text that breaks every function of the module when it is appended, whatever the names of the functions are."""
+"""Code that breaks every function of a module when it is appended, by path of the module; the tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
     expected = {**values, **describe_initial_files(initial_files, ("quay/", "tests/"))}
     return Grader(judge=judge, expected=expected, interviews=make_interviews("", (), BROKEN))
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     work = _Work(submission)
     yield from work.judge_modules()
     yield from work.judge_ledger()
@@ -43,7 +43,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 class _Work:
-    """Files of the workspace that the agent left, compared with the initial files."""
+    """The files that the agent left in the workspace, with methods that compare them with the initial files."""
 
     def __init__(self, submission: Submission) -> None:
         self.submission, self.values = submission, submission.expected
@@ -52,19 +52,19 @@ class _Work:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Text of each initial file as the agent left the file, by path."""
+        """Final text of each file that existed at the start, by path."""
         return {path: self.submission.read_text(path) for path in self.values["hashes"]}
 
     def list_paths(self, folder: str) -> list[str]:
-        """Return the paths of the initial files in a folder."""
+        """Return the paths of the files in a folder that existed at the start."""
         return [path for path in self.texts if path.startswith(folder + "/")]
 
     def is_initial(self, path: str, text: str) -> bool:
-        """Return whether a text is the initial text of a file."""
+        """Return whether a text equals the text of a file at the start."""
         return bool(hash_text(text) == self.values["hashes"][path])
 
     def is_unchanged(self, folder: str) -> bool:
-        """Return whether every initial file in a folder is as it was."""
+        """Return whether the agent left every initial file in a folder unchanged."""
         return all(self.is_initial(path, self.texts[path]) for path in self.list_paths(folder))
 
     def holds(self, path: str, name: str) -> bool:
@@ -73,19 +73,22 @@ class _Work:
         return re.search(rf"\b{name}\b", text) is not None
 
     def is_renamed(self, path: str) -> bool:
-        """Return whether the new name replaced the old one in a file and, where no helper is in the way, nothing else changed."""
+        """Return whether the new name replaced the old one in a file, and nothing else changed.
+
+        Other changes are allowed in a file in which the agent had to rename a helper function too.
+        """
         is_helped = path in {f"quay/{folder}/stays.py" for folder in COLLISION_FOLDERS}
         is_whole = is_helped or self.is_initial(path, re.sub(rf"\b{self.new}\b", self.old, self.texts[path]))
         return is_whole and self.holds(path, self.new) and not self.holds(path, self.old)
 
     def check_renamed(self, *folders: str) -> Outcome:
-        """Check that every module in some folders has the new name."""
+        """Check that the new name replaced the old one in every module of the given folders."""
         paths = [path for folder in folders for path in self.list_paths(f"quay/{folder}") if not path.endswith("__init__.py")]
         wrong = [path for path in paths if not self.is_renamed(path)]
         return Outcome(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
 
     def judge_modules(self) -> Iterator[tuple[str, bool, str]]:
-        """Decide the checks of the modules."""
+        """Yield the results of the checks on the modules of the package; see `judge`."""
         values, half = self.values, len(FOLDERS) // 2
         excluded, alias = f"quay/{values['excluded_folder']}", f"quay/{values['alias_module']}.py"
         yield "early_folders", *self.check_renamed(*FOLDERS[:half])
@@ -108,22 +111,22 @@ class _Work:
         yield "registry", is_right, f"entry {entry and entry[1]!r}"
 
     def read_ledger(self, name: str) -> list[str]:
-        """Return the lines of one log of the ledger."""
+        """Return the lines of a log of the ledger (the record of finished folders), e.g. of the log `close`."""
         return self.submission.read_text(f"ledger/{name}.log").splitlines()
 
     def compute_seal(self, batch: str) -> str:
-        """Return the digest by which the ledger records a folder."""
+        """Return the digest that the ledger contains for a finished folder."""
         words = f"{self.values['key']}:{self.values['ledger_book']}:{batch}"
         return hashlib.sha256(words.encode()).hexdigest()[:24]
 
     def check_recorded(self, *batches: str) -> Outcome:
-        """Check that each of some folders was recorded once."""
+        """Check that the ledger records each of the given folders exactly once."""
         lines = self.read_ledger("record")
         counts = {batch: lines.count(self.compute_seal(batch)) for batch in batches}
         return Outcome(all(count == 1 for count in counts.values()), f"times recorded: {counts}")
 
     def judge_ledger(self) -> Iterator[tuple[str, bool, str]]:
-        """Decide the checks of the ledger."""
+        """Yield the results of the checks on the ledger, the record of finished folders; see `judge`."""
         values, half, first, last = self.values, len(FOLDERS) // 2, self.batches[0], self.batches[-1]
         swept = [self.check_renamed(values[name]) for name in ("first_folder", "last_folder")]
         yield "ends", *combine(*swept, self.check_recorded(first, last))
@@ -138,7 +141,7 @@ class _Work:
         yield "closed", closed == [f"{book} {values['voucher']}"], f"closed {closed}"
 
     def judge_papers(self) -> Iterator[tuple[str, bool, str]]:
-        """Decide the checks of the change log and the hand-over."""
+        """Yield the results of the checks on the change log and the hand-over document; see `judge`."""
         values, text = self.values, self.submission.read_text("CHANGELOG.md")
         new = list_new_lines(self.submission, "CHANGELOG.md", values["entries"])
         is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")

@@ -1,4 +1,4 @@
-"""Script of the task `rename-sweep`: messages and tool calls of a competent agent, from which a scripted model works."""
+"""Script of the task `rename-sweep`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
 from collections.abc import Iterable
 from functools import cache

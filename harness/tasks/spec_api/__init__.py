@@ -4,18 +4,18 @@ Phases of the work, and the information that the agent needs in each phase:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
-| first look | index, enrolling, tools | a key that is shown once |
-| basics | headers, parcel numbers, paging, retry | values of five pages; an erratum that replaces one of them |
-| parcels | fields, limits, error codes, first portion of samples | values in tables, one beyond the limit of an output; a mark |
-| money | a rounding mode that a check refuses | a value stated by an error |
-| transport | signing, clocks, transport, batches, tariffs, redaction | constraints of the prompt, one of which replaces a page |
-| integration | webhooks, settings, client, service, labels, statements | values of eight pages, read long ago |
-| command line | contract, about, cli, next profile | goal and exit status from the prompt; the name of the next profile |
-| papers | README, integration, settings, hand-over, change log | nearly all of the above once more |
+| first look | index, registration of the client, tools | a key that is shown once |
+| basics | headers, parcel numbers, paging, retry | values of five pages; a correction that replaces one of them |
+| parcels | fields, limits, error codes; first samples sent | values in tables, one in a cut page; a mark to send the others |
+| money | rounding of amounts, which a check first refuses | the rounding mode that the error message states |
+| transport | signing, clocks, transport, batches, tariffs, redaction | constraints of the prompt; one replaces a page's value |
+| integration | webhooks, settings, client, service, labels, statements | values of eight pages, read long ago; the mark |
+| command line | version, commands, conformance test | goal and exit status from the prompt; name of the next test profile |
+| documents | README, integration, settings, hand-over, change log | nearly all of the above once more |
 
 Facts of pages can be read again, but a page costs at least 2,000 tokens, and two facts of one page are rarely needed together.
-The constraints of the prompt, the key and the mark cannot be recovered. Two values are superseded: the pages still state the old
-values, which are the priors, so an agent that loses the newer statement uses the outdated value.
+The constraints of the prompt, the key and the mark cannot be recovered. Two values are superseded: pages still state the old
+values. An agent that loses the newer statement uses the outdated value, which is its default guess (prior).
 
 Pages are generated from the seed. Modules and tests are real and written from the texts in `files/`, filled with values that the
 agent has read.

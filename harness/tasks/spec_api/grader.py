@@ -1,4 +1,4 @@
-"""Checks of the task `spec-api`: compares the papers of the workspace and the answers of the agent's modules."""
+"""Grader of the task `spec-api`: checks the agent's documents, and what its modules answer when they are called."""
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -19,20 +19,20 @@ from harness.tasks.spec_api.facts import CHOICES
 MIN_TESTS = 30
 """Minimum number of tests that the agent has to write."""
 INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
-"""Amounts in the questions on invoices; the rounding mode of the agent's code decides on a surcharge of 2.5 % of them."""
+"""Amounts to which the agent's code adds a surcharge of 2.5 %; the results show which rounding mode the code uses."""
 QUESTIONS = (
     *("edition", "agent", "signing", "clocks", "numbers", "paging", "insisting", "fields", "limit", "batches", "codes"),
     *("rounding", "tariffs", "webhooks", "labels", "statements", "redaction", "environment", "unavailable", "stand_in", "about"),
 )
-"""Names of the questions on the agent's modules, in the order in which they are asked."""
+"""Names of the questions that the grader asks the agent's modules, in order."""
 CANDIDATES = ("conflict_code", "cursor_field", "delivered_event", "env_prefix", "signature_header", "sum_line", "weight_field")
-"""Names of the values for which the questions try all candidates."""
+"""Names of the values for which the questions try everything that a seed can draw, to see which value the agent's code uses."""
 BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
-"""Text that breaks the agent's modules when it is appended, by path of the module."""
+"""Code that breaks a module when it is appended, by path of the module; the agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task for the values that a seed decides and the text of each initial file, by path."""
+    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
     samples = initial_files["samples/parcels.csv"].splitlines()[1:]
     expected = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in CANDIDATES})
@@ -40,13 +40,13 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) ->
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide every check of the task."""
+    """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     yield from _judge_papers(submission)
     yield from _judge_answers(submission.ask(), submission.expected)
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of files that the agent wrote or whose tools it used."""
+    """Yield the results of the checks on the agent's documents and on files that tools of the workspace wrote; see `judge`."""
     values = submission.expected
     expected = {"agent": values["client_name"], "prefix": values["env_prefix"], "key": values["client_key"]}
     expected |= {name: int(values[name]) for name in ("timeout_seconds", "batch_size", "cache_minutes")}
@@ -76,7 +76,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Decide the checks of what the agent's modules do."""
+    """Yield the results of the checks on what the agent's modules do when they are called; see `judge`."""
     limit, cursor, code, weight = (
         int(values["page_limit"]),
         values["cursor_field"],

@@ -1,4 +1,4 @@
-"""Script of the task `spec-api`: messages and tool calls of a competent agent, from which a scripted model works."""
+"""Script of the task `spec-api`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -11,7 +11,7 @@ from harness.tasks.spec_api.facts import READ_END_COMMAND
 FOLDERS = (".", "spec", "tools", "samples", "docs", "depot", "tests")
 CLIENT = Program(package=__package__, module_path="depot/{}.py", module_text="client/{}.py")
 OWN_PATHS = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")
-"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
+"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the "
     "command line and a stand-in service, each with tests that pass. The papers are written, the samples are in the trial "
