@@ -1,8 +1,8 @@
-"""Attacks on a sandbox as data: each is a Python script that runs inside and reports if it reaches what it must not reach.
+"""Attacks on a sandbox: Python scripts that run inside and report whatever they reach although they must not reach it.
 
-No attack harms a machine that does not contain it: scripts open files of the kernel without writing, and set values to what
-they are. `run_attack` runs one case and judges it. The suite `SandboxAttacks` runs all cases over a backend, and the benchmark
-counts the contained ones for each way to set up a sandbox.
+An attack that the sandbox does not stop harms no machine: scripts open files of the kernel without writing, and set values to
+what they already are. `run_attack` runs one attack and returns what it reached. The suite `SandboxAttacks` runs all attacks on
+one sandbox backend. The benchmark counts how many attacks are stopped by each kind of sandbox.
 """
 
 import json
@@ -22,7 +22,7 @@ Family: TypeAlias = Literal["kernel", "server", "resources", "neighbour", "machi
 ATTACK_SECONDS: Final = 5.0
 """Seconds after which an attack is stopped."""
 SLACK_SECONDS: Final = 60.0
-"""Seconds beyond the timeout of an attack within which the sandbox must have answered."""
+"""Number of seconds after the timeout of an attack within which the sandbox must answer."""
 
 PRELUDE: Final = """
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, struct, subprocess, sys, threading, time
@@ -80,7 +80,7 @@ def fork(count, work, adjust=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """One attack: a script for the sandbox, followed by an optional look from a second sandbox or by calls of the file tools."""
+    """One attack: a script that runs in a sandbox, and optionally a script in a second sandbox or file operations after it."""
 
     name: str
     family: Family
@@ -89,12 +89,12 @@ class Attack:
     look: str = ""
     """Python statements that run in a second sandbox while the first is open, and report an escape if they see anything of it."""
     use_tools: Callable[[Sandbox], str] | None = None
-    """Function that calls the sandbox from the harness and returns a description of an escape, or an empty text."""
+    """Function that uses the sandbox's files from outside and describes an escape; an empty text means none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Result of an attack on a sandbox."""
+    """Result of one attack on a sandbox: the name of the attack, and what it reached."""
 
     attack: str
     escapes: tuple[str, ...]
@@ -103,7 +103,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class AttackedSandboxes:
-    """The sandbox under attack and a second one beside it, reused by the attacks that leave them intact. Close it at the end."""
+    """The sandbox under attack and a second one, which are used again after attacks that leave them intact. To be closed."""
 
     make_sandbox: Callable[[], Sandbox]
     """Function that returns a new sandbox, not yet started."""
@@ -126,9 +126,10 @@ class AttackedSandboxes:
 
 
 def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> Verdict:
-    """Run one attack and judge it.
+    """Run one attack, and return what it reached or broke.
 
-    An attack is contained if it reports nothing, and the sandbox then answers or is known to have been ended by the attack.
+    The sandbox contained the attack if the attack reports nothing, and if the sandbox then still answers or says that the attack
+    ended it.
     """
     mark = f"mark-{abs(hash(attack.name)) % 10**9}-{id(sandboxes) % 10**9}"
     escapes: list[str] = []
@@ -155,7 +156,7 @@ def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> Verdict:
 
 
 def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sandbox]) -> Iterator[Verdict]:
-    """Run attacks one after the other and yield the verdict on each."""
+    """Run attacks one after the other and yield the result of each."""
     sandboxes = AttackedSandboxes(make_sandbox)
     try:
         for attack in attacks:
@@ -165,7 +166,7 @@ def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sand
 
 
 def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
-    """Run a script in a sandbox and return the escapes that it reports, or that its duration shows."""
+    """Run an attack script in a sandbox, and return the escapes that it reports; a script that runs far too long is one too."""
     sandbox.write("attack.py", (PRELUDE + script).encode())
     result = sandbox.run(f"python3 attack.py {mark}", timeout_seconds=ATTACK_SECONDS)
     lines = result.stdout.decode(errors="replace").splitlines()
@@ -178,7 +179,7 @@ def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
 
 
 def _check_intact(sandbox: Sandbox) -> Iterator[str]:
-    """Yield what no longer works in a sandbox after all processes have ended, as before grading."""
+    """Yield what no longer works in a sandbox after an attack; all its processes are ended first, as before grading."""
     with suppress(ToolError):  # a workspace in which nothing can be written costs the checks of the task, not the sandbox
         sandbox.lay({"intact": b"yes"})
         if sandbox.read("intact") != b"yes":
@@ -190,7 +191,7 @@ def _check_intact(sandbox: Sandbox) -> Iterator[str]:
 
 
 def _find_marked_files(mark: str) -> Iterator[str]:
-    """Yield the files of this machine that an attack has created."""
+    """Yield a description of each file that an attack created on this machine, outside the sandbox."""
     for folder in ("/tmp", "/dev/shm", "/var/tmp"):  # noqa: S108  where every user can write
         if Path(folder, mark).exists():
             yield f"the file {folder}/{mark} exists on this machine"
@@ -213,7 +214,7 @@ _CALL_TEXTS: Final[Mapping[str, Sequence[int | str]]] = {
 
 
 def _build_denied_attack(family: str) -> Attack:
-    """Return an attack that makes all system calls of a family that the seccomp program denies."""
+    """Return an attack that tries all system calls of one family that the seccomp program must deny, e.g. those that mount."""
     calls = [(name, list(numbers), list(_CALL_TEXTS.get(name, (0,) * 6))) for name, numbers in DENIED_CALLS[family].items()]
     script = f"""
 for name, numbers, values in {json.dumps(calls)}:
@@ -758,7 +759,7 @@ for path in ("/etc/passwd",):
 
 
 def _read_or_refuse(sandbox: Sandbox, *paths: str) -> str:
-    """Read files, and return the path of the first one whose content lies outside the workspace."""
+    """Read files, and return the path of the first that gave content from outside the workspace; empty if none did."""
     for path in paths:
         try:
             if b"root:" in sandbox.read(path):
@@ -803,7 +804,7 @@ def _list_names(sandbox: Sandbox) -> str:
 
 
 def _snapshot_outside(sandbox: Sandbox) -> str:
-    """Take snapshots while a directory is swapped for a link, and report a file that is not in the workspace."""
+    """Take snapshots while a script swaps a directory for a link, and describe a snapshot with files from outside, if any."""
     for _ in range(60):
         try:
             files = sandbox.snapshot().files

@@ -20,7 +20,7 @@ class Cheat:
 
     Attributes:
         law: Name of the law that finds the defect. Required.
-        edits: Texts of the skeleton of a task, each with the text that replaces it. Required.
+        edits: Texts of the example task, each with the text that replaces it. Required.
         words: Regular expression for the message of the finding. Required.
         step: Name of the step that the finding names. Default: `''`.
         fact: Name of the fact that the finding names. Default: `''`.
@@ -42,10 +42,10 @@ class Cheat:
     needs_isolation: bool = False
 
     def write_task(self, path: Path) -> str:
-        """Write the task to a Python file, and return the task's name as for `load_task`.
+        """Write the task to a Python file, and return the name by which `load_task` loads the task.
 
         Raises:
-            ValueError: A text to be replaced is not in the skeleton.
+            ValueError: A text to be replaced does not appear in the example task.
         """
         text = SKELETON_PATH.read_text(encoding="utf-8").replace("NAME_OF_TASK", FUNCTION)
         for old, new in self.edits.items():
@@ -64,7 +64,7 @@ _FILES = "        workspace=(\n"
 
 
 def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
-    """Return edits by which a template computes the fact `times` by an expression that uses a module."""
+    """Return replacements of text after which the example task computes its value `times` by an expression that uses a module."""
     return {
         _IMPORTS: f'"""\n\nimport {module}\n\nfrom harness.tasks.kit import make_rng\nfrom harness.task import',
         _VALUES: f'    values["times"] = str({expression})\n{_VALUES}',
@@ -72,25 +72,25 @@ def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
 
 
 def _draw_from(text: str, module: str = "os") -> dict[str, str]:
-    """Return edits by which the fact `times` depends on the value of an expression and on the seed.
+    """Return replacements of text after which the value `times` of the example task depends on an expression besides the seed.
 
-    The range is wide, so that two values of the expression hardly ever give the same fact.
+    The value is drawn from a wide range, so that two results of the expression hardly ever give the same value.
     """
     return _draw_times(f'make_rng(str({text}), task_seed, "times").randrange(3, 10_000)', module)
 
 
 def _add_step(command: str) -> dict[str, str]:
-    """Return the edit that adds a step `extra` with a shell command before the step that writes the greetings."""
+    """Return the replacement that adds a step `extra` with a shell command before the step that writes the greetings."""
     return {_WRITE_STEP: f'    look("extra", "One more look.", run({command!r})),\n{_WRITE_STEP}'}
 
 
 def _add_file(path: str, text: str) -> dict[str, str]:
-    """Return the edit that adds a file to the workspace; path and text are Python expressions."""
+    """Return the replacement that adds a file to the workspace of the example task; path and text are Python expressions."""
     return {_FILES: f"{_FILES}            ({path}, {text}),\n"}
 
 
 def _count_by(expression: str) -> dict[str, str]:
-    """Return the edit by which the number of greetings comes from a shell expression instead of the fact `times`."""
+    """Return the replacement after which a shell expression, not the value `times`, gives the number of greetings written."""
     return {_GREETINGS: f"for i in $$(seq {expression}); do"}
 
 
@@ -98,7 +98,7 @@ _TIMES_VERDICT = "len(lines) == times"
 
 
 def _judge_times(condition: str) -> dict[str, str]:
-    """Return the edit by which the judge decides the check `times` by another condition, a Python expression."""
+    """Return the replacement after which the check `times` passes under another condition, which is a Python expression."""
     return {_TIMES_VERDICT: condition}
 
 
@@ -192,7 +192,7 @@ CHEATS: Mapping[str, Cheat] = {
         fact="times",
         words="its prior '1' is its value",
     ),
-    # patterns
+    # patterns read a wrong value
     "pattern that is too wide for the files": Cheat(
         law="patterns",
         edits={r"Greet (\d+) times": r"(\d+) times", **_add_file('"manners.md"', '"Knock 2 times.\\n"')},
@@ -253,7 +253,7 @@ CHEATS: Mapping[str, Cheat] = {
         fact="times",
         words="stands in 'seats.txt'",
     ),
-    # the work gets a value behind the back of the prompt
+    # the work gets a value from elsewhere than the facts
     "value in an exit code": Cheat(
         law="law-5-told",
         edits={
@@ -287,7 +287,7 @@ CHEATS: Mapping[str, Cheat] = {
         fact="times",
         words="no check that requires it fails|changes nothing",
     ),
-    # the judge is content with less than the work, or decides by something else
+    # the grader passes less than the whole work, or grades by something else
     "check that passes on untouched files": Cheat(
         law="idle",
         edits=_judge_times(f"not lines or {_TIMES_VERDICT}"),
@@ -367,7 +367,7 @@ CHEATS: Mapping[str, Cheat] = {
         check="times",
         words=r"the initial workspace passes \d+ of 20 gradings",
     ),
-    # commands do not repeat
+    # commands give another result when they are run again
     "nanoseconds in the output": Cheat(law="repeats", edits=_add_step("date +%N"), step="extra", words="the tool outputs differ"),
     "random output": Cheat(
         law="repeats", edits=_add_step("od -N 8 -An -t x1 /dev/urandom"), step="extra", words="the tool outputs differ"
@@ -408,4 +408,4 @@ CHEATS: Mapping[str, Cheat] = {
         needs_isolation=True,
     ),
 }
-"""Cheats by the kind of their defect."""
+"""Cheats (tasks with one defect each), by the name of the defect."""

@@ -1,7 +1,7 @@
-"""Build tasks and ask scripted models in a new Python process with another hash seed.
+"""Make tasks and answer requests with scripted models in a new Python process with another hash seed.
 
-The comparison with the current process shows whether a task or a model depends on state of the process. The new process receives
-everything as JSON: the name of the template and, for a model, its profile and one request.
+Comparing the results with those of the current process shows whether a task or a model depends on the state of its process. The
+new process receives everything as JSON: the name of the template and, for a model, its profile and one request.
 """
 
 import hashlib
@@ -33,10 +33,10 @@ CIRCUMSTANCES: Mapping[Circumstance, str] = {
     "environment": "with another user, home directory and time zone",
     "date": "on another day",
 }
-"""Phrase that describes a new process that differs in one circumstance, by circumstance."""
+"""Phrase with which a finding says in what a new process differed, e.g. `on another day` for the date, by circumstance."""
 _ONLY_HASHES: tuple[Circumstance, ...] = ("hash seed",)
 _SAME_HASH_SEED = "3"
-"""Value of `PYTHONHASHSEED` in all new processes in which the hash seed does not differ."""
+"""Value of `PYTHONHASHSEED` in new processes that must all have the same hash seed."""
 OTHER_ENVIRONMENT = {"USER": "someone", "LOGNAME": "someone", "TZ": "Etc/GMT-11"}
 """Environment variables of a new process in another environment, besides its home directory."""
 
@@ -48,7 +48,7 @@ class TaskPart(NamedTuple):
     name: str
     """Name of the fact, of the step, or of the field of `Task`.
 
-    Of fields with facts, values or steps, only the names of these are compared.
+    The part for the field `facts`, `values` or `script` covers only names, since each fact, value and step is a part of its own.
     """
 
 
@@ -110,7 +110,7 @@ def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
 
 
 def observe_in_fresh_process(name: str) -> Observation:
-    """Make tasks from several seeds in a new process, and return where the template reads the clock and what it can draw.
+    """Make tasks from several seeds in a new process; return where the template reads the clock, and which guesses can be right.
 
     Raises:
         UsageError: The template makes no task in the new process.

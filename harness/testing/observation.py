@@ -1,6 +1,6 @@
-"""Observe a task template at work: where it reads the clock, and from which values it draws.
+"""Observe a task template (a function that makes a task from a seed): where it reads the clock, and what it draws at random.
 
-The template runs under a profile function of Python, so this module is used in a process of its own.
+The template runs under a profile function (`sys.setprofile`), so this module is used in a process of its own.
 """
 
 import random
@@ -17,7 +17,7 @@ from harness.task import Fact, Task, TaskTemplate
 OBSERVED_SEEDS = range(6)
 """Seeds whose tasks are made under observation."""
 MAX_SEEDS = 1000
-"""Maximum number of seeds whose values are compared with the priors."""
+"""Maximum number of seeds whose values are compared with the default guesses (priors)."""
 MAX_MADE_CHARACTERS = 10_000_000
 """Number of characters of task text after which no further seeds are tried, because large tasks take long to make."""
 CLOCK_NAMES = frozenset(
@@ -32,14 +32,14 @@ _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] =
     random.Random.sample.__code__: lambda names: names["population"],
     random.Random.randrange.__code__: lambda names: _list_range(names["start"], names["stop"], names["step"]),
 }
-"""Function that returns the options of a draw from the local variables of the function that draws, by its code."""
+"""For the code of each drawing function of `random`: a function that finds the options among its local variables."""
 
 
 class Observation(NamedTuple):
     """Observations of a task template (a function that makes a task from a seed) while it made tasks."""
 
     clock_calls: Sequence[str]
-    """Function that reads the clock, with the line of the template that calls it, for each such line."""
+    """Calls that read the clock: the function, and the line of the template that calls it, e.g. `now (line 12 of task.py)`."""
     drawable_priors: Sequence[tuple[str, str, int | None]]
     """Facts whose prior (the wrong value of a model that forgot the fact) can equal the true value.
 
@@ -49,7 +49,7 @@ class Observation(NamedTuple):
 
 
 class _Draw(NamedTuple):
-    """Draw of random values: the line of the template that draws, the number of draws there before, options and results."""
+    """A random draw: the line of the template that draws, which draw on this line it is (from 1), the options and the results."""
 
     place: str
     number: int
@@ -105,7 +105,7 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
 
 
 def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> str:
-    """Return the line that draws the value of a fact from options with the fact's prior; empty if no such line is known.
+    """Return the line that draws a fact's value from options that include its default guess (prior); empty if none is known.
 
     A line draws the value if, under every seed, the same draw of this line gives the value, at the same position of its results.
     """
@@ -130,7 +130,7 @@ def _is_option(text: str, options: Sequence[object]) -> bool:
 
 
 def _try_seeds(template: TaskTemplate) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each fact whose value equals its prior under a seed, with the first such seed."""
+    """Yield each fact whose value equals its default guess (prior) under some seed, with the first such seed."""
     characters, reported_facts = 0, set[str]()
     for seed in range(MAX_SEEDS):
         task = template(seed)
@@ -149,7 +149,7 @@ def _is_clock(function: Any) -> bool:
 
 
 def _find_place(frame: FrameType) -> str:
-    """Return file and line of a frame; empty for code of Python, of installed packages, and of the harness except its tasks."""
+    """Return line and file of a stack frame; empty for code of Python, installed packages, and the harness except its tasks."""
     path = frame.f_code.co_filename
     if path.startswith(_FOREIGN_PREFIXES):
         return ""

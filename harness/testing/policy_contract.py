@@ -69,7 +69,7 @@ class PolicyContract:
     def test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less(self) -> None:
         """The messages after a compaction have fewer tokens, include the system message and are acceptable to providers.
 
-        A compaction that saves nothing changes nothing.
+        A compaction that saves no tokens leaves the messages as they are.
         """
 
         def check_result(log: tuple[Entry, ...], summary: str, hook: Hook) -> None:
@@ -80,7 +80,7 @@ class PolicyContract:
         self._check_all(check_result)
 
     def test_it_comes_to_rest(self) -> None:
-        """A policy stops compacting when no messages are added, unless a compaction is requested."""
+        """A policy stops compacting when no messages are added, unless the user requests another compaction."""
 
         def check_rest(log: tuple[Entry, ...], summary: str, hook: Hook) -> None:
             view = self._build_view(log)

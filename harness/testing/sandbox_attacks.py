@@ -132,7 +132,7 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run(_COUNT_MARKED_PROCESSES.format(mark=mark.replace(".", "[.]"))).stdout == b"0\n"
 
     def test_a_flood_is_bounded_by_the_time_out(self, sandbox: Sandbox) -> None:
-        """The sandbox limits the endless output of a command in time and size."""
+        """A command with endless output ends at its timeout, and its output is cut to the size limit."""
         result = sandbox.run("yes", timeout_seconds=0.5)
         assert result.timed_out
         assert len(result.stdout) == SMALL_LIMITS.output_bytes
@@ -224,7 +224,7 @@ class ResourceAttacks(SandboxLaws):
         assert sandbox.run("echo fine > a && cat a").stdout == b"fine\n"
 
     def test_sparse_files_can_be_restored(self, sandbox: Sandbox) -> None:
-        """A workspace whose files hold more bytes than the disk, most of them in holes, is restored without using the disk."""
+        """Sparse files that are together larger than the disk limit can be restored, since empty ranges use no disk space."""
         self.require("disk_bytes")
         sandbox.run("truncate -s 15M a b; echo end >> b; printf middle | dd of=a bs=1 seek=9000000 conv=notrunc")
         before = sandbox.snapshot()

@@ -243,7 +243,7 @@ class SnapshotLaws(SandboxLaws):
         ],
     )
     def test_restore_replaces_files_and_directories_without_write_permission(self, sandbox: Sandbox, change: str) -> None:
-        """Snapshots with read-only files and directories can be restored, and states before and after them too."""
+        """A snapshot can be restored even if it, or the workspace that it replaces, has read-only files and directories."""
         sandbox.run(
             "mkdir -p d/e; echo a > f; echo x > d/x; echo y > d/e/y; head -c 9000000 /dev/zero > large; chmod 444 f large"
         )
@@ -255,7 +255,7 @@ class SnapshotLaws(SandboxLaws):
             assert sandbox.snapshot() == snapshot
 
     def test_content_of_a_small_file_is_stored_behind_a_large_file_that_was_touched(self, sandbox: Sandbox) -> None:
-        """A file that is sent in parts and has not changed does not disturb the contents of the files after it."""
+        """A snapshot stores the right contents of small files beside a large file that was touched but not changed."""
         sandbox.run("head -c 9000000 /dev/zero > large; echo a > z")
         sandbox.snapshot()
         sandbox.run("touch large; echo b > z; echo b > a")
@@ -324,7 +324,7 @@ class SnapshotLaws(SandboxLaws):
 
 
 class LayFilesLaws(SandboxLaws):
-    """Contract tests of `lay`, which writes files into the workspace and replaces whatever exists at their paths."""
+    """Contract tests of `lay`, which writes files, e.g. those of a grader, and replaces whatever exists at their paths."""
 
     @pytest.mark.parametrize(
         "there",
@@ -346,7 +346,7 @@ class LayFilesLaws(SandboxLaws):
         assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
     def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
-        """Background processes end and temporary files are deleted when `lay` writes files into the workspace."""
+        """`lay` ends background processes and deletes temporary files, so that they cannot interfere with the files it writes."""
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.lay({"g": b""})
         assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
@@ -406,7 +406,7 @@ class ParallelCallLaws(SandboxLaws):
         assert sandbox.run("echo still here").stdout == b"still here\n"
 
     def test_contexts_of_parallel_calls_may_be_nested_in_any_thread(self, sandbox: Sandbox) -> None:
-        """A tool that runs in a thread, such as a sub-agent, may open a context too; the batch then goes on."""
+        """A tool that runs in a thread, such as a sub-agent, may enter `allow_parallel_calls` again; outer calls then go on."""
 
         def call_tools(name: str) -> bytes:
             with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as inner:
@@ -417,7 +417,7 @@ class ParallelCallLaws(SandboxLaws):
         assert sandbox.run("echo after").stdout == b"after\n"
 
     def test_a_snapshot_waits_for_the_end_of_parallel_calls(self, sandbox: Sandbox) -> None:
-        """A snapshot that another thread takes meanwhile holds the effects of all calls of the batch."""
+        """A snapshot that another thread requests during parallel calls waits for their end, so it contains all their effects."""
         with ThreadPoolExecutor(2) as pool:
             with sandbox.allow_parallel_calls():
                 running = pool.submit(sandbox.run, "until [ -s go ]; do sleep 0.01; done; touch made", timeout_seconds=300)

@@ -61,12 +61,12 @@ class ShiftedClockSandbox:
         self._install()
 
     def measure_shift(self) -> float:
-        """Return the distance in seconds between the clock of a command and the clock of the sandbox."""
+        """Return by how many seconds the clock of a command is ahead of the clock of the sandbox."""
         shifted, real = (runner.run("date +%s").stdout for runner in (self, self._sandbox))
         return float(shifted or 0) - float(real or 0)
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """Run a shell command on the other day."""
+        """Run a shell command with the shifted date; files that still have a real date are given a shifted date first."""
         self._sandbox.run(_SHIFT_FILES)
         return self._sandbox.run(self._prefix + command, timeout_seconds=timeout_seconds)
 
@@ -100,7 +100,7 @@ class ShiftedClockSandbox:
         self._install()
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """Prepare the workspace for a grader, and install the library again."""
+        """Write files, e.g. those of a grader, into the workspace, and install the library again."""
         self._sandbox.lay(files)
         self._install()
 
@@ -118,4 +118,4 @@ _SHIFT_FILES = (
     f"find . ! -newermt @$(($(date +%s) + {SHIFT_SECONDS // 2})) "
     f"""-exec sh -c 'for path; do touch -h -r "$path" -d "+{SHIFT_SECONDS} seconds" "$path"; done' sh {{}} +"""
 )
-"""Shell command that moves the modification times of all files to the other day, unless they are there already."""
+"""Shell command that shifts the modification times of all files that do not have the shifted date yet."""

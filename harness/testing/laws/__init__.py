@@ -1,8 +1,9 @@
 """Validity checks, called laws, which a task must pass before results measured on it can be trusted.
 
-The laws ensure that no information reaches the model except through its context, that lost information costs
-what it should, and that the bounds on policies hold. Each finding names the step, the fact or the check at fault. `harness task
-check` runs the laws on any task; the tests of this project run the laws on every task of the suite.
+The laws check that information reaches the model only through its context, that losing information has the intended cost, and
+that policies behave as expected in limiting cases, e.g. in a huge context window. Each finding (reported violation) names the
+step, the fact or the check at fault. `harness task check` runs the laws on any task; the tests of this project run the laws on
+every task of the suite.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,10 +19,10 @@ class Law(NamedTuple):
 
     Args:
         name: Name of the check as in the id of a test, e.g. `law-3`.
-        stage: Position of the group that the law belongs to. Laws of later stages are not tried on a task that fails a law of an
-            earlier stage.
+        stage: Number of the group of laws to which the law belongs. Laws of later groups are not tried on a task that fails a law
+            of an earlier group.
         title: Sentence that states the property that a valid task has.
-        find: Function that yields the violations, given the sessions of a template, a task seed and the name of a policy.
+        find: Function that yields the violations. It takes the cached sessions of a task template, a seed and a policy name.
         by_preset: Whether the check depends on the compaction policy and is tried under several policies. Default: `False`.
 
     Example:

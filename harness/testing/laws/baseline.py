@@ -71,7 +71,7 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent takes each step once, or again only after a repair, and that nothing else makes the step look done."""
+    """Check that the agent takes each step once, or again after a repair, and that no other step makes the step look done."""
     moves = sessions.trace_moves(seed)
     taken = Counter(move.step for move in moves if move.kind == "step")
     repaired = Counter(move.step for move in moves if move.kind == "repair")
@@ -86,7 +86,7 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """Return the name of the step after which the given step first counted as done; None when it never counted as done."""
+    """Return the name of the step after which the given step first counted as done; None if it never did."""
     for before, move in pairwise(moves):
         if step in move.done_steps:
             return before.step

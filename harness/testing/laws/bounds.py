@@ -66,12 +66,12 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Yield a finding for the first tool call in which two sessions differ. It names the step of the script behind the call."""
+    """Yield a finding for the first tool call in which two sessions differ. It names the script step that made the call."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
         return
-    steps: list[str] = []  # step behind each call
+    steps: list[str] = []  # name of the step that made each call
     for move, (_, reply) in zip(trace(task, oracle.requests), oracle.requests, strict=True):
         steps += [move.step] * len(reply.message.calls)
     step = steps[parted] if parted < len(steps) else ""
@@ -89,9 +89,9 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that empty summaries lose every fact that only the prompt states and that is first used after a compaction.
 
-    A policy that compacts late may act after all of these facts were used. The task is at fault only if the same holds for the
-    default policy and for all facts that the user states: a user who states most facts later (see `World`) puts only early facts
-    into the prompt.
+    A policy may compact so late that all of these facts were used before. This is a defect of the task only if the default policy
+    also compacts too late, even for the facts that the user states later: with settings of `World`, the prompt may contain only
+    facts that are used early.
     """
     empty, task = sessions.run_compacted(seed, preset, "scripted/empty"), sessions.make_task(seed)
     if not empty.compactions:
@@ -167,10 +167,10 @@ MAX_OTHER_SEEDS = 50
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a changed value of a fact in prompt or files changes the agent's work and fails a check that requires the fact.
+    """Check that another value of a fact in prompt or files changes the agent's work, so that a check that needs the fact fails.
 
-    Several facts are changed in one session as long as each of them has a check that depends on no other changed fact. A fact
-    whose change fails no check is changed once more alone.
+    Several facts are changed in one session as long as each of them has a check that depends on no other changed fact. If no
+    check fails because of a changed fact, the fact is changed once more, alone.
     """
     task = sessions.make_task(seed)
     found = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
@@ -196,9 +196,9 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent uses default guesses (priors) for facts deleted from the messages, and that checks then fail.
+    """Check that the agent uses default guesses (priors) for facts deleted from messages and files, and that checks then fail.
 
-    No deleted value may appear.
+    No deleted value may appear in the files that the agent writes.
     """
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)
@@ -237,7 +237,7 @@ def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts whose value stands in messages or files, so that another value can be stated there."""
+    """Return the facts whose value appears in messages of the user or in initial files, where another value can replace it."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 

@@ -69,7 +69,7 @@ def _find_different_seed(sessions: SessionCache, seeds: Sequence[int], digests: 
 
 
 def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding]:
-    """Yield findings about a task that is different in another process, with the circumstance that makes the difference."""
+    """Yield findings about a task that differs in a new process. They say what makes the difference, e.g. the date."""
 
     def digest_with(*differing: Circumstance) -> Digests:
         return digest_in_fresh_process(sessions.name, [seed], differing)[seed]
@@ -123,7 +123,7 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def _report_drawable_prior(sessions: SessionCache, fact: Fact) -> Iterator[Finding]:
-    """Yield a finding if the prior of a fact is among the options from which a line of the template draws the fact's value."""
+    """Yield a finding if a fact's default guess is right under some seed, or is an option in the random draw of its value."""
     for name, place, seed in sessions.observe_in_fresh_process().drawable_priors if sessions.name else ():
         if name == fact.name:
             cause = (
@@ -243,7 +243,7 @@ def _find_syntax_error(pattern: str) -> str | None:
 
 
 def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the patterns of a fact read its value from the texts that state it, and read nothing from any other text."""
+    """Check that each fact's patterns (regular expressions) find its value where the task states it, and no other value there."""
     task = sessions.make_task(seed)
     messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]
     places = {"prompt": messages, "file": list(task.workspace)}

@@ -1,7 +1,7 @@
-"""Findings of the validity checks, and the trace of a session that names the step of the script behind each reply.
+"""Findings (violations that validity checks report), and a function that recognises which script step each reply took.
 
-The trace compares each reply with the text and the calls that every step would have produced from the visible facts. The trace is
-thus an observation from outside and does not rely on the model's own bookkeeping.
+The function `trace` compares each reply with the text and the calls that every step would have produced from the visible facts.
+It observes the model from outside and does not rely on the model's own bookkeeping.
 """
 
 import json
@@ -47,7 +47,7 @@ class Finding:
 
 
 class LawSkippedError(Exception):
-    """A law cannot be tried here; the message states the reason."""
+    """A law (validity check) cannot be tried on this machine or in this sandbox; the message states the reason."""
 
 
 def read_values(text: str, fact: Fact) -> list[str]:
@@ -61,7 +61,7 @@ def find_first_needing_step(task: Task, fact: str) -> str:
 
 
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """Return a finding about a check of the task. It names the first fact behind the check and the first step that needs it."""
+    """Return a finding about a check. It names the first fact that the check requires, and the first step that needs the fact."""
     fact = next(iter(check.required_facts), "")
     return Finding(words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
@@ -90,7 +90,7 @@ class Move(NamedTuple):
 
 
 class _ScriptedAction(NamedTuple):
-    """Action that the script provides: a step or the repair of a step, with the kind of the action and the step's name."""
+    """Action that the script describes: a step, or the repair of an error in a step, with its kind and the name of the step."""
 
     kind: MoveKind
     step: str

@@ -1,4 +1,4 @@
-"""Validity checks on what an agent can look up: recoverable facts when they are needed, and all other facts nowhere."""
+"""Validity checks on looking up facts: recoverable facts can be looked up when they are needed, and all other facts nowhere."""
 
 import json
 import re
@@ -20,16 +20,16 @@ from harness.tools import make_session_tools
 from harness.transcript import find_key_argument
 
 CONTEXT_WIDTHS = (4, 8, 16)
-"""Numbers of characters before a value by which a reader could find the value in a file."""
+"""Lengths in characters of the text right before a value, by which a reader of a file could recognise the value."""
 MAX_PLACES = 200
-"""Maximum number of places in a file at which a value is looked for under other seeds."""
+"""Maximum number of places of a value in a text that are looked up in the texts of other seeds."""
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that the tool call that looks up a lost fact shows the fact's value whenever a step of the session needs the fact.
 
-    A step that creates the source of a fact itself, such as a note, may need the fact before. The recovering call of a fact that
-    is revised later may also show an earlier value.
+    A step that itself writes the file from which the fact can be looked up, such as a note, may need the fact before the file
+    exists. For a fact that is revised later, the tool call may also show an earlier value.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     needs = _list_needs(task, trace(task, watched.run.requests))
@@ -50,7 +50,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 def _find_missing_look_up(
     fact: Fact, needs: Sequence[Move], find_error: Callable[[str, int], str], seed: int
 ) -> Iterator[Finding]:
-    """Yield a finding for the first step that needs a fact which the agent cannot look up right before this step."""
+    """Yield a finding for the first step that needs a recoverable fact which cannot be looked up right before the step."""
     was_shown = not find_error(fact.name, 0)
     for move in needs:
         if not (error := find_error(fact.name, move.number - 1)):
@@ -62,7 +62,7 @@ def _find_missing_look_up(
 
 
 def _list_needs(task: Task, moves: Sequence[Move]) -> dict[str, list[Move]]:
-    """Return the moves of a session that need each fact, by name of the fact."""
+    """Return, by name of the fact, the agent's actions in a session for which it needs the fact."""
     steps = {step.name: step for step in task.script.steps}
     needs: dict[str, list[Move]] = {}
     for move in moves:
@@ -100,10 +100,11 @@ def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
 
 
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no file tells the value of a fact without a recovering call before the agent uses the fact.
+    """Check that no file reveals a fact that the agent must not be able to look up, until the agent first uses the fact.
 
-    A file tells a value if a pattern of the fact reads the value, or if the same place or the same words next to it lead to the
-    value under every seed, and to nothing else. Files that the fact names in `also_in` are exempt.
+    These are the facts without a recovering call. A file reveals a value if a pattern of the fact finds the value, or if the same
+    place or the same words next to it lead to the value, and to nothing else, under every seed. Files that the fact lists in
+    `also_in` are exempt.
     """
     task = sessions.make_task(seed)
     for fact in task.facts:
@@ -119,7 +120,7 @@ def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
-    """Yield the paths of the files of the initial workspace that tell the value of a fact by their text or their name."""
+    """Yield the paths of the files of the initial workspace that reveal the value of a fact by their text or their name."""
     tasks = [sessions.make_task(seed), *map(sessions.make_task, SEEDS)]
     values, files = [task.values[fact.name] for task in tasks], [dict(task.workspace) for task in tasks]
     yield from (path for path, text in files[0].items() if values[0] in read_values(text, fact))
@@ -133,9 +134,10 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
 
 
 def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
-    """Yield the paths of the files that a session produced and that tell the value of a fact before the fact is first needed.
+    """Yield the paths of files that a session wrote and that reveal the value of a fact before the fact is first needed.
 
-    A file that no pattern reads must tell the value in the session of another seed too.
+    If no pattern of the fact finds the value in a file, the file counts only if the file of another seed's session reveals its
+    value in the same place.
     """
     value, texts = sessions.make_task(seed).values[fact.name], _list_texts_before_use(sessions, fact, seed)
     yield from (path for path, text in texts.items() if value in read_values(text, fact))
@@ -161,7 +163,7 @@ class _Place(NamedTuple):
     whole_line: bool
 
     def leads_to(self, value: str, text: str) -> bool:
-        """Return whether the place exists in a text and holds the value wherever it exists."""
+        """Return whether a text has such a place, and has the value at every such place."""
         if not self.whole_line:
             ends = [match.end() for match in re.finditer(re.escape(self.before), text)]
             return bool(ends) and all(re.match(rf"{re.escape(value)}(?!\w)", text[end : end + len(value) + 1]) for end in ends)
@@ -172,9 +174,9 @@ class _Place(NamedTuple):
 
 
 def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
-    """Return whether one place leads to the value of the same seed in every text; false if all values are equal.
+    """Return whether there is one place that leads to the value of each seed in the text of that seed.
 
-    `numbered` says whether the number of a line may be the place.
+    The result is False if all values are equal. `numbered` says whether a line number may be the place.
     """
     if len(set(values)) == 1 or not all(value in text for value, text in zip(values, texts, strict=True)):
         return False
@@ -183,7 +185,7 @@ def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = Tr
 
 
 def _list_places(value: str, text: str) -> Iterator[_Place]:
-    """Yield the places in which a value stands in a text as a whole, i.e. not as a part of a longer word or number."""
+    """Yield the places at which a value appears in a text as a whole, i.e. not as a part of a longer word or number."""
     for match in islice(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text), MAX_PLACES):
         begin, end = match.span()
         start = text.rfind("\n", 0, begin) + 1
@@ -194,7 +196,7 @@ def _list_places(value: str, text: str) -> Iterator[_Place]:
 
 
 def _list_texts_before_use(sessions: SessionCache, fact: Fact, seed: int) -> dict[str, str]:
-    """Return each file that a session produced or changed before it first needed a fact: its path, and path and text together."""
+    """Return, by path, the files that a session wrote before it first needed a fact; each value is path and text of a file."""
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     needs = _list_needs(task, trace(task, watched.run.requests)).get(fact.name, [])
     if not needs:

@@ -46,7 +46,7 @@ def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
     """Check that a session without compaction is the same on another day, with other process ids and other times of files.
 
     Raises:
-        LawSkippedError: The clock of commands cannot be changed here.
+        LawSkippedError: The clock of commands cannot be changed on this machine or in this sandbox.
     """
     library = shifted_clock.find_library()
     if library is None:
@@ -98,7 +98,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """Return a finding for a repeated request that got another answer, with its step and the first fact needed by the step."""
+    """Return a finding for a repeated request that got another answer. It names the step, and a fact that the step needs."""
     step = trace(task, run.requests)[index].step
     return Finding(f"request {index + 1} gets another answer {where}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
@@ -106,8 +106,8 @@ def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int)
 def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
     """Yield a finding for the first request or answer in which two sessions differ.
 
-    A request that differs shows that a tool output differed; another answer to an equal request shows another course of the
-    agent.
+    If the requests differ, a tool output before them differed. If equal requests got different answers, the agent itself acted
+    differently.
     """
     digests = zip(*([step.request_digest for step in run.steps] for run in (first, second)), strict=False)
     replies = zip_longest(*([reply.message for _, reply in run.requests] for run in (first, second)))

@@ -1,4 +1,7 @@
-"""Scripted sessions of any task under any policy. Each session is run once and shared by all validity checks."""
+"""Run sessions in which a scripted model works on a task under a compaction policy, for the validity checks of tasks.
+
+Each session is run once and shared by all validity checks.
+"""
 
 import re
 import secrets
@@ -134,7 +137,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedRun:
-    """Session of a task with the state of the workspace at every request of the session.
+    """Record of a session of a task, with the state of the workspace right before each model request.
 
     Attributes:
         run: Record of the session. Required.
@@ -235,12 +238,10 @@ def open_task_sandbox(task: Task, choice: SandboxChoice) -> ServedSandbox:
 
 
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
-    """Return the task with other values of some facts (values that the agent must know) in its messages and files.
+    """Return a copy of a task whose messages and files state other values of some facts (values that the agent must know).
 
-    The script stays the same.
-
-    Only text that the patterns of a fact read is changed. A new value replaces the current value of the fact; earlier values of a
-    fact that is revised stay. None deletes every value of the fact, the earlier ones included.
+    The script stays the same. Only text that the patterns of a fact match is changed. A new value replaces the current value of
+    the fact; earlier values of a fact that is revised stay. None deletes every value of the fact, the earlier ones included.
     """
     patterns = {fact.name: fact.patterns for fact in task.facts}
 
@@ -388,7 +389,7 @@ class SessionCache:
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
     def watch(self, seed: int) -> WatchedRun:
-        """Run the session of a seed without compaction again, recording the workspace at each request. Each is run once."""
+        """Run the session of a seed without compaction again, and record the workspace before each request. Results are kept."""
         if seed not in self._watched:
             task, blobs, trees = self.make_task(seed), TemporaryBlobStore(), list[Snapshot]()
             with closing(open_task_sandbox(task, self.sandbox).use_blobs(blobs)) as sandbox:
@@ -404,7 +405,7 @@ class SessionCache:
         return self._watched[seed]
 
     def watch_other(self, seed: int) -> tuple[int, WatchedRun]:
-        """Return another seed and its session, recorded at each request; a session that was recorded before is preferred."""
+        """Return another seed and the result of `watch` for it; a seed whose session was recorded before is preferred."""
         other = next((one for one in self._watched if one != seed), seed + 1)
         return other, self.watch(other)
 
@@ -420,7 +421,7 @@ class SessionCache:
         Args:
             seed: Seed from which the template makes the task.
             preset: Name of a compaction policy in `PRESETS` or `POLICIES`.
-            summarizer: Summarizer instead of the preset's own; None keeps the preset's summarizer.
+            summarizer: Name of the summarizer to use; None keeps the summarizer of the preset.
         """
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
 

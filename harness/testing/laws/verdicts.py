@@ -16,10 +16,11 @@ REPEATED_GRADINGS = 20
 
 
 def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that work which is right for another seed fails every check that requires a stated fact with another value.
+    """Check that the finished work of another seed fails each check that requires a fact with another value under that seed.
 
-    A check that passes ignores its facts, or reads its expectation from a file that the agent can write. Facts that only commands
-    print are not considered: some of them, such as a resume token, are right for the files of one seed and cannot be compared.
+    A check that passes such work ignores its facts, or reads the expected value from a file that the agent can write. Only facts
+    that messages or files state are considered. A value that only a command prints, such as the code with which a copy is
+    continued, is right for the files of its own seed.
     """
     task, (other_seed, watched) = sessions.make_task(seed), sessions.watch_other(seed)
     other_values = sessions.make_task(other_seed).values
@@ -37,7 +38,7 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
 
 
 def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the same files get the same verdicts each time, both the finished work and the initial workspace."""
+    """Check that the same files always get the same verdicts; this is tried on the finished work and the initial workspace."""
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
         sandbox.start()
