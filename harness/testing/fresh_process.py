@@ -193,7 +193,7 @@ def _run_in_fresh_process(
 
 
 def serve(handle: Callable[[Any], object]) -> None:
-    """Run a function with arguments from standard input, and print its result as the last line of standard output."""
+    """Call a function with JSON arguments from standard input, and print its result as JSON in the last line of the output."""
     arguments = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # foreign code may print
         result = handle(arguments)

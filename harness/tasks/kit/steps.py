@@ -99,7 +99,7 @@ class Program:
     module_text: str
     """Name of the source text of a module in the folder `files`, e.g. `app/{}.py`, where `{}` stands for the module's name."""
     test_path: str = "tests/test_{}.py"
-    """Path at which the tests of a module are written, and the name of their text in the folder `files` of the task."""
+    """Path at which the agent writes the tests of a module. Their text has the same path in the folder `files` of the task."""
     test_command: str = "python3 tools/run_tests.py tests.test_{}"
     """Shell command with which the agent runs the tests of a module; `{}` stands for the name of the module."""
     test_name: str = "test_{}"

@@ -58,7 +58,7 @@ def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_se
 
 
 def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
-    """Yield each statement of a fact as the number of the post that shows it and its text in encoded form.
+    """Yield, for each statement of a fact, the number of the post that shows it, and the statement in encoded form.
 
     The tool `tools/walk.awk` decodes the text when the agent reaches the post.
     """

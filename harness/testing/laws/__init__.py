@@ -1,4 +1,4 @@
-"""Validity checks, called laws, which a task must pass before results measured on it can be trusted.
+"""Validity checks of tasks, called laws, which a task must pass before results measured on it can be trusted.
 
 The laws check that information reaches the model only through its context, that losing information has the intended cost, and
 that policies behave as expected in limiting cases, e.g. in a huge context window. Each finding (reported violation) names the

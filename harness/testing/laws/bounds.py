@@ -141,7 +141,8 @@ def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
 def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that every request has a correct token count, fits the window and has a form that providers accept.
 
-    Only the presets, whose reserves suit the window, must also avoid requests that the model refuses as too long.
+    Only the policies in `PRESETS`, whose token reserves suit the window, must also avoid requests that the model refuses as too
+    long.
     """
     done, window_tokens = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed).window_tokens
     for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):

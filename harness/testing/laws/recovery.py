@@ -102,9 +102,9 @@ def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that no file reveals a fact that the agent must not be able to look up, until the agent first uses the fact.
 
-    These are the facts without a recovering call. A file reveals a value if a pattern of the fact finds the value, or if the same
-    place or the same words next to it lead to the value, and to nothing else, under every seed. Files that the fact lists in
-    `also_in` are exempt.
+    These are the facts without a recovering call (a tool call that looks the fact up). A file reveals a value if a pattern of the
+    fact finds the value, or if the same place or the same words next to it lead to the value, and to nothing else, under every
+    seed. Files that the fact lists in `also_in` are exempt.
     """
     task = sessions.make_task(seed)
     for fact in task.facts:

@@ -156,7 +156,9 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a compacted session has the same result in a real sandbox, with an empty and with a filled action cache.
+    """Check that a compacted session has the same result with an action cache (stored results of commands) as without.
+
+    The session is run with an empty cache and again with the filled one.
 
     The law is skipped for sandboxes without isolation and for tasks that are not cacheable.
     """
