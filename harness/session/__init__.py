@@ -1,1 +1,1 @@
-"""Sessions: configuration, assembly, live sessions, history, sub-agents, grading and totals."""
+"""Sessions of an agent: configuration, assembly, live sessions, history, sub-agents, grading and totals."""

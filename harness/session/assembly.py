@@ -1,4 +1,4 @@
-"""Assembly of a session: builds an agent from a configuration and the resources of the session.
+"""Assembly of a session: builds an agent from a configuration and from resources such as a log, a sandbox and models.
 
 Trials, live sessions, sub-agents, previews, validity checks and tests all use `assemble_session`; they differ in configuration
 and resources only.
@@ -81,7 +81,7 @@ class AssembledSession:
     resources: SessionResources
     agent: Agent
     fitted_policy: FittedPolicy
-    """Compaction policy of the session with its constants scaled to the context window."""
+    """Compaction policy of the session, with its constants (such as numbers of tokens) scaled to the context window."""
 
     @property
     def start_event(self) -> SessionStarted:
@@ -89,7 +89,10 @@ class AssembledSession:
         return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
 
     def make_start_event(self, policy_json: str) -> SessionStarted:
-        """Return the first event of the log, with the given description of the policy, e.g. for a policy without a JSON form."""
+        """Return the first event of the session's log, in which `policy_json` describes the policy.
+
+        It is called directly for a policy that cannot be written as JSON; for other policies, use `start_event`.
+        """
         window, budget, sandbox = self.agent.model.window, self.agent.compactor.budget, self.resources.sandbox
         return SessionStarted(
             session_id=self.resources.session_id,
@@ -160,7 +163,7 @@ EXPLORE_MAX_STEPS = 20
 
 
 def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Return those tools of a session that its sub-agents may use; none of them proposes to send another sub-agent."""
+    """Return the tools of a session that its sub-agents may use. Their outputs do not propose to send another sub-agent."""
     return tuple(_without_proposal(tool) for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
 
 
@@ -258,9 +261,10 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         resources: Log, sandbox and other resources that the session uses.
 
     Raises:
-        UnknownName: The model, the scripted profile or the summarizer is unknown.
+        UnknownName: The name of the model, of a scripted agent's profile or of the summarizer is unknown.
         MissingKey: The API key of a real model is not in the environment.
-        UsageError: The policy cannot work in the window, or needs an oracle that does not exist.
+        UsageError: The policy cannot work in the window, or needs a prediction of what the agent will need
+            (an oracle) and there is none.
     """
     model = resources.model or open_agent_model(spec, resources)
     summarizer = resources.summarizer or _open_summarizer(spec, resources, model)
@@ -308,7 +312,7 @@ def _open_summarizer(spec: SessionSpec, resources: SessionResources, model: Mode
 
 
 def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: Model) -> Model:
-    """Open the model of a session's sub-agents by its name, given the agent's model, which they share by default."""
+    """Return the model of a session's sub-agents: the agent's own `model` by default, else the one that the session names."""
     wiring = _make_wiring(spec, resources)
     opened = open_explorer(spec.explore_model, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
     return opened if opened is model else with_wait_listener(opened, resources.on_event)
@@ -317,9 +321,9 @@ def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: 
 def _open_sub_agent_models(
     spec: SessionSpec, resources: SessionResources, model: Model, summarizer: Model | None
 ) -> SessionResources:
-    """Return the resources of a session with the models of its sub-agents in place of those of the agent.
+    """Return the resources of a session, with the models that its sub-agents use in place of the agent's models.
 
-    A policy whose summarizer is the agent's own model has the sub-agent's own model as summarizer in a sub-agent.
+    If the policy lets the agent's own model write the summaries, each sub-agent's summaries are written by its own model.
     """
     explorer = open_sub_agent_model(spec, resources, model)
     if explorer is not model:

@@ -43,7 +43,7 @@ IDLE_CHECK_SECONDS = 60.0
 
 
 class DraftSaver:
-    """Collector of the answer that a model is writing. The unfinished answer is saved to the journal from time to time.
+    """Collector of the parts of an answer that the model is writing; now and then, it saves the unfinished answer.
 
     Not thread-safe: only the session's thread uses it.
     """
@@ -61,7 +61,7 @@ class DraftSaver:
         self._next_seconds = clock()
 
     def add_event(self, item: Entry | Signal) -> None:
-        """Update the unfinished answer with an event: a piece of text, or an event that ends it."""
+        """Add the next piece of text to the unfinished answer, or forget the answer when an event shows that it has ended."""
         match item:
             case TextDelta():
                 self._stream_buffer.add(item)
@@ -106,7 +106,7 @@ class SessionControl:
         self.should_continue = self.should_resume = not entries
         """Whether the session may begin a turn with the next queued message (`should_continue`).
 
-        The flag `should_resume` has the same start value and permits continuing an unfinished turn as well.
+        The flag `should_resume` starts with the same value. It says whether the session may continue an unfinished turn.
         """
         self.has_unfinished_turn = history.has_unfinished_turn(entries) if entries else True
         self.last_stop: Stop | None = history.find_last_stop(entries)
@@ -127,7 +127,7 @@ class SessionControl:
         self._last_state_event: StateChanged | None = None
         self._draft_saver = DraftSaver(self.log.save_draft)
         self.remove_old_outputs: Callable[[], None] = ignore
-        """Function that removes old tool outputs from the journal if that is due; called often, in the session's thread."""
+        """Function that removes old tool outputs from the journal, at most once an hour. The session's thread calls it often."""
 
     @property
     def is_closing(self) -> bool:
@@ -190,12 +190,12 @@ class SessionControl:
         self.update_state(next_states.get(self.state))
 
     def notify(self, item: Entry | Signal) -> None:
-        """Deliver an event, which is a log entry or a signal, to the session's listener.
+        """Deliver an event of the session, which is a log entry or a signal, to the listener that the user passed.
 
-        A log entry is not added to the events to deliver, because `QueuedLog` has already added it.
+        A signal is first added to the queue of undelivered events. A log entry is in that queue already: `QueuedLog` added it.
 
         Raises:
-            WorkAbandoned: The event comes from work that nobody waits for any more.
+            WorkAbandoned: The event comes from interrupted work, e.g. a model call, for whose result nobody waits any more.
         """
         raise_if_abandoned()
         if not isinstance(item, Entry):
@@ -209,9 +209,10 @@ class SessionControl:
         self.flush()
 
     def flush(self) -> None:
-        """Deliver all pending events to the session's listener, and save or remove what is due in the journal.
+        """Deliver all pending events to the session's listener, then save the unfinished answer and remove old tool outputs.
 
-        Does nothing in other threads and while the listener is running.
+        Saving and removing only happen from time to time. Does nothing in threads other than the session's own, or while the
+        listener is running.
         """
         if threading.get_ident() != self.thread_number or self._is_flushing:
             return
@@ -221,7 +222,7 @@ class SessionControl:
                 item = self.outbox.popleft()
                 self._draft_saver.add_event(item)
                 self._on_event(item)
-            if self.state == "working":  # pieces of an interrupted call belong to no answer
+            if self.state == "working":  # in other states, the pieces come from an interrupted call and belong to no answer
                 self._draft_saver.save_if_due(self._current_step)
             self.remove_old_outputs()
         finally:
@@ -308,7 +309,7 @@ class QueuedLog:
         """Create the log and the queue in memory; events are stored elsewhere only after `open` was called.
 
         Args:
-            on_entry: Listener for new entries, called in order while the lock is held; must return immediately.
+            on_entry: Listener for new entries, called in order while the log is locked; must return immediately.
             entries: Log entries of a reopened session; empty for a new session.
         """
         self._on_entry = on_entry

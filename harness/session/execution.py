@@ -1,7 +1,8 @@
 """Execution of one session without a user: run to the end, copy the files, run the checks of the task.
 
-In contrast to a trial, events can be followed, the session can be stopped, the files can be kept, and errors are raised instead
-of recorded. In a journal, the workspace is saved after each step, so that `LiveSession.reopen` can continue the session.
+Unlike a trial, the session can be followed by a listener and stopped, its files can be kept, and its errors are raised instead of
+recorded. If there is a journal, the workspace is saved in it after each step, so that `LiveSession.reopen` can continue the
+session.
 """
 
 import stat
@@ -41,7 +42,7 @@ class CopiedFiles(NamedTuple):
     files: int = 0
     """Number of files that were copied from the session's workspace into the folder."""
     skipped: tuple[tuple[str, str], ...] = ()
-    """Path of each file that was not copied, with the reason; directories are left out. Both texts may be hostile."""
+    """Path of each file that was not copied, with the reason, but no directories. Both texts may contain control characters."""
 
 
 class SessionResult(NamedTuple):
@@ -120,7 +121,7 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
     Args:
         spec: Configuration of the session that is opened.
         resources: Resources of the session, without the sandbox and the servers of local models, which this function starts.
-        blobs: Store of file contents for workspace snapshots; None keeps the contents as long as the sandbox.
+        blobs: Store of file contents for workspace snapshots; None keeps the contents only until the sandbox ends.
 
     Raises:
         ProviderFailed: The server of a local model did not start.
@@ -155,7 +156,10 @@ def _collect_warnings(spec: SessionSpec, resources: SessionResources, model: Mod
 def connect_saver(
     opened: OpenSession, spec: SessionSpec, workspaces: Workspaces | None, save_draft: Callable[[Draft], None]
 ) -> ProgressSaver:
-    """Make an agent save its tool results, and its workspace in `workspaces` unless that is None; return the saver."""
+    """Make an agent save its tool results and its workspace, and return the object that does so.
+
+    Results are passed to `save_draft`. The workspace is stored in `workspaces`; None does not store it.
+    """
     saver = ProgressSaver(
         opened.sandbox,
         workspaces,
@@ -168,9 +172,9 @@ def connect_saver(
 
 
 def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> SessionResult:
-    """Copy the files of the workspace into the folder that the configuration names.
+    """Copy the workspace into the folder that the configuration names, run the task's checks, and return the results.
 
-    Run the checks of the task unless the session was cancelled.
+    The checks are not run if the session was cancelled. If the sandbox was lost, nothing is copied or checked.
     """
     sandbox_lost = outcome.reason in SANDBOX_LOST_REASONS
     copied_files = CopiedFiles() if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)

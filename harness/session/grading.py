@@ -1,23 +1,24 @@
-"""Grading of a task: decides the checks of a task on the workspace that the agent left, after the end of a session.
+"""Grading of a task: after the end of a session, finds out which checks of the task the agent's workspace passes.
 
-What decides never enters the sandbox. The judge of a task is a function that runs here, with the expected values. It learns
-about the agent's work in two ways, in this order, after every process of the agent was ended:
+The code that grades never enters the sandbox. This code is a function of the task, called the judge. It runs here, knows the
+expected values, and learns about the agent's work in two ways, in this order, after every process of the agent was ended:
 
 1. It reads files of the workspace. No code of the agent runs meanwhile.
 2. It asks for the answers to the questions of the task's interviews. Then one program, the interviewer, runs in the sandbox. It
    starts a process of its own for each interview, in which the agent's code runs, asks the questions one by one through a pipe,
-   and prints the answers. Each question carries a random token, which the answer must repeat: what was not asked for is no
-   answer. The interviewer knows questions but no expected value.
+   and prints the answers. Each question contains a random token, which the answer must repeat, so output that nobody asked for
+   does not count as an answer. The interviewer knows the questions but not the expected values.
 
-The agent's code can therefore answer what it likes, but it learns neither the expected value nor the verdict. A question that
-needs a value which the agent has to remember passes all candidates and returns which of them has an effect.
+The agent's code can therefore answer what it likes, but it learns neither the expected value nor the verdict. Some questions need
+a value that the agent has to remember. Such a question passes all candidates for the value, and returns which of them have an
+effect.
 
 Only tests that the agent wrote have no secret answer: "all pass". They are run a second time with text appended to the agent's
 modules that breaks them on purpose, and must fail. Both runs change the same files, so tests cannot tell them apart by comparing
 files with copies. Both ask the same question, in random order and in processes that start alike, so tests cannot tell them apart
 by names, order or leftovers. Tests that inspect the appended text itself are not detected.
 
-If the interviewer does not end as it should, no answer counts, and every check that is decided after the questions has failed.
+If the interviewer does not end as it should, no answer counts, and every check that the judge grades after asking has failed.
 A check without a verdict, or with contradictory verdicts, has failed.
 """
 
@@ -39,7 +40,7 @@ MAX_DETAIL_CHARACTERS = 300
 MAX_FILE_BYTES = 2**22
 """Maximum size in bytes of a file that a judge reads; a larger file counts as unreadable."""
 GRACE_SECONDS = 30.0
-"""Seconds that the interviewer may take in addition to the time limits of its interviews."""
+"""Seconds that the interviewer (the program that questions the agent's code) may take beyond its interviews' time limits."""
 FOLDER = ".grade"
 """Folder in the workspace for the files of the interviewer, which deletes them before any code of the agent runs."""
 COMMAND = f"python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
@@ -70,14 +71,14 @@ class GradedCheck:
 
 @dataclass(slots=True, kw_only=True)
 class SandboxSubmission:
-    """Work of the agent in a sandbox; implements `harness.task.Submission`."""
+    """Access of a task's judge to the agent's work in a sandbox; implements `harness.task.Submission`."""
 
     grader: Grader
     sandbox: Sandbox
     rng: Random
-    """Source of the order of interviews that the agent's code must not tell apart."""
+    """Source of random numbers that shuffle the interviews which the agent's code must not tell apart."""
     answers: Mapping[str, Any] | None = None
-    """Answers to the questions; None until the judge asks for them."""
+    """Answers of the agent's code to the questions, by name of the question; None until the judge asks for them."""
 
     @property
     def expected(self) -> Mapping[str, Any]:
@@ -102,7 +103,7 @@ class SandboxSubmission:
             return ()
 
     def ask(self) -> Mapping[str, Any]:
-        """Hold the interviews, unless they were held before, and return the answer to each question.
+        """Ask the agent's code all questions of the task, unless that was done before, and return the answer to each question.
 
         Raises:
             ToolError: The interviewer did not end as it should, so there are no answers.
@@ -119,15 +120,15 @@ class SandboxSubmission:
 
 
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
-    """Decide the checks of a task on the workspace that the agent left, and return one verdict for each check, in order.
+    """Find out which checks of a task the workspace that the agent left passes; return one verdict for each check, in order.
 
     The agent's code always runs for real, even in a sandbox with an action cache.
 
     Args:
-        task: Task whose checks are decided.
+        task: Task whose checks are run.
         sandbox: Sandbox with the workspace that the agent left.
-        rng: Source of the order of interviews that the agent's code must not tell apart. None takes random numbers of the
-            operating system, which nobody can predict.
+        rng: Source of random numbers that shuffle the interviews which the agent's code must not tell apart. None uses the
+            operating system's random numbers, which nobody can predict.
 
     Raises:
         SandboxDied: The sandbox was lost, so there are no verdicts.
@@ -154,7 +155,7 @@ def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> 
 
 
 def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str, Any]:
-    """Run the interviewer in the sandbox and return the answer to each question."""
+    """Run the interviewer (the program that questions the agent's code) in the sandbox; return the answer to each question."""
     if not grader.interviews:
         return {}
     interviews = json.dumps([asdict(one) | {"names": one.names} for one in _shuffle_like_interviews(grader.interviews, rng)])
@@ -171,7 +172,7 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
 
 
 def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> list[Interview]:
-    """Return the interviews in an order in which those that ask the same questions with the same source have changed places."""
+    """Return the interviews in a new order: those with the same source, questions and runtime swap places at random."""
     ordered = list(interviews)
     places: dict[tuple[object, ...], list[int]] = {}
     for index, one in enumerate(interviews):
@@ -183,14 +184,17 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
 
 
 def _run_interviewer(sandbox: Sandbox, timeout_seconds: float) -> ExecResult:
-    """Run the interviewer without a parent shell, because a waiting shell would keep the output open for other processes."""
+    """Run the interviewer, which is the program that questions the agent's code, without a parent shell.
+
+    A waiting shell would keep the output open for other processes.
+    """
     if isinstance(sandbox, ServedSandbox):
         return sandbox.run_program(COMMAND, modules=MODULES, timeout_seconds=timeout_seconds)
     return sandbox.run(f"exec {COMMAND}", timeout_seconds=timeout_seconds)
 
 
 def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
-    """Return why the output of the interviewer does not count; an empty string if it counts."""
+    """Return the reason why the interviewer's output cannot be used; an empty string if it can be used."""
     if result.exit_code == 0 and result.stdout and result.stdout_bytes == len(result.stdout):
         return ""
     if result.timed_out:

@@ -1,7 +1,7 @@
-"""Pure functions that compute facts about a session from its log.
+"""Pure functions that compute the state of a session from its log.
 
-The functions find where turns and steps end, which messages are queued, what is unfinished, and which facts of a task a
-compaction removed.
+The functions find where turns and steps end, which user messages are queued, whether a turn is unfinished, and which facts of a
+task (values that the agent has to remember) a compaction removed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, MessageQueued]:
-    """Return the events that queued the waiting user messages of a session, the next message first, by number of the event.
+    """Return the log events of the user messages that still wait in the queue, by event number, the next message first.
 
     A rollback does not change the queue.
     """
@@ -62,7 +62,7 @@ def _is_turn_start(event: Event) -> bool:
 
 
 def count_turn_steps(entries: Iterable[Entry]) -> int:
-    """Return the number of model calls that the newest turn has made and that count against its limit, interrupted calls too.
+    """Return how many model calls of the newest turn count against the limit of a turn; interrupted calls count, too.
 
     The count begins anew when the limit has ended the turn, so that a user can continue the turn nevertheless.
     """
@@ -89,14 +89,14 @@ def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
 
 
 def is_active(entries: Iterable[Entry]) -> bool:
-    """Return whether the end of a session, or of its newest continuation, is missing in its log."""
+    """Return whether a session is still active, because its end (or that of its newest continuation) is not in its log."""
     kinds = SessionStarted | SessionResumed | SessionEnded
     lifecycle_events = [event for _, event in entries if isinstance(event, kinds)]
     return not lifecycle_events or not isinstance(lifecycle_events[-1], SessionEnded)
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:
-    """Return the stop reason of the newest turn. None if this turn is unfinished or no turn has ended."""
+    """Return why the session's newest turn stopped. None if this turn has not stopped or if no turn has ended."""
     live_entries = drop_rolled_back(entries)
     ends = [event for _, event in live_entries if isinstance(event, TurnEnded | SessionEnded)]
     return Stop(ends[-1].reason, ends[-1].detail) if ends and not has_unfinished_turn(live_entries) else None
@@ -202,10 +202,11 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
 
 
 def build_interrupted_entries(entries: Sequence[Entry], draft: Draft | None) -> tuple[Entry, ...]:
-    """Return the log entries that complete the log of a session whose process was killed during a step; empty if none was.
+    """Return the entries that are missing in the log of a session whose process was killed during a step; empty if none was.
 
-    The entries contain the saved part of an answer, or the results of the tool calls of a logged answer that were there, with the
-    workspace after the newest of them, and the end of the turn. Calls without a result are answered as interrupted.
+    The entries contain, in this order: the saved part of the model's answer, unless the answer is already in the log; one result
+    for each tool call of the answer, where a call without a saved result counts as interrupted; the workspace that was saved
+    after the newest result; and the end of the turn.
     """
     answer, step = _find_unanswered(entries), 0
     if answer is not None:
@@ -238,7 +239,7 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: Draft | None) -> 
 
 
 def _find_unanswered(entries: Iterable[Entry]) -> MessageAdded | None:
-    """Return the newest message if it is an answer whose tool calls have no results in the log."""
+    """Return the newest message if it is an answer of the model whose tool calls have no results in the log; else None."""
     live_entries = drop_rolled_back(entries)
     newest = next((event for _, event in reversed(live_entries) if isinstance(event, MessageAdded | StepFinished)), None)
     return newest if isinstance(newest, MessageAdded) and newest.message.calls else None
@@ -265,7 +266,7 @@ def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _list_event_messages(event: Event) -> Iterable[Message]:
-    """Return the messages that a log event brought into view, including the new versions of messages that were shortened."""
+    """Return the messages that a log event added to those that the model sees, including new versions of shortened messages."""
     if isinstance(event, MessageAdded):
         return (event.message,)
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
@@ -275,7 +276,7 @@ REMINDER_HEADING = "Do not forget:"
 
 
 class DroppedFacts(NamedTuple):
-    """Facts of a task that a compaction removed from the view (the messages that the model sees next)."""
+    """Facts of a task (values to remember) that a compaction removed from the view, i.e. from what the model sees next."""
 
     fact_names: tuple[str, ...]
     """Names of the facts that the compaction removed, in the order of the task."""
@@ -307,10 +308,11 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
 
 
 def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter) -> DroppedFacts:
-    """Return the facts of a task whose newest value was in the view before a compaction and is not in the view after it.
+    """Return the facts of a task (values to remember) that a compaction removed from the messages that the model sees.
 
-    The result contains the original lines that stated the facts rather than the values alone. A session that is forked right
-    after the compaction and reminded of these lines then differs from an unreminded fork in these lines only.
+    These are the facts whose newest value was in the view before the compaction and is not in the view after it. The result
+    contains the original lines that stated the facts rather than the values alone. A session that is forked right after the
+    compaction and reminded of these lines then differs from an unreminded fork in these lines only.
 
     Args:
         entries: Entries of the session's log, at least up to the compaction.

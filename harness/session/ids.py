@@ -20,7 +20,7 @@ class TimeOrderedIds:
     """
 
     def __init__(self, clock: Clock = time.time) -> None:
-        """Create a factory whose ids contain the time of a clock, in seconds since the epoch."""
+        """Create a factory whose ids contain the time at which they are made, read from `clock` (seconds since the epoch)."""
         self._clock, self._last_ms, self._lock = clock, 0, threading.Lock()
         self._generator = ULIDGenerator(clock=self._read_clock_ms)
 
@@ -43,7 +43,7 @@ class TimeOrderedIds:
 
 
 class SequentialIds:
-    """Factory of ids of six digits that are the same in each run of a trial, and unique only within the session. Thread-safe.
+    """Factory of six-digit ids, which are the same in each run of a trial but unique only within one session. Thread-safe.
 
     Calls that run at the same time get their ids in the order in which the factory is asked.
     """

@@ -62,7 +62,7 @@ MAX_ATTACHMENT_BYTES = 1_000_000
 
 
 def _read_attachment(file: Path) -> File:
-    """Return the file as a part of a message.
+    """Return a text file of this machine as a part of a user message.
 
     Raises:
         UsageError: The file cannot be read, is too large, or is not UTF-8 text.
@@ -402,7 +402,7 @@ class LiveSession:
         return self._run_in_thread(SessionWorker.compact)
 
     def roll_back(self, step: int) -> None:
-        """Restore the view and the workspace as they were after a step. Later log entries stay in the log, but no longer count.
+        """Restore the conversation and the workspace as they were after a step. Later log entries are kept, but no longer count.
 
         Args:
             step: Number of the step whose end is restored; 0 is the state before the first step.
@@ -485,7 +485,7 @@ class LiveSession:
         overrides: tuple[Path | None, SessionSpec | None],
         on_event: EventListener,
     ) -> "LiveSession":
-        """Create a session from this session's first events and further events, with copies of its workspace snapshots."""
+        """Create a session whose log has this session's events up to `to_event`, then `extra_events`; copy the snapshots, too."""
         path = overrides[0] or self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = self._ids.make_descending()

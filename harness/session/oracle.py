@@ -1,4 +1,4 @@
-"""Oracle for clairvoyant policies in a scripted session: predicts from the task's script what the agent will need."""
+"""Oracle for clairvoyant policies: predicts from the script of a task which messages the scripted agent will need again."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from harness.tokens import count_characters
 
 
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> Policy:
-    """Return a policy that knows its oracle (a prediction of what the agent will need), if the policy uses one.
+    """Give a policy its oracle (a prediction of what the agent will need) if it uses one, and return the resulting policy.
 
     A policy uses an oracle if it has a method `with_oracle`; other policies are returned unchanged.
 
@@ -39,15 +39,15 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
 
 
 def build_scripted_oracle(task: Task | None) -> Oracle | None:
-    """Return the oracle, a prediction of what the agent will need, for the script of a task. None without a task or script."""
+    """Return a prediction of what the agent will need (an oracle) for a task with a script; None without a task or script."""
     return ScriptedOracle(task.facts, task.script) if task and task.script.steps else None
 
 
 class ScriptedOracle:
     """Oracle that predicts from the script of a task which messages the agent will need. Not thread-safe.
 
-    A fact is needed by the next open step that uses it. Evidence that a step is done is needed by every later step. Only the
-    newest message with a fact is needed for its value; of several messages that show a step as done, the shortest is needed.
+    Two kinds of messages are needed. The newest message with the value of a fact is needed by the next open step that uses the
+    fact. Messages that show a step as done are needed by every later step; if several show the same, the shortest is needed.
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:

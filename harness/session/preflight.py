@@ -89,7 +89,12 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
 
 
 def find_sub_agent_warnings(spec: SessionSpec, window: Window) -> Iterator[str]:
-    """Yield a warning if the compaction policy will not act in sub-agents with a model of their own, given the model's window."""
+    """Yield a warning if the compaction policy will not act in sub-agents that have a model of their own.
+
+    Args:
+        spec: Configuration of the session that sends the sub-agents.
+        window: Context window of the sub-agents' model.
+    """
     if spec.explore_model != SAME_MODEL:
         policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
         if has_unknown_threshold(policy, window):
@@ -98,7 +103,7 @@ def find_sub_agent_warnings(spec: SessionSpec, window: Window) -> Iterator[str]:
 
 
 def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
-    """Yield a warning for each window of the configuration that is larger than the window that the model is known to have."""
+    """Yield a warning for each window size in the configuration that is larger than the known window of the model."""
     advice = "the provider may refuse prompts before the policy acts"
     if 0 < window.registry_tokens < window.tokens:
         yield f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens} tokens; {advice}"
@@ -116,7 +121,7 @@ def check_first_request(name: str, first_tokens: int, window_tokens: int) -> Non
 
 
 def count_first_request_tokens(request: str, runtime: Runtime) -> int:
-    """Return the number of tokens in system prompt, request and tool schemas.
+    """Return the number of tokens in the first request to the model: system prompt, user's request and tool schemas.
 
     A real model's own tokenizer may differ by some percent.
     """

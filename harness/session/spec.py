@@ -202,7 +202,7 @@ def encode_setup(spec: SessionSpec) -> str:
 
 
 def find_setup(entries: Iterable[Entry]) -> str:
-    """Return the newest setup (stored configuration) in a log.
+    """Return the newest setup (stored configuration) of a session, as text from its log.
 
     The result is empty for a trial and for a session of another program, which have no setup.
     """

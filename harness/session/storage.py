@@ -77,7 +77,7 @@ class ProgressSaver:
         self._snapshot: Snapshot | None = None
 
     def restore_workspace(self, snapshot: Snapshot) -> None:
-        """Restore the workspace of the sandbox to a saved snapshot, with which the next snapshot is compared."""
+        """Restore the workspace of the sandbox to a saved snapshot, and remember that this snapshot needs no saving."""
         self._sandbox.restore(snapshot)
         self._snapshot = snapshot
 
@@ -182,9 +182,10 @@ def open_storage(
 
 
 def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock) -> bool:
-    """Mark a session as failed whose journal could not be written when the session failed. Return False to try again later.
+    """Mark a session as failed that could not be marked when it failed, because its journal could not be written.
 
-    Nothing is done if the session was continued meanwhile.
+    Returns False if the journal still cannot be written, so that the caller has to try again later. Nothing is done if the
+    session was continued meanwhile.
     """
     try:
         with lock_session(journal, session_id), Journal.open(journal) as opened:
@@ -221,7 +222,7 @@ def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
 def restore_spec(
     entries: Sequence[Entry], journal: Path, spec: SessionSpec | None, cassette: Cassette | None = None
 ) -> SessionSpec:
-    """Return the configuration with which a reopened session continues, in the sandbox backend that its log names.
+    """Return the configuration with which a reopened session continues. It keeps the sandbox backend that the log names.
 
     Args:
         entries: Log of the session that is reopened.

@@ -173,7 +173,7 @@ class SessionTotals:
     def describe(self, cost_note: str = "") -> str:
         """Return the steps, compactions, tokens and total cost of the session as one line of text.
 
-        A note can be added, which stands after the cost if the cost is known.
+        If the cost is known, `cost_note` is added after it.
         """
         steps, compactions = format_count(self.steps, "step"), format_count(self.compactions, "compaction")
         tokens = f"{self.all_prompt_tokens:,} tokens in, {self.all_output_tokens:,} out"

@@ -65,7 +65,7 @@ class SessionWorker:
         self._clock, self._ids = sources
         self.result: SessionResult | None = None
         self._unrecorded_stop: Stop | None = None
-        """Stop of the session that could not be logged, because the journal cannot be written."""
+        """Reason of the session's end if it could not be logged, because the journal cannot be written; else None."""
 
     def run(self) -> None:
         """Run the live session from its start to its end. An error sets the state to `failed` instead of being raised."""
