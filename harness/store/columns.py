@@ -7,8 +7,9 @@ The tables have one row per trial, per step (model call), per attempt at a compa
 message, and per fact at a compaction. The column `trial_id` joins the tables; it is missing in sessions that belong to no trial.
 Amounts are per row, never running sums, unless the description says so.
 
-A new column of `trials`, `steps`, `compactions` or `probes` that the journal stores under the same name is declared with `form`:
-the number of the next migration. The migration is derived from the declaration.
+A new column of `trials`, `steps`, `compactions` or `probes` that the journal stores under the same name is declared with a
+`form`, which is the number of the next migration (a change of the journal's tables). The migration that adds the column is
+derived from the declaration.
 """
 
 from dataclasses import fields
@@ -45,9 +46,9 @@ class Source(NamedTuple):
     alias: str
     """Alias of the table in the SQL query, such as `t`, with which the expressions of the columns name it."""
     rows_sql: str
-    """SQL query for the rows, from `FROM` on. Its parameter is a JSON list with the keys of the owners of the rows to read."""
+    """SQL query for the rows, from `FROM` on. Its parameter is a JSON list of keys of sessions or trials."""
     owner: Literal["session", "trial"] = "session"
-    """Table of the journal to whose rows the rows belong. The key of a session is its `key`, the key of a trial its `revision`,
+    """Whether each row belongs to a session or to a trial. The key of a session is its `key`, the key of a trial its `revision`,
     and the rows of a table of results are in the order of these keys."""
 
 
@@ -60,13 +61,13 @@ _PROMPT_SQL = "{0}input_tokens + {0}cache_read_tokens + {0}cache_write_tokens"
 
 
 def _make_metric(name: str, unit: str, sql: str, description: str) -> Column:
-    """Return a column with a number from the metrics of a session, such as its failed tool calls; 0 if nothing was counted."""
+    """Return a column that shows one number of a session's metrics, such as failed tool calls; 0 if nothing was counted."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) END"
     return Column(name, "Int64", unit, f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_flag(name: str, sql: str, description: str) -> Column:
-    """Return a column that is true for sessions in whose metrics a number, such as the number of loops, is above 0."""
+    """Return a column that is true for a session if one number of its metrics, such as its number of loops, is above 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
     return Column(name, "boolean", "", f"{description}; {_MISSING_METRICS}", sql)
 
@@ -92,7 +93,7 @@ def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, descr
 
 
 def _make_delay(counts: str) -> Column:
-    """Return the column with the mean number of steps from evicting content to the tool call that fetched it again.
+    """Return the column with the mean number of steps between a compaction's removal of content and the call that refetched it.
 
     Args:
         counts: SQL alias of the rows with the number of such tool calls and the total number of steps in between.
@@ -469,7 +470,7 @@ def build_select(name: str) -> str:
 
 
 def list_added_columns(form: int) -> list[str]:
-    """Return the SQL statements that add the columns that a journal's tables have since a form (schema version)."""
+    """Return the SQL statements that add to a journal's tables the columns that a form (schema version) introduced."""
     return [
         f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
         for name, columns in TABLES.items()

@@ -38,8 +38,8 @@ _SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 800
 class Database:
     """Connection to a journal (a SQLite file with sessions), to be closed by the code that opened it.
 
-    Several threads may use a connection, but only one at a time. If two threads do write at the same time, because work that was
-    abandoned is still running in a thread of its own, one thread waits for the other.
+    Several threads may use a connection, but only one at a time. If two threads do write at the same time, because an
+    interrupted call is still running in a thread of its own, one thread waits for the other.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:

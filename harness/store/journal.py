@@ -92,7 +92,7 @@ class Journal(AbstractContextManager["Journal"]):
     def open_session_log(
         self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None
     ) -> SessionLog:
-        """Open the log of a session for appending events; a session that the journal does not hold is created.
+        """Open the log of a session for appending events. A session that is not in the journal yet is created.
 
         Args:
             session_id: Id of the session, which is any text without `/` and unique in the journal.
@@ -182,7 +182,7 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
-        """Store the metrics and probes (which facts are still in view) of a session; earlier ones are replaced.
+        """Store the metrics of a session and its probes (which facts compactions kept in view); earlier ones are replaced.
 
         Raises:
             StoreError: The journal has no such session or cannot be written.

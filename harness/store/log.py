@@ -33,10 +33,10 @@ from harness.tokens import Counter, Usage
 from harness.truncation import name_output
 
 _INLINE_TOKENS = 128
-"""Maximum estimated number of tokens of a message that is stored as a whole in the row of its event."""
+"""Estimated number of tokens up to which a message is stored as a whole in the row of its event."""
 
 _DRAFT_EVENT_KINDS = frozenset({"message-queued", "message-unqueued", "call-started"})
-"""Kinds of events that can be logged during a step; after them, the saved part of the step is still valid."""
+"""Kinds of events that can be logged during a step and after which the saved unfinished part of the step is still valid."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
@@ -145,12 +145,12 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Forget what was added or evicted after event `to_event` and before the rollback `seq`, which undid these changes."""
+        """Undo the events between `to_event` and the rollback `seq`: forget which messages they brought into and out of view."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
     def _is_in_view(self, item: ItemId) -> bool:
-        """Return whether the model still sees the message with an id, because the message was added and not evicted since."""
+        """Return whether the model still sees the message with an id: it was added, and no compaction has removed it since."""
         return item in self._places and item not in self._forgotten
 
     def _write(self, rows: _PendingRows) -> None:

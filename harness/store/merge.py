@@ -17,8 +17,8 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     """Copy the contents of a journal file into an open journal, in one transaction. Merging a second time changes nothing.
 
     If both journals hold a session, the source replaces the target's copy only if the session began later in the source (the
-    trial was run again) or has more events there. The sub-agents of a replaced trial are removed with it. Trials of the source
-    replace the same trials of the target.
+    trial was run again) or has more events there. The sub-agents of a replaced trial are removed with it. A trial of the source
+    replaces the trial with the same id in the target.
 
     Args:
         source: Journal file to copy from.

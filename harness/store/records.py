@@ -13,9 +13,9 @@ Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """How many of the compactions that were due in a trial took place: all (also if none was due), some or none."""
 
 Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "never fired", "control"]
-"""Effect of a compaction policy in a session. `active`: the policy changed the view. `summarizer never asked`: it changed the
-view, but never called its summarizer. `no effect`: its trigger fired, but the view never changed. `never fired`: its trigger
-never fired. `control`: the policy has no trigger."""
+"""Effect of a compaction policy in a session. `active`: the policy changed the view (the messages that the model sees).
+`summarizer never asked`: it changed the view, but never called its summarizer. `no effect`: its trigger (condition for a
+compaction) was met, but the view never changed. `never fired`: its trigger was never met. `control`: it has no trigger."""
 
 EXTERNAL_FAILURE_REASONS = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
 """Stop reasons whose cause lies outside the arm (the configuration under study). `overflow` and `max_steps` are not included,
@@ -47,7 +47,7 @@ class TrialRecord:
     window_tokens: int
     """Size of the model's context window in tokens; 0 if unknown."""
     threshold_tokens: int | None = None
-    """Estimated number of tokens in view from which the policy compacts; None if it never compacts by itself."""
+    """Estimated number of tokens in the conversation at which the policy compacts; None if it never compacts by itself."""
     max_steps: int
     level: str
     """Fidelity level of the trial, from `L0` (scripted model and summarizer) to `L3` (all real)."""
@@ -110,7 +110,7 @@ class TrialRecord:
 
 
 class Draft(NamedTuple):
-    """Unfinished step as last saved: the answer while the model writes, about once a second, or the results while tools run."""
+    """Unfinished step of a session, as last saved: the answer so far while the model writes, or the results while tools run."""
 
     step: int
     text: str
@@ -124,7 +124,7 @@ class Draft(NamedTuple):
 
 
 class StepActions(NamedTuple):
-    """Use of the action cache, which answers commands without running them, in one step of a session."""
+    """Record of how often one step of a session used the action cache, which answers commands without running them."""
 
     step: int
     hits: int
@@ -158,27 +158,27 @@ class StepMetrics:
     repeats: int = 0
     """Number of tool calls in the step that had been made before in the session."""
     redundant: int = 0
-    """Number of repeated tool calls with the same answer as before, whose target had not changed since."""
+    """Number of repeated tool calls that got the same answer as before and whose target, e.g. a file, had not changed since."""
     reacquisitions: int = 0
-    """Number of tool calls in the step that fetched again what a compaction had evicted."""
+    """Number of tool calls in the step that fetched again what a compaction had removed from view."""
     reacquired_tokens: int = 0
-    """Estimated number of tokens in the results of tool calls that fetched again what a compaction had evicted."""
+    """Estimated number of tokens in the results of tool calls that fetched again what a compaction had removed from view."""
     reacquired_steps: int = 0
-    """Number of steps from the eviction of content to the tool call that fetched it again, summed over all such calls."""
+    """Number of steps from a compaction's removal of content to the tool call that fetched it again, summed over these calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMetrics:
-    """Metrics of a session: what was evicted and fetched again, whether the agent looped, and how it used the task's facts."""
+    """Metrics of a session: what compactions removed and the agent fetched again, loops, and the use of the task's facts."""
 
     evicted_tokens: int = 0
-    """Number of tokens that compactions evicted from the view, estimated by the policy's token counter."""
+    """Number of tokens that compactions removed from what the model sees, estimated by the policy's token counter."""
     close_compactions: int = 0
     """Number of compactions applied fewer than 3 steps after the previous compaction."""
     full_compactions: int = 0
-    """Number of compactions after which the view still had at least 90 % of the tokens of the compaction threshold."""
+    """Number of compactions that left the conversation at 90 % or more of the token threshold for the next compaction."""
     evicted_again: int = 0
-    """Number of times that the target of a tool call, such as a file, was evicted, fetched again and evicted again."""
+    """Number of times that content, such as a file, was removed from view by a compaction, fetched again and removed again."""
     repeated_dead_ends: int = 0
     loop_rule: str = ""
     """Name of the rule that detected the first doom loop (the same calls over and over); empty if there is none."""
@@ -210,7 +210,7 @@ class FactRecord:
     kind: str
     said_in: str
     reacquisition_calls: int | None
-    """Number of tool calls needed to find the fact again after its eviction; None if tool calls cannot find it."""
+    """Number of tool calls needed to find the fact again after a compaction removed it; None if tool calls cannot find it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +238,7 @@ class ProbeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """All probes of a session (which facts were in view at each compaction), with the facts that they refer to."""
+    """All probes of a session (records of which facts stayed in view at each compaction), with the facts themselves."""
 
     facts: tuple[FactRecord, ...] = ()
     rows: tuple[ProbeRecord, ...] = ()

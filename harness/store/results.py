@@ -99,12 +99,18 @@ class Results:
 
     @cached_property
     def probes(self) -> pd.DataFrame:
-        """Table of probes, with one row per compaction and fact, and the columns of `harness.store.columns.PROBES`."""
+        """Table of probes, with one row per compaction and fact, and the columns of `harness.store.columns.PROBES`.
+
+        A probe records whether a fact (a value that the agent has to remember) was in view before and after the compaction.
+        """
         return self._load_frame("probes")
 
     @cached_property
     def axes(self) -> pd.DataFrame:
-        """Table of axis values, with one row per trial, the column `trial_id`, and one column per axis, named by dotted path."""
+        """Table of the settings under study (axes), with one row per trial, its `trial_id`, and one column per setting.
+
+        A column is named by the dotted path of the setting, such as `policy.threshold`.
+        """
         values = [json.loads(text) for text in self.trials["axes_json"]]
         names = sorted({name for row in values for name in row})
         columns: dict[str, Any] = {name: [row.get(name) for row in values] for name in names}
@@ -128,7 +134,7 @@ class Results:
 
     @property
     def digest(self) -> str | None:
-        """Digest of the state of the results, which changes with any change; None while trials run or without a journal."""
+        """Digest (hash) of the results, which changes whenever they change; None while trials run or if there is no journal."""
         states = self._journal_states
         return None if not states or not all(states.values()) else hashlib.sha256(repr(states).encode()).hexdigest()
 
@@ -162,7 +168,7 @@ class Results:
         self._registered.add(name)
 
     def _load_frame(self, name: str) -> pd.DataFrame:
-        """Return a table as a data frame, converted column by column, so that only one column is held twice at a time."""
+        """Return a table as a data frame, converted column by column, so that only one column is in memory twice at a time."""
         paths = [] if name in self._tables else self._list_exported(name)
         files = [pq.ParquetFile(path, memory_map=True) for path in paths]
         converted = {}
@@ -207,7 +213,10 @@ class Results:
 
     @cached_property
     def _journal_states(self) -> dict[str, BlockStates] | None:
-        """States of the journal, to detect outdated Parquet files; empty states if there are several journals, None if none."""
+        """Digests of the journal's data for each table, with which outdated Parquet files are detected.
+
+        There are no digests for any table if there are several journals. None if there is no journal.
+        """
         if not self._journal_paths:
             return None
         if len(self._journal_paths) > 1:

@@ -28,7 +28,7 @@ BATCH_SIZE = 50
 BLOCK_SIZE = 500
 """Number of consecutive keys of sessions or trials whose rows are in one Parquet file."""
 _STATE, _OLD_STATE = b"block", b"journal"
-"""Keys of the metadata of a Parquet file: digest of what its rows were computed from, and the same in files of older versions."""
+"""Keys in a Parquet file's metadata for the digest of the data that its rows were computed from: now, and in older versions."""
 _ARROW: dict[str, Any] = {
     "str": pa.string(),
     "bool": pa.bool_(),
@@ -105,7 +105,7 @@ def build_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the column `summary` of the table of compactions with the full texts, which the journal stores separately."""
+    """Return the column `summary` of the table of compactions, after replacing references to long summaries by their texts."""
     summaries = list(values_by_name["summary"])
     references = {
         index: json.loads(summary)
@@ -148,7 +148,7 @@ def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
 
 
 BlockStates: TypeAlias = dict[int, bytes]
-"""Digests of what the rows of each block of a table were computed from, by the number of the block."""
+"""Digests of the data from which the rows of a table were computed: one for each block of rows, by number of the block."""
 
 _SESSION_SQL = "s.id, s.created_at_ms, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
 _STATE_SQL = {
@@ -157,12 +157,12 @@ _STATE_SQL = {
     "trial": f"""SELECT r.revision, s.key, {_SESSION_SQL} FROM trial AS r
         LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY r.revision""",
 }
-"""SQL for what identifies the data of each session and trial: the log only grows, and a trial that is recorded again, for
-example after its session was run again or its metrics were recorded, gets a new revision."""
+"""SQL that returns, for each session and each trial, numbers that change whenever its data changes: the length of the log, which
+only grows, and the revision of the trial, which is new when the trial is recorded again, e.g. with the metrics of its session."""
 
 
 def compute_states(journal: Journal) -> dict[str, BlockStates]:
-    """Return what identifies the contents of a journal, for each table of results and each block of its sessions or trials."""
+    """Return digests that change when a journal's data changes, for each table and each block of its sessions or trials."""
     digests = {owner: _digest_blocks(journal.query(sql)) for owner, sql in _STATE_SQL.items()}
     return {
         name: {
@@ -174,7 +174,7 @@ def compute_states(journal: Journal) -> dict[str, BlockStates]:
 
 
 def _digest_blocks(rows: Sequence[Sequence[Any]]) -> dict[int, str]:
-    """Return a digest of the rows of each block, whose keys are in the first column; an empty journal has one empty block."""
+    """Return a digest of the rows of each block; the key in the first column decides the block. No rows give one empty block."""
     blocks = groupby(rows, key=lambda row: row[0] // BLOCK_SIZE)
     digests = {block: hashlib.sha256(repr([tuple(row) for row in of_block]).encode()).hexdigest() for block, of_block in blocks}
     return digests or {0: ""}
@@ -245,7 +245,7 @@ def list_files(results_dir: Path, name: str) -> list[Path]:
 
 
 def read_states(results_dir: Path, name: str) -> BlockStates:
-    """Return the states of a journal from which the Parquet files of a table of results were written.
+    """Return the digests of the data from which the Parquet files of a table of results were written.
 
     Files that are unreadable or have other columns than the table are left out.
     """
@@ -263,7 +263,7 @@ def read_metadata(path: Path, name: str) -> Mapping[bytes, bytes]:
 
 
 def is_old_file_current(path: Path, name: str, journal: Journal | None) -> bool:
-    """Return whether a file of an older version has the columns of a table and, if there is a journal, was written from it."""
+    """Return whether a file of an older version has a table's columns and, if there is a journal, fits its present contents."""
     state = read_metadata(path, name).get(_OLD_STATE)
     return state is not None and (journal is None or state == _compute_old_state(journal))
 

@@ -53,7 +53,9 @@ def compute_address(text: str) -> str:
 
 
 def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "") -> Any:
-    """Return JSON-ready data with each long string replaced by its address (hash); dicts are changed in place.
+    """Move each long string of JSON-ready data to `texts`, and return the data with the strings' addresses (hashes) instead.
+
+    Dicts are changed in place.
 
     Args:
         plain: JSON-ready dicts, lists, strings and numbers.
@@ -88,7 +90,10 @@ def list_addresses(stored: Any) -> list[str]:
 
 
 def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
-    """Return stored data with each address replaced by its long text, which reverses `detach_texts`; tuples become lists."""
+    """Return stored data with the address (hash) of each long text replaced by the text, which reverses `detach_texts`.
+
+    Tuples that `detach_texts` received are lists in the result.
+    """
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return texts[stored["address"]]
@@ -99,7 +104,7 @@ def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
 
 
 def check_unpacked_size(data: bytes, max_bytes: int) -> None:
-    """Raise StoreError unless a zstd frame states the size of its content, and the size is at most `max_bytes`."""
+    """Raise StoreError unless zstd-compressed data declares its unpacked size, and that size is at most `max_bytes`."""
     try:
         size_bytes = zstandard.frame_content_size(data)
     except zstandard.ZstdError as error:

@@ -1,4 +1,4 @@
-"""Snapshots of workspaces that outlive their sandbox, stored as contents of files by hash and trees that refer to them.
+"""Storage of workspace snapshots that outlive their sandbox: lists of files (trees), and the files' contents by hash.
 
 The snapshots are stored in the journal, compressed, and shared by all its sessions, so a fork stores only changed files. Contents
 from a sandbox are buffered until a tree is saved, so each step takes one transaction.
@@ -128,7 +128,7 @@ class JournalWorkspaces:
             self._forget_contents()
 
     def _write_contents(self) -> None:
-        """Write the buffered contents to the journal, compressed."""
+        """Compress the buffered contents of files, and write them to the journal."""
         pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         blobs = ((sha256, len(content), pack(content)) for sha256, content in self._new.items())
         self._database.executemany("INSERT OR IGNORE INTO blob VALUES (?, ?, ?)", blobs)

@@ -1,4 +1,4 @@
-"""Archive of sessions, each of which is moved from its journal to a file of its own, compressed with zstd.
+"""Archive of sessions: each archived session is moved from its journal to a file of its own, compressed with zstd.
 
 The file is a complete journal of one session, with its texts, metrics and saved outputs. The file is written, flushed and read
 back before anything is deleted from the journal. If archiving fails midway, the session is still in the journal, and archiving it
@@ -28,7 +28,7 @@ from harness.store.sessions.locks import lock_session
 from harness.store.texts import check_unpacked_size
 
 FOLDER = "archive"
-"""Name of the archive folder beside a journal file, which holds one subfolder per journal."""
+"""Name of the folder for archived sessions, next to the journal files; it has one subfolder per journal."""
 SUFFIX = ".sqlite.zst"
 _MAX_NAME_CHARACTERS = 240
 MAX_JOURNAL_BYTES = 2**30
@@ -40,7 +40,7 @@ _MAX_WINDOW_BYTES = 2**27
 
 
 class ArchivedSession(NamedTuple):
-    """Archived session, with the compressed file that holds it."""
+    """Record of an archived session: its id, and the compressed file that contains it."""
 
     session_id: str
     file: Path

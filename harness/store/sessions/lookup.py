@@ -90,7 +90,7 @@ def list_trial_journals(output: Path) -> list[Path]:
 
 
 def find_scope(journal: Path, place: Path) -> Path:
-    """Return the scope within which session ids are unique, which is the experiment for its journals, else the journal file.
+    """Return the place in which the session ids of a journal are unique: the folder of its experiment, else the journal file.
 
     The journal of a trial is merged into the journal of its experiment, so for a moment both hold the session.
     """

@@ -1,9 +1,10 @@
 """Queries over a journal for sessions, messages, their parts, the latest compaction, and text.
 
-Messages and parts are ordered by creation, or, for a view, in the order in which they are sent. Packed texts are returned whole,
-but any text ends at a NUL character, because SQLite does. An id contains the id of its owner, and ids of one owner sort by time:
-`SESSION/000003` is the third message of a session, and `SESSION/000003/0001` is the second part of that message. The number of a
-message may be written without the zeros.
+Messages and parts are in the order of their creation, the messages in view in the order in which the model gets them. Compressed
+texts are returned whole, but any text ends at its first NUL character, as in SQLite.
+
+An id contains the id of its owner, and ids of one owner sort by time: `SESSION/000003` is the third message of a session, and
+`SESSION/000003/0001` is the second part of that message. The number of a message may be written without the zeros.
 """
 
 import re
@@ -47,7 +48,7 @@ class SessionRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """Part of a message or of its step, such as a text, a tool call or a patch, as the SQL view `parts` of a journal shows it."""
+    """Row of a journal's SQL view `parts`: part of a message, e.g. a text or tool call, or of its step, e.g. a patch."""
 
     part_id: str
     position: int
@@ -66,7 +67,7 @@ class PartRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """Message, as the SQL view `messages` of a journal shows it. Only `read_message` fills in the parts."""
+    """Row of a journal's SQL view `messages`, which shows one message of a session. Only `read_message` fills in the parts."""
 
     message_id: str
     sequence: int
@@ -81,7 +82,7 @@ class MessageRow(NamedTuple):
 
 
 class CompactionRow(NamedTuple):
-    """Applied compaction, as the SQL view `compaction_events` of a journal shows it."""
+    """Row of a journal's SQL view `compaction_events`, which shows one compaction that was applied to a session."""
 
     compaction_id: str
     round: int
@@ -94,14 +95,14 @@ class CompactionRow(NamedTuple):
 
 
 class SearchHit(NamedTuple):
-    """Message in which a text search found the text."""
+    """Result of a text search: a message that contains the text, with an excerpt around the text."""
 
     session_id: str
     message_id: str
     step: int
     role: str
     tool: str
-    """Name of the first tool that the message calls or has a result of; empty if there is none."""
+    """Name of the tool in the message's first tool call or result; empty if the message has neither."""
     is_compacted: bool
     excerpt: str
     """Text that the search found, with some characters of the message on each side."""

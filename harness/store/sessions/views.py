@@ -25,7 +25,7 @@ def _build_part_text_sql(stored_text_sql: str) -> str:
 
 
 def build_undone_sql(session: str, seq: str) -> str:
-    """Return a SQL condition that is true if a rollback of the session undid an event.
+    """Return a SQL condition that is true if an event of a session was undone by a rollback.
 
     Args:
         session: SQL expression for the key of the session.
@@ -41,11 +41,11 @@ _IS_COMPACTED_SQL = f"""({build_undone_sql("i.session", "i.seq")} OR EXISTS (SEL
 
 _NEXT_ANSWER_SQL = """coalesce((
             SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)"""
-"""SQL expression for the number of the event with the next answer of the model, up to which the results of a call are found."""
+"""SQL expression for the number of the event with the model's next answer; the results of a tool call come before it."""
 
 _CALL_START_SQL = f"""(SELECT r.at_ms FROM event AS r WHERE r.session = i.session AND r.seq > i.seq AND r.kind = 'call-started'
           AND r.seq < {_NEXT_ANSWER_SQL} AND json_extract(r.body, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
-"""SQL expression for the time at which a tool call started; NULL if it has not started, or steps were logged at once."""
+"""SQL expression for the time at which a tool call started; NULL if it has not started or its start was not logged."""
 
 _SAVED_STATE_SQL = """(SELECT iif(json_extract(a.value, '$.status') = 'completed', 'completed', 'error')
         FROM draft AS d JOIN json_each(d.results) AS a
@@ -61,7 +61,7 @@ _COMPACTED_AT_SQL = f"(SELECT c.at_ms FROM event AS c WHERE c.session = i.sessio
 
 
 def _build_result_sql(value: str) -> str:
-    """Return SQL for a value computed from the result of a tool call, in which `o` is its event and `a` the result; or NULL."""
+    """Return SQL that computes `value` from the result of a tool call (`a`) and its event (`o`); NULL if there is no result."""
     return f"""(SELECT {value}
         FROM event AS o JOIN json_each(o.body, '$.parts') AS a
         WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < {_NEXT_ANSWER_SQL}
@@ -138,7 +138,7 @@ def _build_step_parts_sql(stored_text_sql: str) -> str:
 
 
 _IS_ANSWER_SQL = "(i.path = '$' AND i.role = 'assistant')"
-"""SQL condition for answers of the model, whose first part is the start of their step, and not for texts of compactions."""
+"""SQL condition for answers of the model, which get a part for the start of their step, unlike texts of compactions."""
 
 
 def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
