@@ -42,7 +42,7 @@ class Experiment:
         base: Trial that gives every setting its value unless an axis or an extra arm changes the setting. Required.
         axes: Lists of values by dotted path into the trial, e.g. `{"policy.threshold": [0.5, 0.8]}`. The grid contains every
             combination of the values. Default: `{}`.
-        arms: Extra arms, such as controls, that are not part of the grid of axes. Default: `()`.
+        arms: Extra configurations, such as controls, that are not combinations of the values in `axes`. Default: `()`.
         folder: Folder of the experiment; results are stored in its subfolder `output`. None uses `experiments/<name>`.
             Default: `None`.
         settings: Settings of the run, such as time limits and the action cache. Default: `Settings()`.

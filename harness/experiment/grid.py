@@ -4,8 +4,9 @@ The cells are made from the base trial by setting the values of each axis (a set
 such as controls) are added. Cells are ordered by task, seed and world, so that trials that are compared with each other run close
 together. Cells with equal configurations are merged into one.
 
-The name of an arm stands for one configuration on several tasks and seeds. A number of tokens that is given as a quantile (see
-`harness.experiment.quantiles`) has another value on each task but is the same treatment, so tables show the quantile.
+The name of an arm denotes one configuration, which is run on several tasks and seeds. A number of tokens that is given as a
+quantile (see `harness.experiment.quantiles`) has another value on each task but is the same treatment, so tables show the
+quantile.
 """
 
 import itertools
@@ -55,7 +56,7 @@ class Cell:
     axes: Mapping[str, object]
     """Value of the trial for each setting under study, by dotted path such as `policy.threshold`.
 
-    A quantile is shown as in the plan. None stands for a field that the trial does not have.
+    A quantile is shown as in the plan, e.g. as `q0.9`. None means that the trial does not have the setting.
     """
     quantiles: Mapping[str, Quantile] = field(default_factory=dict)
     """Token counts that the plan gives as quantiles of an uncompacted run, such as `q0.9`, by their dotted path in the trial."""
@@ -68,7 +69,7 @@ class Cell:
 
     @property
     def trial_table(self) -> dict[str, object]:
-        """Configuration of the trial as nested tables, with quantiles written as in the plan."""
+        """Configuration of the trial as nested dicts, with quantiles as texts such as `q0.9`, as in a plan file."""
         return with_values(to_plain(self.trial), {path: one.text for path, one in self.quantiles.items()}, "trial")
 
 

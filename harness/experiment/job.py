@@ -1,4 +1,4 @@
-"""Job of a worker, which is one trial with its settings, and the records of a finished trial and of the results' origin."""
+"""Job of a worker (one trial with its settings), results of a finished trial, and record of the code that computed them."""
 
 import json
 import platform

@@ -138,7 +138,7 @@ def _load_tables(file: Path) -> dict[str, Any]:
 
 
 def _find_long_key(text: str) -> int | None:
-    """Return the number of the first line whose key has more than `MAX_DEPTH` parts, which take tomllib quadratic time."""
+    """Return the number of the first line whose key has over `MAX_DEPTH` parts, for which tomllib would need too much time."""
     for number, line in enumerate(text.split("\n"), start=1):
         key = line.partition("=")[0]
         if key.count(".") > MAX_DEPTH and _LONG_KEY.match(key):

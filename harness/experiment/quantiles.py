@@ -1,4 +1,4 @@
-"""Numbers of tokens that a plan gives as quantiles, such as `q0.9`, of the context lengths without compaction.
+"""Quantiles, such as `q0.9`, of the context lengths without compaction, with which a plan can give a number of tokens.
 
 `"q0.9"` in a plan is the number of tokens that nine of ten requests of an uncompacted run did not exceed. The number is looked up
 in the journal of a finished run when the grid of trials is created; a trial contains the plain number.
@@ -69,7 +69,7 @@ class RequestPool(NamedTuple):
     cut_short: int
 
     def find_quantile(self, text: str, location: str) -> Quantile:
-        """Return the number of tokens that a text such as `q0.9` specifies.
+        """Return the number of tokens that a share of the requests does not exceed; the share is 90 % for the text `q0.9`.
 
         Args:
             text: Quantile as written in the plan, e.g. `q0.9`.

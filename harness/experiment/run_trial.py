@@ -1,4 +1,4 @@
-"""Execution of one trial from start to end: sandbox, workspace, agent, hidden checks and records.
+"""Execution of one trial from start to end: starts the sandbox, runs the agent, runs the task's checks, records the results.
 
 An error inside a trial ends this trial only and is recorded with its traceback. Expected failures, such as an overflow of the
 window or a lost sandbox, are recorded as failures rather than crashes.
@@ -134,7 +134,7 @@ class _TrialSession:
         run.fitted_policy = session.fitted_policy
         try:
             outcome = session.agent.run(session.start_event, spec.system_prompt)
-        except IllegalPlan as broken:  # a failure of the arm: the workspace is graded as it is
+        except IllegalPlan as broken:  # a failure of the configuration: the workspace is graded as it is
             log.append((SessionEnded(status="failed", reason="illegal_plan", detail=str(broken)),))
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""

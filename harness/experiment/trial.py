@@ -42,8 +42,8 @@ class Trial(codec.StrictFields):
         seed: Seed for the values of the task's facts and, with `replicate`, for the draws of a scripted model. Default: `0`.
         world: Settings that vary the task, such as its number of steps. Arms are compared on equal tasks, worlds and seeds only.
             Default: `World()`.
-        replicate: Number of the repetition: the same configuration with other draws of the model, for A/A comparisons.
-            Default: `0`.
+        replicate: Number of the repetition: the same configuration with other random draws of the model, e.g. to compare a
+            configuration with itself. Default: `0`.
         model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or
             any model name of litellm. Default: `'scripted'`.
         tool_calls: Format of a real model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from
@@ -119,7 +119,7 @@ class Trial(codec.StrictFields):
 
     @property
     def _revisions(self) -> dict[str, object]:
-        """Number of changes of behaviour since version 0.1 of policy, task, checks and tools; only numbers above 0."""
+        """How often the behaviour of policy, task, checks and tools has changed since version 0.1; only numbers above 0."""
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
@@ -130,7 +130,7 @@ class Trial(codec.StrictFields):
 
     @property
     def problem(self) -> str:
-        """Name of the task with those settings of its world that are set, e.g. `long-march(steps=400)`.
+        """Name of the task, with the settings that vary it (its world) if any are set, e.g. `long-march(steps=400)`.
 
         Arms (compared configurations) are paired on equal problems.
         """
@@ -168,7 +168,7 @@ class Trial(codec.StrictFields):
 
 
 def format_problem(task: str, world: World) -> str:
-    """Return the name of a task with those settings of its world that are set, e.g. `long-march(steps=400)`."""
+    """Return the name of a task, with the settings that vary it (its world) if any are set, e.g. `long-march(steps=400)`."""
     overrides = ", ".join(f"{name}={value!r}" for name, value in world.overrides.items())
     return f"{task}({overrides})" if overrides else task
 

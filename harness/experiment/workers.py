@@ -108,7 +108,7 @@ class _WorkerSlot:
 
 
 class _JobFuture(Future[FinishedTrial]):
-    """Future of a job in a worker process, which fails with `WorkerDied` where the future of the process pool fails otherwise."""
+    """Future of a job in a worker process, which raises `WorkerDied` if the process dies, not an error of the process pool."""
 
     def __init__(self, pool_future: "Future[FinishedTrial]") -> None:
         super().__init__()
@@ -240,11 +240,10 @@ class _WorkerTerminated(BaseException):
 
 
 class _Call:
-    """Call of a function with a job, which a worker process unpickles together with the message that carries it.
+    """Call of a function with a job, sent to a worker process, which unpickles function and job while it receives the call.
 
-    pebble starts the time limit of a message after the message is unpickled. The call is unpickled at the same moment, so that
-    slow imports do not count as time of the trial. A call that cannot be unpickled raises its error when it is run: the trial
-    fails, and not the worker process.
+    The time limit of the job, which pebble sets, begins after a call is received, so the slow imports of unpickling do not count
+    as time of the trial. If unpickling fails, the error is raised when the call is run: the trial fails, not the worker process.
     """
 
     def __init__(self, pickled: bytes) -> None:

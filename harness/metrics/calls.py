@@ -73,7 +73,7 @@ class AnsweredCall:
 def iter_answered_calls(
     entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: frozenset[Signature]
 ) -> Iterator[AnsweredCall]:
-    """Yield each tool call whose result stands in a log entry, together with this result.
+    """Yield each tool call whose result is in a log entry, together with this result.
 
     Args:
         entry: Log entry of any kind.
@@ -122,7 +122,7 @@ def compute_signature(call: ToolCall) -> Signature:
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:
-    """Return the signature (a digest that identifies equal calls) of a tool call that the task's script gives as a template."""
+    """Return the signature (a digest that identifies equal calls) of a tool call template from the task's script."""
     return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
 
 
@@ -194,10 +194,10 @@ NEVER_TOUCHED = -1
 
 
 class WriteHistory:
-    """Record that stores, for each path of the workspace, the last tool call that may have changed it.
+    """Record that stores, for each path of the workspace, the last tool call that may have changed it (touched it).
 
-    A call that writes a file touches its path. Any other call that is not read-only touches the paths that it names. It may have
-    changed other files too, but only calls that depend on the whole workspace take that into account.
+    A call that writes a file touches the path of the file. Any other call that is not read-only touches the paths that it names.
+    It may have changed other files too, but only calls that depend on the whole workspace take that into account.
     """
 
     def __init__(self) -> None:

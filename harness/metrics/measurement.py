@@ -1,4 +1,4 @@
-"""Measurement of a session from its log: behaviour of the agent, and probes of the task's facts.
+"""Measurement of a session from its log: how the agent behaved, and which facts (values to remember) it could still see.
 
 A probe records for one fact whether its value was in view before and after an applied compaction. The value of a fact is the
 newest value stated so far by the user, by a tool or, for facts that the agent decides, by the agent. Tool outputs that repeat a
@@ -33,7 +33,7 @@ MIN_DISTINCTIVE_CHARACTERS = 4
 
 @dataclass(slots=True)
 class _FactState:
-    """State of one fact of the task: its values in the session so far, and the probes that await its next use."""
+    """State of one fact of the task (a value to remember): its values so far, and the records that wait for its next use."""
 
     fact: Fact
     key_value: str | None
@@ -53,7 +53,7 @@ class _FactState:
         return self.stated_values[-1] if self.stated_values else self.key_value
 
     def add_value(self, value: str, role: str) -> None:
-        """Record that a message contains a value of the fact; the role decides whether the value counts as stated."""
+        """Record that a message contains a value of the fact. The message's role decides whether the value counts as stated."""
         if role == "assistant" and not (self.fact.said_in == "own" and value == self.key_value):
             self.written_values.add(value)
         elif self.stated_values[-1:] != [value] and (role != "tool" or value not in {*self.stated_values, *self.written_values}):
@@ -67,7 +67,7 @@ class _FactState:
             self.former_values |= values - self.written_values
 
     def classify_use(self, value: str) -> FactUse:
-        """Return how a value that the agent uses for the fact is judged: `right`, `stale` (was valid earlier) or `wrong`."""
+        """Return whether a value that the agent uses for the fact is `right`, `stale` (was valid earlier) or `wrong`."""
         if value == self.current_value:
             return "right"
         is_replaced = value in self.stated_values or (bool(self.stated_values) and value in self.former_values)
@@ -112,7 +112,7 @@ class FactProber:
         return Probes(facts=records, rows=tuple(self._rows))
 
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
-        """Return the metrics of a session, with the numbers of facts in its tool calls: all, wrong ones and outdated ones.
+        """Return a session's metrics, with counts of how often its tool calls used facts: all uses, wrong and outdated ones.
 
         The metrics are returned unchanged if no tool call was recognized as a use of a fact (a value that the task states).
         """
@@ -176,7 +176,7 @@ class FactProber:
         self._readings = {item_id: reading for item_id, reading in self._readings.items() if item_id in remaining_ids}
 
     def _find_visible_facts(self, view: View) -> set[str]:
-        """Return the names of the facts whose newest stated value can be read in a message of the view."""
+        """Return the names of the facts whose newest value can be read in a message that the model sees (in the view)."""
         newest = {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
         readings = (self._readings.get(item.item_id, {}).items() for item in view.items)
         return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
@@ -210,10 +210,10 @@ class Measurement(NamedTuple):
 
 
 class MeasurementBuilder:
-    """Measurement of a session while it runs or from its log: receives the log entries of the session in order."""
+    """Collector that measures a session, during the session or afterwards, from its log entries, which it receives in order."""
 
     def __init__(self, task: Task, counter: Counter) -> None:
-        """Begin with an empty log.
+        """Create a collector that has received no log entries.
 
         Args:
             task: Task of the session, with its answer key.

@@ -1,4 +1,6 @@
-"""Pathologies of a session: repeated calls, redundant calls, reacquisitions, thrashing, doom loops and repeated dead ends.
+"""Pathologies (unproductive behaviour) of a session: repeated and redundant calls, reacquisitions, loops, dead ends.
+
+The session is thrashing if it compacts all the time, and in a doom loop if the agent repeats itself without progress.
 
 All pathologies are computed from the session's log alone, so they apply to real and to scripted models. The log is read once, and
 memory use is proportional to the number of different calls.
@@ -88,7 +90,7 @@ class ReacquisitionTracker:
         target.carriers.clear()
 
     def add_compaction(self, event: Compaction) -> None:
-        """Record a compaction, and mark the files and tool results that the remaining messages no longer show as removed."""
+        """Record a compaction, and mark as removed all files and tool results that no message in view shows any more."""
         removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
         for item in removed_items:
             for name in self._carried.pop(item, ()):
@@ -222,7 +224,7 @@ class DeadEndDetector:
 MIN_STEPS_BETWEEN_COMPACTIONS = 3
 """Minimum number of steps between two compactions; with fewer steps the session is thrashing (compacting all the time)."""
 NO_PROGRESS_SHARE = 0.9
-"""Share (0 to 1) of the token count that triggers compactions; a compaction that leaves at least this share was futile."""
+"""Share (0 to 1) of the compaction threshold; a compaction that leaves at least this share of tokens in view was futile."""
 
 
 class PathologyDetector:

@@ -1,4 +1,4 @@
-"""Recognition of the facts of a task that the agent used in a tool call, by comparing the call with templates.
+"""Recognition of the facts of a task (values to remember) that the agent used in a tool call, by comparison with templates.
 
 The task's script contains a template for each call, with placeholders such as `${port}` for facts. A call matches a template if
 it has the template's tool and all of its fixed text. The text at a placeholder, up to the end of the line, is the value of the
