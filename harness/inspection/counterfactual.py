@@ -277,7 +277,7 @@ def _build_message_state(
 
 @dataclass(slots=True)
 class _CompactionEffects:
-    """Effects of all compactions of a dry run on each message: the step of the last change, and the summary in its place."""
+    """Record of what the compactions of a dry run did to each message: the step of the last change, and the covering summary."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
     summarized_by: dict[ItemId, ItemId] = field(default_factory=dict)
@@ -294,7 +294,7 @@ class _CompactionEffects:
         return effects
 
     def find_summary(self, item: ItemId, visible_tokens: Mapping[ItemId, int]) -> ItemId | None:
-        """Return the id of the summary that now stands for a removed message, or None if no summary does.
+        """Return the id of the summary in view that covers a removed message, or None if no summary does.
 
         If a later summary has replaced that summary in turn, the id of the later one is returned.
         """

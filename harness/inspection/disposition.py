@@ -63,9 +63,9 @@ def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...
 
 
 def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, *, after: bool = False) -> list[Disposition]:
-    """Return the parts of a bar that shows a conversation, each part with the result for a message, such as `kept`.
+    """Divide a conversation into equal parts of a bar, and return for each part what happened to its message, such as `kept`.
 
-    All parts stand for the same number of tokens, so a long message takes up several parts and a short one may take up none.
+    All parts have the same number of tokens, so a long message takes up several parts and a short one may take up none.
 
     Args:
         dispositions: Messages of the conversation, in order, each with its result, such as `kept` or `dropped`.

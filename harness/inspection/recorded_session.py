@@ -35,7 +35,7 @@ MAX_NAMES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """Log of a finished session, with a name for display and, if known, its journal and its oracle."""
+    """Log of a finished session, with a name for display and, if known, its journal and a prediction of later needs (oracle)."""
 
     name: str
     """Name of the session for display; the text may come from an untrusted file, so it must be escaped."""

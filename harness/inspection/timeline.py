@@ -64,7 +64,7 @@ class StepPoint(NamedTuple):
     output_tokens: int
     cache_read_tokens: int
     rounds: int
-    """Number of compactions that were applied in the session before this step."""
+    """Number of compactions that had been applied in the session before this step."""
     calls: int
     call_errors: int
     cost_usd: float | None
@@ -98,7 +98,7 @@ class CompactionPoint(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """Outcome of an attempted compaction, `summary` if it inserted messages, else `pruning`.
+        """Outcome of an attempted compaction: `summary` if it inserted messages, `pruning` if it only removed or shortened some.
 
         An attempt that was not applied has its status, such as `failed`, as the outcome.
         """

@@ -1,7 +1,7 @@
 """Importer of sessions recorded by Claude Code, whose files (`~/.claude/projects/*/*.jsonl`) have one JSON row per event.
 
 One answer spans several rows with the same `message.id`; each row repeats `usage`, and early `output_tokens` are placeholders.
-Tool results are user rows. Rows of sub-agents (`isSidechain`) stand between the others. Rows that the user rewound stay in the
+Tool results are user rows. Rows of sub-agents (`isSidechain`) are mixed with the others. Rows that the user rewound stay in the
 file, and all rows are read in file order rather than by `parentUuid`. `toolUseResult`, `progress` and snapshots repeat content.
 The file still has cleared tool results and the messages before a compaction.
 """
@@ -40,7 +40,10 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Claude Code as a `Draft`. Rows of sub-agents are left out, unless the file has no others."""
+    """Yield the session in a file of Claude Code as an unfinished recording (`Draft`).
+
+    Rows of sub-agents are left out, unless the file has no others.
+    """
     draft, rows = Draft(), document.list_objects()
     spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
     is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}

@@ -37,7 +37,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a log of the Claude Agent SDK as a `Draft`, without the messages of sub-agents."""
+    """Yield the session in a log of the Claude Agent SDK as an unfinished recording (`Draft`), without sub-agents' messages."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)

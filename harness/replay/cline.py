@@ -1,4 +1,4 @@
-"""Importer of sessions recorded by Cline as messages in Anthropic's form, with metrics or, in older versions, as a bare list.
+"""Importer of sessions recorded by Cline, whose messages have Anthropic's form; in older versions, a file is a bare list.
 
 `metrics.inputTokens` includes tokens read from the cache. Attached files are blocks of type `file`. Tool results may be lists of
 `{query, result, success}`. The system prompt is a field beside the messages, and missing if the file is a bare list.
@@ -22,7 +22,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a message file of Cline as a `Draft`; its method `finish` returns the recording."""
+    """Yield the session in a message file of Cline as an unfinished recording (`Draft`)."""
     whole = document.read_root("messages")
     draft = Draft(session_id=whole.read_text("sessionId"))
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")

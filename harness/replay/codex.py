@@ -1,6 +1,6 @@
 """Importer of sessions recorded by Codex CLI (rollouts), with rows `{timestamp, type, payload}` or, in old files, bare items.
 
-`event_msg` rows repeat `response_item` rows, so only their token counts are read, which may be repeated, too. Reasoning is
+`event_msg` rows repeat `response_item` rows, so only their token counts are read, some of which are repeated, too. Reasoning is
 encrypted: its tokens are counted, but its text is absent. A tool's output may be JSON text `{output, metadata}`. A fork begins
 with the rows and session data of its parent. The old form has no usage. The system prompt is `base_instructions`; the field
 `instructions` is text of the user, which is repeated as a message.
@@ -38,7 +38,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a rollout (session file) of Codex CLI as a `Draft`; its method `finish` returns the recording."""
+    """Yield the session in a rollout (session file) of Codex CLI as an unfinished recording (`Draft`)."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)
@@ -53,7 +53,7 @@ class _Reader:
     model: str = ""
     response_number: int = 0
     has_items: bool = False
-    """Whether any item, such as a text or a tool call, has been read of the model response that is being read."""
+    """Whether the model response that is being read has had any item, such as a text or a tool call, so far."""
     last_answer: Turn | None = None
     seen_totals: set[str] = field(default_factory=set)
     context_tokens: int | None = None

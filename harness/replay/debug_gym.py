@@ -14,12 +14,12 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a log of debug-gym, which is an object with a problem and a log."""
+    """Return whether a parsed file is a log of debug-gym: a JSON object with the fields `problem` and `log`."""
     return is_object_with(document.single_value, "problem", "log")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a log of debug-gym as a `Draft`; its method `finish` returns the recording."""
+    """Yield the session in a log of debug-gym as an unfinished recording (`Draft`)."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")

@@ -1,4 +1,4 @@
-"""Parsing of a file with a recorded session into rows of JSON, with typed access to their fields, or into plain text.
+"""Parsing of files with recorded sessions, either into JSON values with typed access to their fields, or into plain text.
 
 The complete rows of a JSONL file that is truncated in the middle of a line can still be read, but a truncated JSON object cannot.
 Two objects on one line, left by an interrupted writer, are read as two rows. A field that is absent or null gives a default; a
@@ -62,7 +62,7 @@ class Fields:
 
     @property
     def place(self) -> str:
-        """Line of the file that holds the JSON object, and path within that line, as text for messages."""
+        """Place of the JSON object for error messages: its line in the file, and its path within that line."""
         return ", ".join(part for part in (self.line, self.path) if part)
 
     def has(self, name: str) -> bool:
@@ -149,11 +149,11 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Parsed file with a recorded session; its `caveats` are notes on each part that could not be parsed."""
+    """Parsed file with a recorded session. Its `caveats` are notes for the user about parts that could not be parsed."""
 
     file: str
     rows: tuple[Row, ...]
-    """JSON values of the file with their line numbers; a single value may fill the whole file, and plain text has none."""
+    """JSON values of the file with their line numbers; one value if it fills the whole file, and none in a plain text."""
     text: str
     caveats: tuple[Caveat, ...] = ()
 

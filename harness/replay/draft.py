@@ -1,4 +1,4 @@
-"""Recorded session while its file is read; importers add messages in file order, and `Draft.finish` puts them in a valid order.
+"""Unfinished recording (`Draft`), filled while a file is read: importers add messages, `Draft.finish` puts them in order.
 
 Every provider requires results right after the message with their calls, in the order of the calls. Recorded files violate this
 in many ways: an answer comes in several pieces, results come late or in the order in which the tools ended, ids are reused, an
@@ -25,7 +25,7 @@ NO_RESULT = "(no result was recorded)"
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """Message of a recorded session as its file gives it; a turn with the role `tool` holds exactly one tool result."""
+    """Message of a recorded session as it is in the file. A turn with the role `tool` has exactly one tool result."""
 
     role: Role
     parts: list[Part]
@@ -89,7 +89,7 @@ class Draft:
         usage: Usage | None = None,
         cost_usd: float | None = None,
     ) -> Turn:
-        """Add an answer of the model and return its turn, to which the caller adds the parts.
+        """Add an answer of the model and return it as a turn, to which the caller may add more parts.
 
         An answer whose `key` is not empty can be stored in several pieces: pieces with the same key are added to one turn.
 
@@ -106,7 +106,7 @@ class Draft:
         return turn
 
     def annotate_answer(self, turn: Turn, model: str, usage: Usage | None = None, cost_usd: float | None = None) -> None:
-        """Set model, token usage and cost of an answer; of several usage reports, the one with most output tokens counts."""
+        """Set model, token usage and cost of an answer; the usage report with the most output tokens counts."""
         self.add_model(model)
         turn.model = model or turn.model
         known_tokens = turn.usage.output_tokens if turn.usage is not None else 0
@@ -139,7 +139,7 @@ class Draft:
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:
-        """Count a part of the file that is not read; `finish` adds a note with the count for each `what`, such as `3 × image`."""
+        """Count an unread part of the file. `finish` adds a note with the count of each kind (`what`), e.g. `3 × image`."""
         self._dropped_counts[what] += 1
 
     def add_summary(self, summary: str) -> None:
@@ -150,11 +150,11 @@ class Draft:
         self._compactions[-1].event = replace(self._compactions[-1].event, summary=summary)
 
     def finish(self, source: str, document: Document) -> Recording:
-        """Return the finished recording, with messages in an order that providers accept.
+        """Return the finished recording of the session, with its messages in an order that model providers accept.
 
         Args:
             source: Name of the file's format.
-            document: Parsed file; its notes about faults come before the notes of this draft.
+            document: Parsed file. Its notes about parts that could not be parsed come first among the notes of the recording.
 
         Raises:
             MalformedRecording: The file has no messages.
@@ -190,7 +190,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedMessage:
-    """Message in its final place in a recording, with the message of the file from which it was made (`turn`)."""
+    """Message at its final position in a recording, together with the message of the file (`turn`) from which it was made."""
 
     turn: Turn
     message: Message
@@ -254,9 +254,9 @@ class _TurnOrder:
         return pending_call
 
     def _close(self, turn: Turn, result: ToolResult) -> None:
-        """Assign a tool result to a call with its id that has no result yet.
+        """Assign a tool result to the call with the same id that has no result yet.
 
-        Of several such calls, the first one in the latest message counts.
+        If there are several such calls, the result belongs to the first one in the latest message.
         """
         waiting = self.pending.get(result.call_id)
         if waiting:

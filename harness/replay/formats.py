@@ -39,7 +39,7 @@ class Format(Protocol):
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield the sessions in a parsed file, at least one, as `Draft` objects; `Draft.finish` returns the recording."""
+        """Yield the sessions in a parsed file, at least one, as unfinished recordings; `Draft.finish` completes a recording."""
         ...
 
 
@@ -106,7 +106,7 @@ def read_document(document: Document, format_name: str) -> tuple[Recording, ...]
 
 
 def detect_format(document: Document) -> str:
-    """Return the name of the one format that a document (a parsed file) has.
+    """Return the name of the only format that fits the content of a document (a parsed file).
 
     Raises:
         MalformedRecording: The document fits no format or several formats.

@@ -29,7 +29,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a file of Gemini CLI as a `Draft`; its method `finish` returns the recording."""
+    """Yield the session in a file of Gemini CLI as an unfinished recording (`Draft`)."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)
@@ -107,7 +107,10 @@ def _read_session(document: Document, draft: Draft) -> None:
 
 
 def _read_messages(document: Document, draft: Draft) -> list[Fields]:
-    """Return the messages of a session file, which is one JSON object or a list of rows; the last row with an id counts."""
+    """Return the messages of a session file, which is one JSON object or a list of rows.
+
+    Of several rows with the same id, the last one counts. Messages that the user rewound are left out.
+    """
     messages: dict[str, Fields] = {}
     for row in document.list_objects() if len(document.rows) > 1 else [document.read_root()]:
         draft.session_id = draft.session_id or row.read_text("sessionId")

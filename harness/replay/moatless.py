@@ -32,7 +32,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield one session, the longest chain of steps from the root in a tree of attempts by moatless-tools, as a `Draft`."""
+    """Yield one session: the longest chain of steps from the root of the file's tree, as an unfinished recording (`Draft`)."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))

@@ -43,7 +43,10 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield one session, as a `Draft`, for each list of OpenHands events; a file is one list or has one list per row."""
+    """Yield one session, as an unfinished recording (`Draft`), for each list of OpenHands events.
+
+    A file is one list or has one list per row.
+    """
     rows = [document.read_root("history")] if isinstance(document.single_value, list) else document.list_objects()
     session_rows = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
     if not session_rows:

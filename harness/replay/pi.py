@@ -32,7 +32,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a session file of the agent pi as a `Draft`; its method `finish` returns the recording."""
+    """Yield the session in a session file of the agent pi as an unfinished recording (`Draft`)."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []

@@ -1,8 +1,9 @@
-"""Values that describe a recorded session, with its messages, the usage of each model call, and native compactions.
+"""Classes that describe a recorded session: its messages, the usage of each model call, and native compactions.
 
 A native compaction is one that the agent itself made during the recorded session. The messages are given as if none had taken
 place: a summary that the agent received is stored in its `NativeCompaction` and left out of `messages`, unless the file no longer
-holds the summarized messages (`in_place`). Everything that could not be read, was left out or was repaired has a caveat.
+holds the summarized messages (`in_place`). A note (`Caveat`) describes each part that could not be read, was left out
+or was repaired.
 """
 
 from dataclasses import dataclass
@@ -48,17 +49,17 @@ class NativeCompaction:
     kind: Literal["compaction", "microcompaction"] = "compaction"
     """Kind of compaction. `compaction`: a summary replaced messages; `microcompaction`: old tool results were cleared."""
     position: int = 0
-    """Number of messages in the recording that stand before the place where the compaction took place."""
+    """Number of messages in the recording that come before the compaction."""
     trigger: Literal["auto", "manual", "unknown"] = "unknown"
     tokens_before: int | None = None
-    """Number of tokens in the context before the compaction, as the file states it; None if the file does not."""
+    """Number of tokens in the context before the compaction, according to the file; None if the file does not contain it."""
     tokens_saved: int | None = None
     summary: str = ""
     """Text of the summary that the compaction wrote; empty if there was none or if the file does not hold it."""
     in_place: bool = False
     """Whether the summary is one of the recording's messages, because the file no longer holds the messages that it replaced."""
     kept_from: int | None = None
-    """Index of the first message of the recording that the compaction retained, behind the summary; None if it retained none."""
+    """Index of the first message of the recording that the compaction kept in addition to its summary; None if it kept none."""
     cleared: tuple[str, ...] = ()
     """Ids of the tool calls whose results the compaction removed from the context; the recording's messages have the same ids."""
 

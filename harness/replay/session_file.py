@@ -5,15 +5,16 @@
     {"type": "step-finished", "id": "6", ...}
     {"type": "compaction", "id": "40", "round": 1, "summary": ..., "first_kept_entry_id": "30", ...}
 
-A `compaction` row alone determines the view after the compaction: the system message, the summary as a message of the user (or of
-the role `summary_role`), and the messages of the old view from `first_kept_entry_id` on (null: no messages). The row of a
-compaction with any other effect (masking, several cuts, markers beside the summary) also has the complete `patch`. A program that
-ignores `patch` computes a longer view, in which masked messages are whole and messages evicted after the first kept entry are
-present. Attempts that changed nothing are rows of type `compaction-attempt`.
+A `compaction` row tells which messages the model sees after the compaction (the view): the system message, the summary as a
+message of the user (or of the role `summary_role`), and the messages of the old view from `first_kept_entry_id` on (null: no
+messages). The row of a compaction with any other effect (e.g. masking, or markers beside the summary) also has the complete
+change in the field `patch`. A program that ignores `patch` computes a longer view: masked messages are whole, and messages
+evicted after the first kept entry are present. Attempts that changed nothing are rows of type `compaction-attempt`.
 
-An event of any other kind is a row with the fields of the event, whose type is the kind. Rows that end a step, save a workspace
-or end a sub-agent also have the field `parts` with the parts of the step that the event stands for, as in the SQL view `parts` of
-a journal: `step-start`, `step-finish`, `patch` and `subtask`. The field repeats other fields and is not read back.
+An event of any other kind is a row with the fields of the event; the type of the row is the kind of the event. The rows for the
+end of a step, a saved workspace and the end of a sub-agent also have a field `parts`, with the parts of the step as in the SQL
+view `parts` of a journal: `step-start`, `step-finish`, `patch` and `subtask`. The field repeats other fields and is not read
+back.
 """
 
 import datetime as dt
@@ -93,9 +94,9 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
 
 
 def build_step_parts(entries: Sequence[Entry]) -> dict[int, list[dict[str, Any]]]:
-    """Return the parts of the steps of a session as JSON-ready data, by the number of the event that stands for them.
+    """Return the parts of a session's steps, such as start, end and patch, as JSON-ready data, by number of the log event.
 
-    The end of a step stands for its start, too. The prompt of a sub-agent is taken from its tool call.
+    The event at the end of a step gives its start, too. The prompt of a sub-agent is taken from the tool call that sent it.
     """
     snapshots: list[tuple[int, str]] = []
     before: str | None = None
@@ -165,7 +166,7 @@ def _encode_compaction(event: Compaction, view: View, kept: ItemId | None) -> di
 
 
 def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Patch | None:
-    """Return the change of the view by a compaction whose row has no field `patch`, or None if the row does not determine it.
+    """Return how a compaction whose row has no field `patch` changed the view; None if the row does not determine that.
 
     Such a compaction evicts the messages before `kept` and inserts one summary.
 
@@ -210,9 +211,9 @@ class _Reader:
     seqs: dict[str, int] = field(default_factory=dict)
     view: View = field(default_factory=View)
     folded_entries: int = 0
-    """Number of entries that `view` includes; entries that follow are added when a compaction needs the view."""
+    """Number of log entries that `view` already includes; later entries are added when a compaction needs the view."""
     refolded_entries: int = 0
-    """Number of entries that were read again because a rollback precedes a compaction."""
+    """Number of log entries from which the view was computed again, because of a rollback before a compaction."""
 
     def read(self, value: Any, place: str) -> None:
         """Convert one row of a session file to an event and append it to the log being read."""
@@ -276,7 +277,7 @@ class _Reader:
         return patch
 
     def _fold_view(self, place: str) -> View:
-        """Return the view after all entries so far."""
+        """Return the view (the messages that the model sees next) after all log entries so far."""
         new_entries, self.folded_entries = self.entries[self.folded_entries :], len(self.entries)
         if any(isinstance(entry.event, RolledBack) for entry in new_entries):
             self.refolded_entries += len(self.entries)
@@ -316,7 +317,10 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file that this package exported as a `Draft`, without the events that a rollback undid."""
+    """Yield the session in a file that was exported by this package, as an unfinished recording (`Draft`).
+
+    Events that a rollback undid are left out.
+    """
     log, draft = [logged.entry for logged in read_log(document)], Draft()
     steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}

@@ -70,7 +70,10 @@ class _RequestPrefixes:
         self.view_tokens = [0, *accumulate(counter.count(message) for message in messages)]
 
     def count_sent_messages(self, messages: int) -> int:
-        """Return the length of a request that sends the first `messages` messages, plus one if a user message was inserted."""
+        """Return the number of messages in the request that sends the first `messages` messages of the recording.
+
+        It is one more than `messages` if a user message, which some providers require, was inserted among them.
+        """
         return messages + (messages > self.opening)
 
 

@@ -14,7 +14,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a trajectory of SWE-agent, which is an object with a history of messages."""
+    """Return whether a parsed file is a trajectory of SWE-agent: an object whose field `history` is a list of messages."""
     match document.single_value:
         case {"history": [*items]}:
             return any(is_object_with(item, "role", "content") for item in items)
@@ -22,7 +22,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session recorded in a trajectory file of SWE-agent as a `Draft`; its method `finish` returns the recording."""
+    """Yield the session in a trajectory file of SWE-agent as an unfinished recording (`Draft`)."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""
