@@ -1,11 +1,13 @@
 """Measurement of a session from its log: how the agent behaved, and which facts (values to remember) it could still see.
 
-A probe records for one fact whether its value was in view before and after an applied compaction. The value of a fact is the
-newest value stated so far by the user, by a tool or, for facts that the agent decides, by the agent. Tool outputs that repeat a
-value that the agent wrote itself, or that was replaced before, do not count as statements. A fact is in view if the task's
-patterns, with which a scripted agent reads facts, find its value in a message. A real summary may use other words, so values of
-at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole tokens. Facts that are out of view before and after a
-compaction have no probe.
+A probe is a record about one fact and one applied compaction: was the fact's value in view (in a message that the model sees)
+before and after the compaction? A fact that was out of view before and after has no probe.
+
+The value of a fact is the newest value stated so far by the user, by a tool or, for facts that the agent decides, by the agent. A
+tool output does not count as a statement if it repeats a value that the agent wrote itself, or one that was replaced before.
+
+A value is in view if the task's patterns, with which a scripted agent reads facts, find it in a message. A real summary may use
+other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole tokens.
 
 A use of a fact is stale if the value was valid earlier and has been replaced since.
 """

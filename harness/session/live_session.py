@@ -318,7 +318,9 @@ class LiveSession:
             self._control.update_state("working")
 
     def wait(self, timeout_seconds: float | None = None) -> SessionState:
-        """Wait until the session is idle with an empty queue, or has the state `asking`, `failed`, `closed` or never started.
+        """Wait until the session does nothing without a new request.
+
+        It then has the state `idle` with no turn to begin or to continue, or `asking`, `failed`, `closed` or `new` (not started).
 
         Args:
             timeout_seconds: Maximum time to wait in seconds. None waits without a limit.

@@ -34,8 +34,8 @@ class Column(NamedTuple):
     sql: str = ""
     """SQL expression that computes the column from the journal; empty if the journal has a column of the same name."""
     form: int = 0
-    """Number of the migration (see `harness.store.schema`) that added the column to the journal, where older rows have no value;
-    0 if the table was created with the column or the column is computed. The number never changes after a release."""
+    """Number of the migration (see `harness.store.schema`) that added the column to the journal; rows from before have no value.
+    It is 0 if the table was created with the column or the column is computed. The number never changes after a release."""
 
 
 class Source(NamedTuple):
