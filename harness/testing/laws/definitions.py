@@ -130,7 +130,7 @@ def _report_drawable_prior(sessions: SessionCache, fact: Fact) -> Iterator[Findi
                 f"{place} can draw its prior {fact.prior!r} as its value" if place else f"its prior {fact.prior!r} is its value"
             )
             yield Finding(
-                f"{cause}, so a guess can be right; draw by `draw_value`, which excludes the prior", fact=name, seed=seed
+                f"{cause}, so a guess can be right; draw by `draw_values`, which excludes the prior", fact=name, seed=seed
             )
 
 
