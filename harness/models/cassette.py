@@ -1,9 +1,9 @@
 """Recording of real model answers, so that anyone can repeat a study that used a paid model.
 
-A cassette is a file of JSON lines whose first line names the format. Each other line holds an answer, or the refusal of a prompt
-that was too long, under a hash of the complete request: model, messages, tools, output limit and take. Replicates of a trial use
-different takes, so their recorded answers may differ. The file holds no request and no key. Several processes may record into one
-file.
+A cassette is a file of JSON lines whose first line names the format. Every other line contains the hash of a request and the
+answer to it, or the error that the prompt was too long. The hash covers model, messages, tools, output limit and a number, the
+take. Repetitions of a trial use different takes, so their recorded answers may differ. The file contains no requests and no API
+keys. Several processes may add answers to one file.
 """
 
 import fcntl
@@ -32,7 +32,10 @@ HEADER = b'{"cassette":1}\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """Cassette (file of recorded model answers) and its mode, record or replay. Not part of a trial's configuration."""
+    """File of recorded model answers (cassette), with the choice whether answers are recorded in it or only replayed from it.
+
+    A cassette is not part of a trial's configuration.
+    """
 
     path: PathField = required()
     """Path of the cassette file, which holds recorded model answers."""
@@ -71,9 +74,9 @@ class Cassette:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CassetteModel(WrappedModel):
-    """Model whose answers are recorded in a cassette or replayed from it.
+    """Model whose answers are recorded in a cassette (a file of answers) or replayed from it. Thread-safe.
 
-    A replay uses only the model's name and window. Thread-safe.
+    A replay uses only the name and the context window of the wrapped model.
     """
 
     cassette: Cassette

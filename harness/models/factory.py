@@ -1,4 +1,4 @@
-"""Creation of models from the names by which a plan refers to them.
+"""Creation of models from the names that are used in the plan of an experiment.
 
 - `scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` follow the script of the trial's task.
 - `scripted/oracle`, `scripted/extractive`, `scripted/lossy-P` and `scripted/empty` write summaries.
@@ -42,7 +42,7 @@ ToolCallMode = Literal["native", "text"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """Settings besides the model name that decide how a model is created, such as cassette and time limit."""
+    """Settings with which a model is created, besides its name, e.g. a file of recorded answers or a time limit."""
 
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Addresses of the local models that are being served on this machine, by model name.
@@ -150,7 +150,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
 
 
 def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiring: Wiring = DEFAULT_WIRING) -> Model:
-    """Create the model of the sub-agents that an agent sends to explore.
+    """Create the model of the sub-agents that an agent starts to look around and answer a question.
 
     Args:
         name: Name of the model, as for an agent, or `same`: the agent's own model. A scripted model looks up the facts that a
@@ -191,7 +191,7 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
 
 
 def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
-    """Return the task and the profile of a scripted model that is no summarizer."""
+    """Return the task and the profile (reading ability) that the name of a scripted agent's model stands for."""
     if task is None:
         raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
     variant, profile_name = split_scripted_name(name)
@@ -244,7 +244,7 @@ def open_summarizer(
 
 
 def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Model:
-    """Return the model with a function that is called before each wait for a repeated call; only real models wait."""
+    """Return the model, set to call `on_wait` before each wait that precedes a retry; only real models wait."""
     if isinstance(model, LitellmModel | LocalModel):
         return replace(model, on_wait=on_wait)
     return replace(model, model=with_wait_listener(model.model, on_wait)) if isinstance(model, WrappedModel) else model

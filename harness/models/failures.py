@@ -57,8 +57,8 @@ SECRET_SHAPE = re.compile(
     r"|(?<=(?i:basic)%20)[-\w+/]{4,}={0,2}|(?<=://)[^\s?#/@]*:[^\s?#]*(?=@)|(?<=://)[^/\s?#]+(?=@)"
     r"|(?<=(?i:api_key)=)[^\s&\"',;}]{5,}|(?<=(?i:api-key): )[^\s\"',;}]{5,}|(?<=(?i:[?&]key)=)[^\s&\"',;}]{5,}"
 )
-"""Keys of known shapes, values of query parameters and headers for keys, credentials of a header `Authorization`, and credentials
-in an address."""
+"""Regular expression for secrets in a text: keys of known shapes, values of query parameters and headers for keys, credentials of
+a header `Authorization`, and credentials in an address."""
 CREDENTIALS_IN_ADDRESS = re.compile(r"://([^\s?#/@]*:[^\s?#]*|[^/\s?#]+)@")
 SHORTEST_SECRET, SHORTEST_CREDENTIALS = 8, 4
 """Minimum length in characters of the values of secret variables, and of credentials in addresses, that are replaced in texts."""

@@ -44,7 +44,7 @@ CACHE_CONTROL = {"type": "ephemeral"}
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
-    """Return the `messages` field of a request, in which at most three marks show the provider what to cache of the prompt."""
+    """Return the `messages` field of a request, with at most three marks that tell the provider which parts of it to cache."""
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
@@ -216,7 +216,10 @@ class LitellmModel:
 
 
 class _LimitedBytes:
-    """Bytes that a provider sends, up to a limit; then the connection counts as broken. litellm reads them piece by piece."""
+    """Stream of the bytes that a provider sends, which raises a connection error when they exceed a maximum number.
+
+    litellm reads the stream piece by piece.
+    """
 
     def __init__(self, source: Any, max_bytes: int) -> None:
         self._source, self._left_bytes = source, max_bytes
@@ -239,7 +242,10 @@ class _LimitedBytes:
 
 
 def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
-    """Limit the bytes that are read of an answer, and return the limit; None if the client of the provider shows no response."""
+    """Limit the number of bytes that litellm may receive for a streamed answer.
+
+    Return the limited stream of bytes, or None if litellm gives no access to the HTTP response, so that nothing is limited.
+    """
     source = getattr(stream, "completion_stream", None)
     lines = getattr(source, "response_iterator", None)
     found = [
@@ -259,7 +265,7 @@ def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
 def _read_whole_answer(stream: Any) -> JsonObject | None:
     """Return the answer of a server that ignored the field `stream` and sent one JSON object; None if the answer is a stream.
 
-    The content type is only a hint, because some servers label a stream as JSON. Such a stream can be read on afterwards.
+    The content type is only a hint, because some servers label a stream as JSON. Such a stream can still be read afterwards.
     """
     headers = getattr(stream, "_hidden_params", {}).get("additional_headers", {})
     if not str(headers.get("llm_provider-content-type", "")).startswith("application/json"):
@@ -281,7 +287,7 @@ def _read_whole_answer(stream: Any) -> JsonObject | None:
 
 
 def _count_usage(arguments: JsonObject, chunk: JsonObject) -> JsonObject:
-    """Return the usage of an answer that does not report it, counted by litellm's tokenizers."""
+    """Count the tokens of a request and its answer with litellm's tokenizers, for a server that reports no usage."""
     count_tokens, model = load_litellm().token_counter, arguments["model"]
     delta = chunk["choices"][0]["delta"]
     functions = [str(call.get("function")) for call in delta["tool_calls"]]

@@ -58,8 +58,8 @@ ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
 INPUT_LIMITS = frozenset({272_000, 922_000})
 """Values of `max_input_tokens` in litellm's registry that limit the prompt alone, as of November 2026.
 
-The models (GPT-5 and its successors) have windows of 400,000 and 1,050,000 tokens, whose rest holds the answer. Any other value
-is the size of the window, which prompt and answer share.
+Models with these values (GPT-5 and its successors) have windows of 400,000 and 1,050,000 tokens; the rest of the window is for
+the answer. Any other value is the size of the window, which prompt and answer share.
 """
 
 RETIRED_MODELS = {

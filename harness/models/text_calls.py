@@ -7,9 +7,9 @@ the text of the answer; the text after the last block is dropped, including furt
 results of the calls. Results are sent back in a user message, each between `<tool_result>` and `</tool_result>`, in the order of
 the calls.
 
-A block without such an object becomes a call that the tools refuse, so that the model reads the error. In all other text (files,
-outputs, summaries, user messages), the tags are written `&lt;call_tool`, so that no such text looks like a call or ends a result,
-and a model that repeats the text makes no call.
+A block that does not contain such an object becomes a call that the tools refuse, so that the model reads the error. In all other
+text (files, outputs, summaries, user messages), the tags are written `&lt;call_tool`. Therefore no such text looks like a call or
+ends a result, and a model that repeats the text makes no call.
 """
 
 import json
@@ -170,9 +170,9 @@ def escape_tags(text: str) -> str:
 
 
 def render_call(call: ToolCall) -> str:
-    """Return a tool call as a text block.
+    """Return a tool call as text between the tags `<call_tool>` and `</call_tool>`.
 
-    Arguments that are not a JSON object become a string that parses back to the same text.
+    Arguments that are not a JSON object are written as a JSON string, from which `parse_answer` recovers the same text.
     """
     arguments = call.arguments_json
     if not is_json_object(arguments) or arguments != arguments.strip():
@@ -199,7 +199,10 @@ def _find_blocks(text: str) -> Iterator[str]:
 
 
 def _parse_call(block: str) -> tuple[str, str]:
-    """Return the name and arguments in the text block of a tool call. Arguments that `render_call` wrote come back unchanged."""
+    """Return the tool name and the arguments in the text that a model wrote between the tags of a tool call.
+
+    Text that `render_call` wrote gives back exactly the arguments of the call.
+    """
     head = _HEAD.match(block)
     if head is not None and block.endswith("}") and is_json_object(raw := block[head.end() : -1].strip()):
         return str(json.loads(head[1])), raw
@@ -223,7 +226,10 @@ def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:
 
 
 class _CallFilter(AnswerFilter):
-    """Filter that forwards text up to the first tool call. The beginning of a line is held back if it may be `<call_tool>`."""
+    """Filter that forwards the text of an answer up to its first tool call.
+
+    The beginning of a line is held back as long as it may turn out to be `<call_tool>`.
+    """
 
     def reset(self) -> None:
         """Discard everything received so far, because the model begins a new answer."""

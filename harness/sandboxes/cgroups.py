@@ -19,10 +19,10 @@ from harness.sandboxes.toolserver.server import count_oom_kills
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 GROUP_PREFIX = "harness-"
 _JOIN_COMMAND = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
-"""Shell words that, placed before a command, join a control group and then run the command.
+"""Words placed before a shell command, so that its process joins one or two control groups before the command runs.
 
-The prefix joins the group whose `cgroup.procs` file is open as stdout and the group whose path is the first argument. The
-command then uses its stdin also as stdout.
+The process joins the group whose file `cgroup.procs` is open as its stdout, and the group whose file `cgroup.procs` is the first
+argument. Then the command runs, with a copy of its stdin as stdout.
 """
 _REMOVE_SECONDS = 1.0
 _group_numbers = itertools.count()
@@ -30,7 +30,7 @@ _group_numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlGroup:
-    """A control group of the kernel that limits the memory of a sandbox and, if requested and possible, its processes."""
+    """A control group of the kernel, which limits a sandbox's memory and, if requested and possible, its number of processes."""
 
     path: Path
     version: int
@@ -62,7 +62,10 @@ class ControlGroup:
 
     @property
     def join_command(self) -> tuple[str, ...]:
-        """Prefix of a command that joins the group before it runs; its stdout must be the descriptor from `open_join_fd`."""
+        """Words placed before a command, so that its process joins this control group before the command runs.
+
+        The process must be started with the descriptor from `open_join_fd` as its stdout.
+        """
         apart = self.pids_path if self.pids_path != self.path else None
         return (*_JOIN_COMMAND, str(apart / "cgroup.procs") if apart else os.devnull)
 

@@ -400,9 +400,10 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def allow_parallel_calls(self) -> Iterator[None]:
-        """Let several threads run commands and use files at the same time; their calls must end with the context.
+        """Let several threads run commands and use files at the same time within a `with` block.
 
-        Other operations, such as snapshots, wait until the context ends. A context within a context changes nothing.
+        The end of the block waits for these calls. Other operations, such as snapshots, wait for the end of the block. A second
+        such block inside it changes nothing.
         """
         with self._join_batch() as batch:
             if batch is not None:
@@ -475,7 +476,7 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def _join_batch(self) -> "Iterator[_Batch | None]":
-        """Yield the batch of parallel calls that is open, if any, which then waits for the end of this context."""
+        """Yield the open batch of parallel calls, if any; the batch does not end before this context ends."""
         batch = self._batch
         if batch is None or not batch.begin_call():
             yield None
@@ -486,7 +487,10 @@ class ServedSandbox(StartedOnce):
             batch.end_call()
 
     def _exchange(self, frame: Frame, timeout_seconds: float) -> Frame:
-        """Send a request to the tool server and return the reply. An interrupt, such as Ctrl-C, ends a command but no sandbox."""
+        """Send a request to the tool server and return the reply.
+
+        An interrupt, such as Ctrl-C, ends a running command but not the sandbox.
+        """
         connection = self._connection
         if self._death_reason is not None or connection is None:
             raise self._death_type(f"the sandbox is gone: {self._death_reason}")
@@ -562,7 +566,7 @@ class ServedSandbox(StartedOnce):
             self._twin = None
 
     def _is_ended_by(self, history: ActionHistory, last_request: Frame | None, timeout_seconds: float) -> bool:
-        """Send the requests of another sandbox, and return whether they end this sandbox."""
+        """Repeat the requests that another sandbox received before it died, and return whether they end this sandbox too."""
         requests = list(history.requests)
         if last_request is not None and (not requests or requests[-1][0] is not last_request):
             requests.append((last_request, timeout_seconds))
@@ -617,7 +621,7 @@ class ServedSandbox(StartedOnce):
         return start + len(content)
 
     def _has_holes(self, snapshot: Snapshot) -> bool:
-        """Return whether files of a snapshot must be sparse, because all their bytes exceed the disk limit."""
+        """Return whether some files of a snapshot must be sparse, because the sizes of all files exceed the disk limit."""
         return sum(state.size_bytes for state in snapshot.files.values()) > self.limits.disk_bytes
 
     def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece], *, sparse: bool = False) -> None:

@@ -4,8 +4,8 @@ When the harness ends, the stdin of the container closes, the server ends, and t
 owner of a container allow later runs to find and remove containers that remain nevertheless. The Docker library is slow to load,
 so `backends` imports this module only when a container is needed.
 
-The tool server needs `python3`. From an image without `python3`, such as that of Bun, another image is built once by the package
-manager of the original; it is tagged `harness-served:<content id>` and kept for later runs.
+The tool server needs `python3`. If an image has no `python3`, such as that of Bun, its package manager installs it once in a new
+image, which is tagged `harness-served:<content id>` and kept for later runs.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Snapshots of workspaces as kept by the harness: file contents by hash, ids of trees, and differences between two trees.
 
-The tool server sends only what changed. The manifest and the contents are kept outside of the sandbox, so that they outlast it
-and can be shared by all sandboxes with the same blob store.
+The tool server sends only what changed. The list of files and their contents are kept outside of the sandbox, so that they
+outlast it and can be shared by all sandboxes that use the same store for file contents.
 """
 
 import difflib

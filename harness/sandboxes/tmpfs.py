@@ -1,7 +1,7 @@
 """Memory file systems (tmpfs) with a maximum number of files, for bubblewrap, which can limit only their bytes.
 
-They are mounted in a user namespace around the namespaces of bubblewrap, in which every user may mount memory file systems, and
-bubblewrap binds them into the sandbox. They end with the last process of the sandbox.
+They are mounted in a user namespace, in which every user may mount memory file systems. Bubblewrap starts inside this namespace
+and binds them into the sandbox. They end with the last process of the sandbox.
 """
 
 import functools
@@ -37,7 +37,7 @@ class MemoryMount(NamedTuple):
 
 
 def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tuple[str, ...]:
-    """Return the prefix of a command that mounts memory file systems before the command runs.
+    """Return the words placed before a command, so that memory file systems are mounted before the command runs.
 
     The result is empty if this machine does not let `user` mount them: the programs `unshare` and `mount` of util-linux are
     missing, or the system forbids mounts in user namespaces.
@@ -53,7 +53,7 @@ def get_source(index: int) -> str:
 
 @functools.cache
 def _find_working_prefix(user: int | None) -> tuple[str, ...]:
-    """Return the prefix of a command without its table of mounts, or an empty tuple if a mount for a test fails."""
+    """Return the words of `build_mount_command` up to the table of mounts, or an empty tuple if a test mount fails."""
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if unshare is None or mount is None:
         return ()

@@ -30,7 +30,7 @@ class FunctionTool:
     outputs: OutputStore | None = None
     """Store that keeps the complete text of an output which was shortened; None discards the part beyond the limits."""
     find_essentials: Callable[[str], Essentials] = field(default=lambda _output: NOTHING_ESSENTIAL)
-    """Function that returns the parts of an output that are kept wherever the output is cut, if `limits` asks for that."""
+    """Function that returns the parts of an output that must be kept when it is shortened; used if `limits` asks for that."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Carry out a tool call and return its result, whose output is shortened to the limits of the tool.
@@ -84,7 +84,7 @@ def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Ess
         text: Text to shorten.
         most_characters: Maximum length of the result in characters, including a line with the number of characters removed.
         ends: Whether to keep the beginning and the end of the text, half of the characters each, rather than the beginning only.
-        essentials: Parts of the text that are kept in either case; of the ending, as much as half of the characters.
+        essentials: Beginning and end of the text that are kept in either case; the end takes at most half of the characters.
     """
     if len(text) <= most_characters:
         return text, 0

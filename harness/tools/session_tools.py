@@ -50,7 +50,7 @@ def make_session_tools(
         sandbox: Started sandbox in which the tools run; the caller closes it.
         outputs: Store for long outputs; None discards the part of an output beyond the limits.
         timeout_seconds: Maximum duration of one command in seconds.
-        explore: Whether the agent also has the tool `explore`, so that the mark of a cut output may propose it.
+        explore: Whether the agent also has the tool `explore`, so that the note in a shortened output may propose it.
     """
     limits = choose_truncation(policy)
     limits = replace(limits, proposes_explore=limits.proposes_explore and explore)

@@ -88,7 +88,7 @@ def _format_result(result: ExecResult, timeout_seconds: float) -> str:
 def find_essentials(output: str) -> Essentials:
     """Return the exit code of a command, with the reason if it was killed, and the last lines that it wrote to standard error.
 
-    If the sandbox left out a part of the output, the line that says so belongs to the exit code.
+    If the sandbox left out a part of the output, the line that says so is returned together with the exit code.
     """
     status = re.match(r"exit code -?\d+(?:\n\[killed: [^\n]*\])*(?:\n\[first \d+ and last \d+ of \d+ bytes\])?", output)
     _, heading, errors = output.rpartition(f"\n{STDERR_HEADING}\n")

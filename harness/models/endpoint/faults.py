@@ -1,8 +1,8 @@
-"""Faults that the server of scripted models injects, and the requests that they affect.
+"""Artificial faults, such as rate limits, with which the server of scripted models answers chosen requests.
 
-A fault is written `KIND[:VALUE]@FIRST[-LAST]`, with requests counted from 1 and retries included: `429:7@3` answers the third
-request with a rate limit that asks for a wait of seven seconds, `500@2-4` answers the second to fourth request with a server
-error, and `stall@5-` leaves every request from the fifth on without an answer.
+A fault is written `KIND[:VALUE]@FIRST[-LAST]`. FIRST and LAST are numbers of requests, counted from 1 and including retries:
+`429:7@3` answers request 3 with a rate limit that asks for a wait of seven seconds, `500@2-4` answers requests 2 to 4 with a
+server error, and `stall@5-` stops sending in the middle of the answer to every request from number 5 on.
 """
 
 import re
@@ -58,7 +58,7 @@ _FAULT_PATTERN = re.compile(r"(?P<kind>[a-z0-9-]+)(?::(?P<value>[a-z0-9.]+))?@(?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Fault that the server injects into consecutive requests."""
+    """Artificial fault, such as a rate limit, in the server's answers to some consecutive requests."""
 
     kind: FaultKind
     first: int = 1

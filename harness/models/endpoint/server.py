@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _refuse(fault: Fault, model: Model) -> None:
-    """Refuse a request with an HTTP error if the injected fault is one, e.g. `429` or `overflow`."""
+    """Refuse a request if the injected fault is an HTTP error, e.g. `429` or `overflow`; otherwise do nothing."""
     if fault.kind in REFUSAL_MESSAGES:
         headers = {"Retry_After": fault.value} if fault.value else {}
         raise _Refusal(int(fault.kind), REFUSAL_MESSAGES[fault.kind], **headers)
@@ -256,7 +256,7 @@ def _refuse(fault: Fault, model: Model) -> None:
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
-    """Return the model's reply, with damaged tool calls if the injected fault demands this."""
+    """Return the model's reply; if the injected fault is `malformed` or `unknown-tool`, damage the reply's tool calls."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
     parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)

@@ -1,4 +1,4 @@
-"""Tool calls of local models: each answer is one JSON object of a schema built from the tools, which the server enforces.
+"""Tool calls of local models: the server makes each answer a JSON object that satisfies a schema built from the tools.
 
 The chat templates of these models cannot read calls from answers. This module therefore writes tools, calls and results as text
 in the format that Qwen2.5 was trained on. The schema limits sampling to calls of existing tools with their declared arguments,
@@ -56,7 +56,7 @@ def _build_object_schema(**properties: object) -> dict[str, Any]:
 
 
 def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an object without additional properties, unless the schema allows them."""
+    """Return the JSON schema of an object, completed so that it forbids additional properties unless it says otherwise."""
     return {"additionalProperties": False, **schema}
 
 
@@ -127,7 +127,10 @@ def parse_partial_object(raw: str) -> dict[str, Any]:
 
 
 class CallFilter(AnswerFilter):
-    """Filter that forwards the text inside a local model's JSON answer to a listener; tool calls become empty pieces."""
+    """Filter that reads the text inside a local model's streamed JSON answer and forwards the text to a listener.
+
+    While the model writes a tool call, the listener receives empty texts.
+    """
 
     def reset(self) -> None:
         """Discard everything received so far, because the model begins a new answer."""

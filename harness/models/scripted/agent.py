@@ -1,14 +1,16 @@
 """The scripted agent: a model that knows the steps of a task but reads all values from the messages of each request.
 
-Its answer is a pure function of visible messages, tool schemas, profile and seed. At each call:
+Its answer is a pure function of visible messages, tool schemas, profile (reading ability) and seed. At each call:
 
-1. Steps with visible evidence count as done.
-2. A visible failure with a known repair is repaired first.
-3. The first step that is not done is taken. A required fact that is visible is used with the value in the text. A required fact
-   that is not visible is looked up if it can be recovered and its source is known; otherwise the model uses its prior (a default
-   guess). A visible fact may be overlooked, by a draw from seed, step and fact and by the profile; it is then looked up again if
-   possible. Text received since the last call other than a look-up is never overlooked.
+1. A step counts as done if the visible messages show that it was done, e.g. by a successful tool call.
+2. If a tool call of a step has visibly failed and the script contains a repair for this error, the repair comes first.
+3. Otherwise the first step that is not done is taken. A fact (a value of the task) that the step requires is used with the value
+   that the messages show. If they do not show it, it is looked up with a tool call if it can be recovered and its source is
+   known; otherwise the model uses a default guess (the prior).
 4. When all steps are done, the model says so and stops.
+
+The model may overlook a visible fact and then looks it up again if possible. The profile decides how probable this is; the random
+draw depends only on seed, step and fact. Text received since the last tool call other than a look-up is never overlooked.
 
 A step with two visible failures and no repair is skipped. A look-up that did not show the fact is not repeated while its call
 is visible.
@@ -58,7 +60,7 @@ class ScriptedModel:
 
         Args:
             name: Name of the model as in a plan, e.g. `scripted/flashcards:attentive`.
-            facts: Facts of the task, whose patterns read values from text.
+            facts: Facts of the task (values that the agent must know), with patterns that find their values in a text.
             script: Steps of the task that the model carries out.
             profile: Reading ability and speed of the model.
             seed: Seed of the model's own random draws, independent of the task's seed.
@@ -156,8 +158,8 @@ def find_next_look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
 
     Returns None when no call is left.
 
-    Each call is made once in a series of look-ups: an answer that does not show the fact may have been overlooked, or its text
-    may have been evicted from a view that still holds the call.
+    No call is repeated within a series of look-ups, even if the messages do not show the fact after it. The model may have
+    overlooked the fact in the answer, or the answer may have been removed from messages that still contain the call.
     """
     calls = list(list_look_ups(fact))
     if fact.source:

@@ -1,9 +1,9 @@
-"""The scripted sub-agent: a model that answers questions about the facts of a task, which it looks up in the workspace.
+"""The scripted sub-agent: a model that answers questions about facts (values of a task) by looking them up in the workspace.
 
-Its answer is a pure function of visible messages, profile and seed, like that of the scripted agent. A question asks for a fact
-if it contains the name of the fact, such as `deploy port` or `deploy_port`. The model makes tool calls that may show the facts,
-one at a time, until it sees them all or no call is left. It then answers with the lines of text that state the facts, word for
-word, so that the agent recognizes the values in the answer. It knows no value but those that it has read.
+Its answer is a pure function of visible messages, profile (reading ability) and seed, like that of the scripted agent. A question
+asks for a fact if it contains the name of the fact, such as `deploy port` or `deploy_port`. The model makes tool calls that may
+show the facts, one at a time, until it sees them all or no call is left. It then quotes the lines in which it has read the facts,
+word for word, so that the agent recognizes the values in the answer. It knows no value but those that it has read.
 """
 
 import random
@@ -31,7 +31,7 @@ MAX_LINE_CHARACTERS = 500
 
 
 class ScriptedExplorer:
-    """Model that looks up the facts that a question names, and answers with the lines that state them. Thread-safe."""
+    """Model that looks up the facts (values) named in a question, and quotes the lines in which it found them. Thread-safe."""
 
     def __init__(self, *, name: str, facts: Sequence[Fact], profile: Profile, seed: int, window_tokens: int) -> None:
         """Create the model from the facts' patterns and look-ups, which contain no values.
@@ -50,7 +50,7 @@ class ScriptedExplorer:
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request with a call that looks up a fact of the question, or with the lines that state the facts."""
+        """Answer a request with a tool call that looks up a fact, or with the lines of text in which the facts were found."""
         prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
@@ -75,7 +75,7 @@ class ScriptedExplorer:
         return assistant("\n".join(lines) or UNKNOWN_ANSWER)
 
     def _iter_asked_facts(self, messages: Sequence[Message]) -> Iterator[Fact]:
-        """Yield the facts whose names stand in a message of the user, such as the question."""
+        """Yield the facts whose names occur in a message of the user, such as the question."""
         text = "\n".join(message.text for message in messages if message.role == "user")
         for fact in self._facts:
             words = map(re.escape, re.split(r"[_\s-]+", fact.name))

@@ -1,8 +1,8 @@
-"""Compiled text patterns of a task. The time to read a text with the patterns depends on the text, not on the script.
+"""Compiled text patterns of a task, with which a scripted model finds values of facts and finished steps in a text.
 
-A script of ten thousand steps has as many receipts (patterns of calls that show a step as done). Receipts without wildcards are
-therefore looked up in a dictionary, facts that require a word are searched only in texts with that word, and steps with a counter
-share the pattern that reads the counter.
+The time of a search depends on the length of the text, but not on that of the script. A script of ten thousand steps has as many
+receipts (patterns of tool calls that show a step as done). Receipts without wildcards are therefore looked up in a dictionary,
+facts that require a word are searched only in texts with that word, and steps with a counter share one pattern for the counter.
 """
 
 import re
@@ -39,7 +39,7 @@ ValueOffsets = tuple[tuple[str, int], ...]
 
 
 class FactPatterns:
-    """Compiled patterns that read facts from texts.
+    """Compiled patterns that find the values of facts in texts.
 
     Results are cached, since the sessions of one task contain mostly the same texts.
     """

@@ -13,8 +13,7 @@ both curves and one factor:
 
 `typical` overlooks as much as that model lost at 128K, averaged over all depths. `overlooks-P` has the same shape, scaled so that
 a fact in the middle of 128K tokens is overlooked with probability P. Losses are several times higher for facts that must be
-inferred and not only found (Modarressi et al. 2025, NoLiMa: GPT-4o falls from 99.3 to 69.7 % at 32K), so P is an axis of
-experiments.
+inferred and not only found (Modarressi et al. 2025, NoLiMa: GPT-4o falls from 99.3 to 69.7 % at 32K), so experiments can vary P.
 """
 
 import re

@@ -103,7 +103,7 @@ def open_cache(folder: Path, max_bytes: int = MAX_BYTES) -> "ActionCache":
 
 
 class ActionCache:
-    """Stored commands and their effects, by key. Thread-safe; any number of processes may use the same folder."""
+    """Storage of the effects of commands, each under a key. Thread-safe; any number of processes may use the same folder."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         """Open the action cache in a folder; the folder is created if it is missing.

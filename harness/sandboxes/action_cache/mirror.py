@@ -97,7 +97,10 @@ class Mirror:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def apply_entry(self, entry: CacheEntry) -> "Mirror | None":
-        """Return a copy of the workspace after a cached command, or None if the cache entry is damaged and does not fit."""
+        """Return a copy of the workspace as it is after a cached command.
+
+        Return None if the changes in the cache entry do not fit the workspace, because the entry is damaged.
+        """
         if not (entry.deleted_paths or entry.changed_paths or entry.name_orders):
             return self if entry.state_id == self.state_id else None
         new = self._copy()

@@ -1,12 +1,13 @@
 """A sandbox that answers repeated commands from the action cache and starts a real sandbox only when one is needed.
 
-An action is a command in a certain state of the workspace. Its result is looked up by a key over everything that determines the
-result. On a miss a real sandbox is brought to this state and runs the command, and the result is stored. File operations are
-answered by a mirror of the workspace.
+An action is a command in a certain state of the workspace. Its result is looked up by a key, a hash of everything that determines
+the result. If the cache has no such result, a real sandbox is brought to this state and runs the command, and the result is
+stored. File operations are answered by a mirror, a copy of the workspace in memory.
 
-Effects of a command outside the workspace, such as a process or a file in /tmp, are not part of the key. After each real run the
-tool server therefore reports such effects. From then on the session uses only the real sandbox and neither reads nor writes the
-cache; likewise if the workspace holds something that the mirror cannot. Entries stored before remain valid.
+Effects of a command outside the workspace, such as a process or a file in /tmp, are not part of the key. The tool server
+therefore reports such effects after each real run. From then on the session uses only the real sandbox and neither reads nor
+writes the cache. The same happens if the workspace contains files that the mirror cannot hold, such as links. Earlier entries
+remain valid.
 
 The real sandbox starts in the background as soon as the session starts, because almost every session needs one, if only for the
 checks of its task. It serves this session alone and is closed with it.
@@ -35,7 +36,7 @@ EMPTY_RESULT = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, s
 
 @dataclass(slots=True)
 class CacheCounts:
-    """Numbers of commands of a session that were answered from the cache (hits) and run in a sandbox (misses)."""
+    """Number of a session's commands that were answered from the cache (hits), and number that ran in a sandbox (misses)."""
 
     hits: int = 0
     misses: int = 0

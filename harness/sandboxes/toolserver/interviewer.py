@@ -1,13 +1,14 @@
-"""Program that asks the agent's code the questions of a grader and prints the answers; it decides nothing.
+"""Program that asks the agent's code the questions of a grader and prints the answers, without grading them.
 
-The argument is the path of a JSON file with the interviews (see `harness.task.Interview`). The program deletes its own files
-before it starts any code of the agent. Each interview runs in a process of its own, which exchanges messages with this program
-through two pipes. A question is sent as a random token and a name. The answer is a line with the same token and a JSON value, so
-an answer that precedes its question does not count. A process that ends early leaves its remaining questions unanswered.
+An interview is a small program that calls the agent's code to answer questions (see `harness.task.Interview`). The argument is
+the path of a JSON file with the interviews. The program deletes its own files before it starts any code of the agent. Each
+interview runs in a process of its own, which exchanges messages with this program through two pipes. A question is sent as a
+random token and a name. The answer is a line with the same token and a JSON value, so an answer that precedes its question does
+not count. If a process ends early, its remaining questions have no answer.
 
 Code of the agent must not be able to tell interviews apart. Therefore everything that an interview creates is deleted before the
-next one: files, processes, objects of System V. Modes and times of folders are restored. An interview that changes or deletes a
-file is the last one. If texts were appended to files for it, its answers do not count, whatever its place in the order.
+next one: files, processes, objects of System V. Modes and times of folders are restored. After an interview that changes or
+deletes a file, no further interview runs. If texts were appended to files for this interview, its answers do not count either.
 
 The output is a JSON object with the answer to each question, again as JSON text. Nothing in this process is secret: it holds
 questions but no expected values. It is not dumpable, so that processes of the agent cannot write to its output.
@@ -188,7 +189,7 @@ def _kill_children() -> None:
 
 
 class Files:
-    """Files that code of the agent may change, as they were before the interviews."""
+    """Record of the files that code of the agent may change, with their states before the interviews."""
 
     def __init__(self, roots: list[str]) -> None:
         """Record the state of every file and folder below some folders."""
@@ -210,7 +211,7 @@ class Files:
                         yield entry.path, (found.st_ino, found.st_size, found.st_ctime_ns)
 
     def reset(self) -> bool:
-        """Delete everything that is new and restore folders; return False if a file was changed or deleted."""
+        """Delete all new files and folders and restore the other folders; return False if a file was changed or deleted."""
         for path, found in self.folders.items():
             with contextlib.suppress(OSError):
                 if os.lstat(path).st_mode != found.st_mode:
@@ -276,7 +277,7 @@ def append_texts(files: Files, appended: list[list[str]]) -> Iterator[None]:
 
 
 def take_interviews(path: str) -> list[dict[str, Any]]:
-    """Return the interviews in a file, and delete the folder that holds this program and the file."""
+    """Read the interviews from a file, then delete the folder that contains this program and the file."""
     with open(path, encoding="utf-8") as file:
         interviews: list[dict[str, Any]] = json.load(file)
     os.unlink(path)
@@ -286,7 +287,7 @@ def take_interviews(path: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Hold every interview and print the answers."""
+    """Ask the questions of every interview and print the answers."""
     del sys.path[0]  # the folder of this program
     interviews = take_interviews(sys.argv[1])
     _set_option(_PR_SET_DUMPABLE, 0)

@@ -401,7 +401,7 @@ class Server:
         self.commands: dict[int, Command] = {}
         """Commands that have not ended yet, by the numbers of their requests."""
         self.has_strays = False
-        """Whether a command was killed while another one ran, so that processes may be left which are ended with the last one."""
+        """Whether a command was killed while others ran; its processes may remain and are ended after the last command."""
         self.initial_outside_state = {path: _read_directory_state(path) for path in (config["scratch"], *OUTSIDE_PATHS)}
         self._apply_limits(config["rlimits"])
         self.initial_rights = _read_process_rights(0)
@@ -515,7 +515,7 @@ class Server:
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
-        """Delete and write files and directories of the workspace, as an index at the beginning of the request's body lists."""
+        """Delete and write the files and directories of the workspace that the index at the beginning of the body lists."""
         start = header["index_bytes"]
         index = json.loads(body[:start])
         for path in index["delete"]:
@@ -528,7 +528,8 @@ class Server:
     def do_run(self, header: Header, body: bytes) -> Reply | None:
         """Start a shell command, whose result is sent when it has ended; return a result only if it cannot be started.
 
-        If the header contains `fork`, all other processes end first, and a program is forked as the value of `fork` describes.
+        If the header of the request contains `fork`, all other processes are ended first. If possible, the program that the value
+        of `fork` describes is then forked from an interpreter with loaded modules; otherwise the shell command runs.
         """
         started = time.monotonic()
         oom_kills = count_oom_kills()
@@ -714,7 +715,7 @@ class ForkServer:
 
 
 class Stream:
-    """One output stream of a command, whose beginning and end are kept, half each, while what lies between is only counted."""
+    """One output stream of a command: its beginning and end are kept, half each, and the bytes between are only counted."""
 
     def __init__(self, fd: int, max_bytes: int) -> None:
         self.fd = fd
@@ -790,8 +791,8 @@ class Children:
 class Command:
     """A command of a sandbox: one process in a separate process session, with its outputs.
 
-    Background processes outlive a command that ends by itself, as in a shell. A timeout ends all processes of the sandbox. While
-    other commands run, it ends those that descend from the command, and the rest when the last command has ended.
+    Background processes outlive a command that ends by itself, as in a shell. A timeout ends all processes of the sandbox. If
+    other commands are running, it first ends only the descendants of its command, and the rest when the last command has ended.
     """
 
     started = deadline = 0.0
