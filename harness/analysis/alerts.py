@@ -1,10 +1,10 @@
-"""Alerts with which a production service is monitored, applied to an experiment to find the trials that would fire them.
+"""Alerts of the kind that monitors a production service, evaluated on every trial of an experiment.
 
 Each trial has its own clock: the time of its model calls, tools and summaries, which is virtual for a scripted model. Therefore
 alerts do not depend on how many trials run at once.
 
-- *overflow rate*: fires if more than 10 % of the model calls within 5 minutes come after a summary. Each window of 5 minutes
-  ends with a model call; a session shorter than 5 minutes is one window.
+- *overflow rate*: fires if the number of summaries within 5 minutes exceeds 10 % of the number of model calls. Each window of 5
+  minutes ends with a model call; a session shorter than 5 minutes is one window.
 - *cache hit rate*: fires if the provider read less than 70 % of a session's prompt tokens from its cache. If the provider reports
   no cache, the value is the share of the tokens sent that repeat the beginning of the previous request. Such a value is an upper
   bound, reached by a cache that never evicts, and is marked as simulated.
@@ -92,7 +92,7 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
 
     An alert measures a value in each period of a session, for example in every 5 minutes. Columns: `trial_id`, `arm`, `alert`,
     `value` (worst value of all periods; NaN if unknown), `threshold`, `fired`, `step` (last model call of the worst period;
-    missing if there is none) and `simulated`.
+    missing if there is none) and `simulated` (whether the value is that of a simulated cache).
     """
     compactions = results.compactions
     wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
@@ -117,7 +117,9 @@ Columns: TypeAlias = Mapping[str, np.ndarray]
 
 
 def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> dict[str, Columns]:
-    """Return the values of some columns for each trial, as slices of arrays; a data frame for each trial would take far longer.
+    """Return the values of some columns of a table for each trial, by trial id.
+
+    The values are slices of arrays, because building a data frame for each trial would take far longer.
 
     Args:
         table: Table with a column `trial_id`; rows without a trial are left out.

@@ -61,8 +61,8 @@ COUNTED_VALUES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "step limit": ("reason", ("max_steps",)),
     "overflow": ("reason", ("overflow",)),
 }
-"""Problems of trials that reports count for each arm, by label, each with a column of the trials table and the values that
-count."""
+"""Problems of trials that reports count for each arm, by label. A trial has the problem if the named column of the trials table
+has one of the listed values."""
 
 
 COST_COLUMNS = ("cost_usd", "summarizer_cost_usd", "sub_agent_cost_usd")
@@ -99,10 +99,10 @@ def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def drop_earlier_plans(results: Tables) -> Tables:
-    """Return the results without trials of earlier plans of the experiment.
+    """Return the results without the trials that ran under an earlier version of the experiment's plan.
 
-    If no trial belongs to the current plan, all results are returned. Trials of earlier plans ran under other conditions, even if
-    their axes and policies are the same.
+    Such trials ran under other conditions, even if their arms have the same settings. If no trial belongs to the current plan,
+    all results are returned.
     """
     earlier = results.trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)
     return select(results, results.trials[~earlier]) if earlier.any() and not earlier.all() else results
@@ -241,14 +241,15 @@ def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
 
 
 def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str:
-    """Return the full name of the only arm that matches a name or values of its trials.
+    """Return the name of the one arm (configuration under study) that has the given name or the given settings.
 
     Args:
         trials: Rows with the columns `arm`, `axes_json` and `config_json`.
-        selection: Name of an arm, or values by dotted path into a trial, e.g. `{"policy.threshold": 0.5}`. The last part of a
-            path is sufficient if it is unambiguous; axes take precedence over other fields. The value of an axis is the value
-            in the plan; `"policy"` takes a policy, or its name for any fields. Task, seed and world vary within an arm and
-            cannot be used.
+        selection: Name of an arm, or values of settings by their dotted path in a trial's configuration, e.g.
+            `{"policy.threshold": 0.5}`. The last part of a path is sufficient if it is unambiguous; settings that the plan
+            varies (axes) have priority over others and are given with the value in the plan. For `"policy"` the value is a
+            policy, or the name of a kind of policy, which matches whatever its fields. Task, seed and world (the generated
+            content of a task) vary within an arm and cannot be used.
 
     Raises:
         UnknownName: A path does not exist; the message suggests similar paths.
@@ -284,7 +285,10 @@ def _flatten_configuration(configuration: Mapping[str, Any]) -> dict[str, object
 
 
 def _is_equal(value: object, wanted: object) -> bool:
-    """Return whether a value of a trial is the wanted one, which may be a policy or the name of a policy of any fields."""
+    """Return whether a value of a trial equals a wanted value.
+
+    For a policy, the wanted value may be a policy object or the name of a kind of policy, which matches whatever its fields.
+    """
     if isinstance(value, Mapping) and isinstance(wanted, str):
         return bool(value.get("kind") == wanted)
     if is_dataclass(wanted) and not isinstance(wanted, type):
@@ -298,7 +302,7 @@ def _drop_blocks(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str]) -> str:
-    """Return the full dotted path of a value of a trial that ends with the given path."""
+    """Return the full dotted path of the one setting of a trial whose path ends with the given path."""
     if not isinstance(path, str):
         raise UsageError(f"the path of a value must be text such as 'policy.threshold' (got {path!r:.80})")
     if is_block(path):

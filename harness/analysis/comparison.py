@@ -26,7 +26,7 @@ from harness.errors import format_count
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """Columns of the trials table compared in addition to success and score; `total_cost_usd` includes summarizer and sub-agents."""
 INERT_ACTIVITIES = ("never fired", "no effect")
-"""Values of the column `activity` for trials whose policy had no effect; such trials are controls, whatever their arm."""
+"""Values of the column `activity` for trials whose policy had no effect, so that they ran as if without compaction."""
 _OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success", "score", "activity")
 
 
@@ -188,8 +188,8 @@ def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
-        a: Name of an arm as in the column `arm`, or values that select one arm, e.g. `{"threshold": 0.5}`. Values are given by
-            dotted path into a trial, or by the last part of the path if it is unambiguous. Required.
+        a: Name of an arm as in the column `arm`, or settings that only one arm has, e.g. `{"threshold": 0.5}`. A setting is named
+            by its dotted path in a trial's configuration, or by the last part of the path if it is unambiguous. Required.
         b: Arm to compare with, selected like `a`. Required.
 
     Example::

@@ -14,7 +14,7 @@ MIN_UNITS = 60
 """Minimum number of tasks or seeds for a reliable bootstrap interval; with a smaller number the interval is too narrow."""
 
 NO_WIDTH = 1e-9
-"""Maximum range of differences that are equal except for rounding errors."""
+"""Maximum range of differences that count as equal, because they differ by rounding errors only."""
 
 Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -23,7 +23,10 @@ _UNKNOWN_INTERVAL = Interval(nan, nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """Mean difference of a metric between the arms (configurations) a and b over tasks, or over seeds if there is one task."""
+    """Mean difference of a metric, such as the score, between two arms (configurations) a and b.
+
+    The mean is taken over tasks, or over seeds if there is only one task.
+    """
 
     metric: str
     pairs: int
@@ -40,7 +43,10 @@ class PairedDifference:
 
     @property
     def warning(self) -> str:
-        """Reason why the interval says little although it is narrow; empty unless all tasks or seeds have the same difference."""
+        """Warning that all tasks or seeds have the same difference, so that the interval is narrow but says little.
+
+        Empty if they have different differences, or if there is only one task and one seed.
+        """
         if self.unit_count < 2 or self.interval.low < self.interval.high:
             return ""
         return f"the difference is the same for every {self.unit}; the interval says nothing about other tasks"

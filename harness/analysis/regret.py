@@ -1,8 +1,8 @@
-"""Oracle regret: excess cost and failures of an arm over the oracle, a policy with access to the simulation's future.
+"""Oracle regret: excess failures and cost of an arm (configuration) compared with the oracle, a policy that knows the future.
 
-Regret shows how much a better choice of messages could save at the same window and threshold. The paired trials share
-task, seed, window and threshold. Only simulated sessions have an oracle arm. The oracle is not the best possible policy, so
-regret may be negative:
+Regret shows how much a better choice of messages could save at the same window and threshold. The paired trials share task, seed,
+window and threshold. Only simulated sessions, whose future is known, can have an oracle. The oracle is not the best possible
+policy, so regret may be negative:
 
 - the oracle keeps whole messages and writes no summary, which may hold more in fewer tokens;
 - the oracle chooses messages one by one, by the next step that needs them, which is not always the best set;
@@ -58,8 +58,8 @@ def compute_regrets(results: Tables) -> list[Regret]:
 
     The result is empty if no arm has the oracle policy.
 
-    With oracle arms at several thresholds, an arm is compared with the oracle arm at its own threshold. An arm whose budget
-    differs from all oracle arms, such as an arm without compaction, is compared with the first oracle arm that shares a pair.
+    If several arms have the oracle policy, an arm is compared with the one that has the same context window and threshold. If
+    there is none, as for an arm without compaction, it is compared with the first one that ran on one of its tasks and seeds.
 
     Raises:
         UsageError: The trials have several fidelity levels.

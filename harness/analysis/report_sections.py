@@ -1,6 +1,6 @@
 """Sections of a report on an experiment: tables and sentences as plain strings, without layout.
 
-Every estimate is shown with its interval or range and its number of trials. Information that decides whether a number is valid
+Every estimate is shown with its interval or range and its number of trials. Information on how far a number can be trusted
 (exposure, repeated runs, the placebo check, the detectable effect) is part of every report and cannot be left out.
 """
 

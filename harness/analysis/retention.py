@@ -1,8 +1,8 @@
-"""Retention of facts: which facts in view before a compaction are still in view after it, by kind of fact.
+"""Retention of facts: how many values that the model could see before a compaction are still visible after it, by kind of fact.
 
-A fact is kept if its newest value is found in the view by the patterns of the task, with which a scripted agent reads facts. A
-value that the patterns do not find may still appear in the text in other words. A fact in view is not necessarily used correctly
-later. Kinds of facts are never pooled.
+A fact is a value that the agent must remember. It is kept if its newest value can be found in the view (the messages that the
+model sees) with the text patterns of the task, which a scripted agent uses too. A value that the patterns do not find may still
+appear in the text in other words. A fact in view is not necessarily used correctly later. Kinds of facts are never pooled.
 """
 
 import numpy as np
@@ -24,9 +24,12 @@ FACT_KINDS = (
 def measure_retention(results: Tables) -> pd.DataFrame:
     """Return a table of how often facts are still in view after a compaction, with one row per arm and kind of fact.
 
-    The columns are `arm`, `kind` and four rates with intervals. `kept`: facts in view before a compaction that are in view after
-    it. `unread`: values that still appear in the text in other words, among lost values long enough to be recognized.
-    `used_kept`: correct uses among the next uses of kept facts. `used_lost`: correct uses among the next uses of lost facts.
+    The columns are `arm`, `kind` and four rates with intervals:
+
+    - `kept`: share of the facts in view before a compaction that are in view after it.
+    - `unread`: share of the lost values that still appear in the text in other words; only values long enough to be recognized.
+    - `used_kept`: share of correct uses among the next uses of kept facts.
+    - `used_lost`: share of correct uses among the next uses of lost facts.
     """
     probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm"]], on="trial_id")
     visible_probes = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]

@@ -71,7 +71,7 @@ class RequestDigests:
 
     @classmethod
     def from_results(cls, results: Tables) -> Self:
-        """Read the digests of the model requests and the step of the first compaction of every trial from tables of results."""
+        """Read each trial's request digests, and the step of its first compaction, from tables of results."""
         steps = results.steps[["trial_id", "step", "request_digest"]].sort_values(["trial_id", "step"])
         applied = results.compactions[results.compactions["status"] == "applied"]
         return cls(

@@ -215,7 +215,7 @@ def find_resumed_session(name: str, journal: Path | None) -> SessionLocation:
 def configure_resumed_session(
     requested: SessionSpec, location: SessionLocation, explicit_options: frozenset[str], task_name: str | None
 ) -> SessionSpec:
-    """Return the configuration of a resumed session, which is the logged one with changes by the options that the user set.
+    """Return the configuration of a resumed session: its logged configuration, changed by the options that the user set.
 
     A task that is given by its name, without a seed, is made with the seed of the session.
 
@@ -255,7 +255,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     name: frozenset({name})
     for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore_model", "repeated")
 }
-"""Command-line options that, when the user sets them, replace a field of a resumed session, by the name of the field."""
+"""Command-line options that replace a logged setting when a session is resumed, by the name of the field of `SessionSpec`."""
 
 
 def run_session(

@@ -40,7 +40,8 @@ class Quit(Exception):
 def build_resume_command(spec: SessionSpec, session_id: str, task_name: str | None) -> Sequence[str]:
     """Return the words of the shell command that resumes a session; empty for a session without a journal.
 
-    The command names the files that are never opened because a log names them: the file of the task, and the cassette.
+    No file is opened just because a session log names it. The command therefore contains the names of such files: the file of the
+    task, and the cassette (file of recorded answers).
 
     Args:
         spec: Configuration of the session.

@@ -37,7 +37,7 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
 
 
 RECORD_FILE = "report.json"
-"""File beside a report that lists the files of the report, with a digest of what they were made from."""
+"""Name of the file beside a report that lists the report's files and a digest of the data and code that they were made from."""
 
 
 def print_current_report(results: Results, folder: Path) -> None:
@@ -80,7 +80,10 @@ def print_report(results: Results, folder: Path, against: str | None = None) -> 
 
 
 def digest_report(results: Results, against: str | None) -> str | None:
-    """Return a digest of what a report is made from: the results, the code and the arm to compare with; None if it is unknown."""
+    """Return a digest of everything that determines a report: results, code and the arm to compare with.
+
+    Return None if the digest of the results is unknown.
+    """
     if results.digest is None:
         return None
     sources = sorted(path for package in (harness.analysis, harness.store) for path in Path(package.__path__[0]).rglob("*.py"))

@@ -223,7 +223,7 @@ def restore_sessions(sessions: tuple[str, ...], places: tuple[Path, ...]) -> Non
 
 
 def _choose_archived(name: str, archived_sessions: Sequence[tuple[Path, archive.ArchivedSession]]) -> tuple[Path, str]:
-    """Return the journal and the id of the one archived session whose id is a name, or begins or ends with it."""
+    """Return the journal and the id of the one archived session whose id is the given text, or begins or ends with it."""
     found = [(path, one.session_id) for path, one in archived_sessions]
     matches = [one for one in found if one[1] == name] or [one for one in found if is_partial_id(name, one[1])]
     if len(matches) == 1:

@@ -1,8 +1,8 @@
 """`AgentWidget`: a live session in a notebook cell that can be watched, messaged, stopped and resumed while it works.
 
 The session runs in its own thread, and the cell returns at once. Log entries and signals go through a queue to a second thread,
-which updates the pages. Messages from pages arrive on threads of the kernel and call only thread-safe methods. The state of the
-session is held by `AgentWidget.session`, whose methods can be called from other cells.
+which updates the pages. Messages from pages arrive on threads of the kernel and call only thread-safe methods. The session itself
+is the attribute `AgentWidget.session`, whose methods can be called from other cells.
 """
 
 import os

@@ -1,6 +1,7 @@
 """History of a session's compactions for display: dropped and kept messages, the summary, and lost facts.
 
-Everything is computed from the compaction event and the views before and after it. Message texts are shortened to one line.
+Everything is computed from the log entry of a compaction and from the views (the messages that the model sees) before and after
+it. Message texts are shortened to one line.
 """
 
 from collections import Counter

@@ -1,8 +1,9 @@
-"""Chart of how many compactions facts survive in view, as Kaplan-Meier curves with one panel per kind of fact.
+"""Chart of how many compactions the values of facts survive, as Kaplan-Meier curves with one panel per kind of fact.
 
-A value of a fact lives from its introduction to the first compaction after which it cannot be read in the view. A value that is
-never lost, or that is replaced by a newer value, is censored. Each line is an arm. If there are many arms, each line is a value
-of one axis of the grid and combines the facts of all arms with that value. Kinds of facts are never combined.
+A fact is a value that the agent must remember. Its value lives from its introduction to the first compaction after which it
+cannot be read in the view (the messages that the model sees). A value that is never lost, or that is replaced by a newer value,
+is censored. Each line is an arm (configuration). If there are many arms, each line stands for one value of a setting that the
+plan varies, and combines the facts of all arms with that value. Kinds of facts are never combined.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -65,9 +66,9 @@ def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _group_trials(trials: pd.DataFrame) -> dict[str, str]:
-    """Return the name of the curve to which each trial belongs, by trial id.
+    """Return the label of the curve in the retention chart to which each trial belongs, by trial id.
 
-    A curve is an arm, or one value of a setting that the plan varies.
+    A curve stands for an arm, or for one value of a setting that the plan varies.
     """
     arms = order_arms(trials)
     rows = sorted(zip(trials["arm"], trials["trial_id"], strict=True), key=lambda row: arms.index(row[0]))

@@ -34,8 +34,9 @@ CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 def table(results: Tables) -> pd.DataFrame:
     """Return the table from which the heat map of success rates is drawn, with one row per cell of the heat map.
 
-    A cell pools all trials with the same summarizer, threshold and `keep_last`, over all other axes and including arms beside the
-    grid. Trials of earlier plans and repeated runs (A/A) are excluded; `attrs["repeats"]` is the number of excluded repeats.
+    A cell pools all trials with the same summarizer, threshold and `keep_last`, whatever their other settings and whether or not
+    their arm belongs to the grid of the plan. Trials of earlier plans and repeated runs (A/A) are excluded; `attrs["repeats"]` is
+    the number of excluded repeats.
 
     | column | dtype | unit |
     | --- | --- | --- |

@@ -1,8 +1,8 @@
 """Chart of the tokens in view at each step of every session, with the policy's threshold, the window and compactions.
 
-A grid of arms becomes a grid of panels: one axis is shown in rows, one in columns and a third by colour. Each line is one
-session. The line rises from step to step and falls at each compaction (triangle). It ends in a dot (success) or a cross
-(failure).
+If the plan varies several settings (axes), the chart is a grid of panels: one setting is shown in rows, one in columns and a
+third by colour. Each line is one session. The line rises from step to step and falls at each compaction (triangle). It ends in a
+dot (success) or a cross (failure).
 """
 
 import json

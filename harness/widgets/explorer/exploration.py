@@ -1,7 +1,7 @@
-"""State of a compaction explorer, independent of its display: a session, the settings, and the resulting view.
+"""State of a compaction explorer (a widget that tries out policies on a recorded session), independent of its display.
 
-Each combination of settings is computed by a `DryRun`, which calls the policy without calling a model. Recent dry runs are
-cached.
+The state consists of the session, the settings and the messages that the model would see. For each combination of settings, a
+`DryRun` calls the policy at every step of the session without calling a model. Recent dry runs are cached.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -99,7 +99,7 @@ class CompactionAttempt(NamedTuple):
 
 
 class Exploration:
-    """Recorded session with a dry run of a policy under the current settings of an explorer. Not thread-safe."""
+    """Recorded session, and what a policy with the explorer's current settings would do to its messages. Not thread-safe."""
 
     def __init__(self, session: RecordedSession, policy: str | Policy, window_tokens: int | None) -> None:
         """Run the policy over all steps of the session, and select the last step to be shown.
@@ -163,7 +163,7 @@ class Exploration:
 
     @property
     def step_index(self) -> int:
-        """Index, from 0, of the step shown, which is the selected step or, until that is computed, the last computed step."""
+        """Index, from 0, of the step shown: the selected step or, until the dry run reaches it, the last computed step."""
         return min(self.settings.step, len(self.rehearsal.scenes)) - 1
 
     @property
@@ -176,7 +176,7 @@ class Exploration:
         return self.rehearsal.list_message_states(self.step_index)
 
     def build_run(self) -> dict[str, Any]:
-        """Return the values that the page shows for a policy and window, which are the token curve, compactions and thresholds.
+        """Return what the page shows about the session as a whole: the token curve, the compactions and the thresholds.
 
         The values cover all steps computed so far.
         """
@@ -191,7 +191,7 @@ class Exploration:
         }
 
     def build_picture(self) -> dict[str, Any]:
-        """Return the values that the page shows for the current step, such as each message's tokens and whether it was kept.
+        """Return what the page shows about the current step, such as each message's tokens and whether it was kept.
 
         Lists about messages have one entry per message logged before that step.
         """
