@@ -190,12 +190,12 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
 
 
 def estimate_success(trials: pd.DataFrame) -> Rate:
-    """Return the share of the arm's trials in which every check of the task passed, with its 95 % interval."""
+    """Return the share of an arm's trials in which every check of the task passed, with its 95 % interval."""
     return estimate_rate(int(trials["success"].astype(bool).sum()), len(trials))
 
 
 def estimate_exposure(trials: pd.DataFrame) -> Rate:
-    """Return the share of the arm's trials with at least one applied compaction, with its 95 % interval."""
+    """Return the share of an arm's trials in which a compaction was applied at least once, with its 95 % interval."""
     return estimate_rate(int((trials["compactions"] > 0).sum()), len(trials))
 
 

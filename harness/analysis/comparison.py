@@ -37,7 +37,7 @@ class Comparison:
     Attributes:
         a: Name of the first arm. Required.
         b: Name of the second arm. Required.
-        level: Fidelity level of all trials. Required.
+        level: Fidelity level (how much of a run is real) of all trials. Required.
         counts: Number of pairs of trials in which both arms, one arm or neither arm succeeded. Required.
         success_a: Success rate of arm a over the pairs, with a 95 % Wilson interval. Required.
         success_b: Success rate of arm b over the pairs, with a 95 % Wilson interval. Required.
@@ -146,7 +146,7 @@ def describe_ratio(ratio: PairedRatio) -> str:
 
 
 class ArmComparer:
-    """Paired comparisons between arms of one experiment; the tables are prepared once for all comparisons."""
+    """Object that compares arms (configurations) of one experiment; the tables are prepared once for all comparisons."""
 
     def __init__(self, results: Tables) -> None:
         """Prepare the trials and the digests of their requests for comparisons.

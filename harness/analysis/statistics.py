@@ -106,7 +106,7 @@ class PairedCounts:
 
     @property
     def discordant_pairs(self) -> int:
-        """Number of pairs of trials in which exactly one of the two arms succeeded; all other pairs show no difference."""
+        """Number of pairs of trials in which exactly one of the two compared arms (configurations) succeeded."""
         return self.only_a + self.only_b
 
     @property
@@ -206,7 +206,7 @@ def compute_smallest_p(pairs: int) -> float:
 
 
 def describe_detectable_effect(pairs: int) -> str:
-    """Return sentences that state how large a difference between two arms must be for a number of paired trials to show it."""
+    """Return sentences on how large a difference between two arms must be, so that this number of paired trials can show it."""
     best = compute_best_case_detectable_effect(pairs)
     if pairs == 0:
         return "No task and seed ran under both arms, so their difference is unknown."

@@ -200,10 +200,10 @@ def find_resumed_session(name: str, journal: Path | None) -> SessionLocation:
 
     Args:
         name: Id of the session, or its first or last characters.
-        journal: Journal that holds the session; None searches the folder in which sessions are stored by default.
+        journal: Journal that contains the session; None searches the folder in which sessions are stored by default.
 
     Raises:
-        UsageError: No journal is given and the default folder holds none, or not exactly one session matches.
+        UsageError: No journal is given and the default folder contains none, or not exactly one session matches.
         StoreError: The journal does not exist.
     """
     folder = Path(SESSIONS_FOLDER)

@@ -66,10 +66,10 @@ def clear_cache(context: click.Context, folder: Path | None) -> None:
 
 
 def _open_cache(folder: Path | None) -> ActionCache | None:
-    """Open an existing action cache. If the default folder holds none, print a message and return None.
+    """Open an existing action cache. If the default folder contains none, print a message and return None.
 
     Raises:
-        StoreError: The folder named by `--cache` holds no cache.
+        StoreError: The folder given by `--cache` contains no cache.
     """
     cache_folder = (folder or find_default_folder()).absolute()
     if has_cache(cache_folder):

@@ -62,7 +62,7 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
 
 
 def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
-    """Return a table with the totals of a session and, if there is one, the answer that the model has not finished."""
+    """Return a table with the totals of a session, and with the answer that the model is still writing, if there is one."""
     totals = session.totals
     due = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window unknown"
@@ -108,7 +108,7 @@ def _describe_usage(totals: SessionTotals) -> str:
 
 
 def build_shares_table(session: Inspection) -> Table:
-    """Return a table with the tokens of each kind of message, in the session's last view and in the whole log."""
+    """Return a table of tokens by kind of message, for the messages that the model saw last and for the whole session log."""
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
     rows = (
         (kind, tokens, _format_percent(tokens, viewed), messages, all_tokens, _format_percent(all_tokens, logged), all_messages)

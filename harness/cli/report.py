@@ -41,7 +41,7 @@ RECORD_FILE = "report.json"
 
 
 def print_current_report(results: Results, folder: Path) -> None:
-    """Print the report of an experiment as it stands in a folder; write it first if it is missing or outdated."""
+    """Print the report of an experiment that was written to a folder; write it first if it is missing or outdated."""
     made_from = digest_report(results, None)
     try:
         record = json.loads((folder / RECORD_FILE).read_text("utf-8"))

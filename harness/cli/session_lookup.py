@@ -26,7 +26,7 @@ def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return the journal files and folders to search: those named with `--in`, else the results in the current folder.
 
     Raises:
-        UsageError: A named place holds no journal, or the current folder holds none.
+        UsageError: A place given with `--in` contains no journal, or the current folder contains none.
     """
     for place in named_places:
         if not list_journals(place):

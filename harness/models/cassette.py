@@ -38,7 +38,7 @@ class Cassette:
     """
 
     path: PathField = required()
-    """Path of the cassette file, which holds recorded model answers."""
+    """Path of the cassette file, which contains recorded answers of models."""
     mode: Literal["record", "replay"]
     """Mode of use: `record` plays recorded answers and records missing ones, so an interrupted recording can continue.
 
@@ -89,7 +89,7 @@ class CassetteModel(WrappedModel):
 
         Raises:
             ContextOverflow: The model refused the prompt, now or in the recording.
-            NotRecorded: The cassette is replayed and holds no answer to the request.
+            NotRecorded: The cassette is replayed and contains no answer to the request.
             ModelError: The model failed.
         """
         tape, keys = open_cassette_file(self.cassette.path), _compute_request_keys(self.name, request, self.take)

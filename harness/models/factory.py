@@ -84,7 +84,10 @@ SCRIPTED_WINDOW_TOKENS = 128_000
 
 
 def split_scripted_name(name: str) -> tuple[str, str]:
-    """Split the name of a scripted model into its task or summarizer and its profile (reading ability); each may be empty."""
+    """Split the name of a scripted model, e.g. `scripted/flashcards:typical` into `flashcards` and `typical`.
+
+    The first part is a task or a summarizer, the second a profile (reading ability); each may be empty.
+    """
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name
 

@@ -107,7 +107,7 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
 
 
 def _find_connection_failure(error: BaseException | None) -> str:
-    """Return the operating system's reason why a connection to a provider failed; empty when the connection was made."""
+    """Return the operating system's message about a connection to a provider that failed; empty for any other error."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError | socket.gaierror):
             return (error.strerror or str(error)).lower()

@@ -51,7 +51,7 @@ EXAMPLE = {"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}
 
 
 def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> Message:
-    """Return a user message that holds the results of tool calls, each between an opening and a closing tag."""
+    """Return a user message that contains the results of tool calls, each between an opening and a closing tag."""
     return user("\n".join(f"<{tag}>\n{escape(result.output)}\n</{tag}>" for result in message.results))
 
 

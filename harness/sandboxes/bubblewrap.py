@@ -84,12 +84,12 @@ class BubblewrapLauncher(ProcessLauncher):
         )
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the tool server ended; without a control group it is unknown whether processes ran out of memory."""
+        """Return how the sandbox's tool server ended; without a control group it is unknown whether memory ran out."""
         end = super().find_end(oom_kills)
         return end._replace(ran_out_of_memory=self._group is not None and self._group.count_oom_kills() > oom_kills)
 
     def remove(self) -> None:
-        """Close the connection and wait for the tool server to end; its namespaces and file systems end at the same time."""
+        """Close the connection, and wait until the sandbox's tool server ends together with its namespaces and file systems."""
         super().remove()
         if self._group is not None:
             self._group.remove()

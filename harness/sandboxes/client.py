@@ -104,19 +104,22 @@ class TracedResult(NamedTuple):
 
 
 class Launcher(Protocol):
-    """Object that starts the tool server of one sandbox and removes it later. Each launcher is used for one sandbox only."""
+    """Object that starts the tool server (first process) of one sandbox and removes it later. Each launcher is used only once."""
 
     def launch(self) -> LaunchedServer:
-        """Start the tool server. Raises SandboxUnavailable, after removing everything created, if the start fails."""
+        """Start the sandbox's tool server (first process).
+
+        If the start fails, everything that was created is removed and SandboxUnavailable is raised.
+        """
 
     def remove(self) -> None:
-        """Remove the tool server and everything created for it, in any state; may be called more than once."""
+        """Remove the sandbox's tool server (first process) and everything created for it, in any state; may be called again."""
 
     def read_stderr(self) -> str:
-        """Return the output of the tool server on stderr; may be empty."""
+        """Return what the sandbox's tool server (first process) wrote to stderr; may be empty."""
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the tool server ended after its connection was lost; called before `remove`.
+        """Return how the sandbox's tool server (first process) ended, after the connection was lost; called before `remove`.
 
         Args:
             oom_kills: Number of processes that the kernel had killed for lack of memory at the last reply of the tool server.
@@ -220,7 +223,7 @@ class ServedSandbox(StartedOnce):
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
         self.has_incomplete_snapshot = False
-        """Whether the last snapshot may be incomplete, because the workspace holds links, special or unreadable files."""
+        """Whether the last snapshot may be incomplete, because the workspace contains links, special or unreadable files."""
         self._connection: FrameConnection | None = None
         self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
@@ -341,7 +344,7 @@ class ServedSandbox(StartedOnce):
         The cost depends on the changes since the last snapshot.
 
         Raises:
-            ToolError: The workspace holds more than a snapshot can; the sandbox continues to work.
+            ToolError: The workspace contains more than a snapshot can; the sandbox continues to work.
         """
         with self._lock:
             total, partial, first, more = 0, bytearray(), True, True

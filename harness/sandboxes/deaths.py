@@ -18,7 +18,7 @@ _CHANGING_OPERATIONS: Final = frozenset({"run", "write", "apply", "reset"})
 
 
 class ServerEnd(NamedTuple):
-    """How the tool server of a lost sandbox ended, as far as its launcher can tell."""
+    """Record of how the tool server (first process) of a lost sandbox ended, as far as this is known."""
 
     signal_number: int | None = None
     """Number of the signal that killed the tool server; None if it ended by itself, still runs, or this is unknown."""
@@ -44,6 +44,6 @@ class ActionHistory:
             self.requests.append((request, timeout_seconds))
 
     def begin_at(self, snapshot: Snapshot) -> None:
-        """Forget all requests, because a snapshot holds the whole state of the sandbox."""
+        """Forget all requests, because a new snapshot contains the whole state of the sandbox."""
         self.base, self.is_contained = snapshot, True
         self.requests.clear()

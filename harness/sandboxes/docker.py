@@ -114,7 +114,10 @@ class DockerLauncher:
             self._container = None
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the tool server ended, from the events of the Docker engine, which outlive the removed container."""
+        """Return how the container's first process (tool server) ended.
+
+        This is read from the events of the Docker engine, which are still known after the container was removed.
+        """
         last_oom_ns = 0
         try:
             for event in self._api.events(
@@ -132,7 +135,7 @@ class DockerLauncher:
         return ServerEnd()
 
     def read_stderr(self) -> str:
-        """Return the beginning of the output of the tool server on stderr."""
+        """Return the beginning of what the container's first process (tool server) wrote to stderr."""
         return self._stream.stderr.decode("utf-8", "replace") if self._stream is not None else ""
 
     def _reap_once(self) -> None:
@@ -298,7 +301,10 @@ def connect() -> Any:
 
 
 def _check_socket(address: str) -> None:
-    """Try to connect to the Unix socket of the Docker engine, because the error of the library does not name a missing socket."""
+    """Try to connect to the Docker engine's Unix socket, and raise an error with its path if that fails.
+
+    The error that the Docker library would raise does not contain the path.
+    """
     scheme, _, path = address.partition("://")
     if "unix" not in scheme:
         return

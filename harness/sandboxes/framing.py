@@ -47,32 +47,32 @@ sandbox's Python.
 
 
 class ByteStream(Protocol):
-    """A connection over which one thread sends bytes to a tool server while another receives; closing it ends both waits."""
+    """A connection to a sandbox, over which one thread sends bytes while another receives; closing it ends both waits."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all bytes to the tool server. Raises OSError, or TimeoutError at the deadline."""
+        """Send all bytes to the sandbox. Raises OSError, or TimeoutError at the deadline."""
 
     def receive(self) -> bytes:
-        """Wait for bytes from the tool server and return them, or no bytes after the server or `close` ended the connection.
+        """Wait for bytes from the sandbox and return them; empty after the sandbox or `close` has ended the connection.
 
         Raises:
-            OSError: The connection to the tool server failed.
+            OSError: The connection to the sandbox failed.
         """
 
     def close(self) -> None:
-        """Close the connection to the tool server; may be called more than once."""
+        """Close the connection to the sandbox; may be called more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A request to the tool server, or a reply; it consists of a header, which is sent as JSON, and a body of bytes."""
+    """A request to a sandbox's tool server, or a reply: a header, which is sent as JSON, and a body of bytes."""
 
     header: dict[str, Any]
     body: bytes = b""
 
 
 class SocketStream:
-    """A connection to a tool server over one end of a connected socket, which may be encrypted."""
+    """A connection to a sandbox over one end of a connected socket, which may be encrypted."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._receiver = connection
@@ -84,13 +84,13 @@ class SocketStream:
             self._sender, self._read_lock = connection.dup(), threading.RLock()
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all bytes to the tool server over the socket."""
+        """Send all bytes to the sandbox over the socket."""
         with self._send_lock:
             self._sender.settimeout(max(timeout_seconds, 0.001))
             self._sender.sendall(data)
 
     def receive(self) -> bytes:
-        """Wait for bytes from the tool server and return them."""
+        """Wait for bytes from the sandbox and return them."""
         while True:
             with self._read_lock, contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
                 self._receiver.settimeout(0)
@@ -146,7 +146,7 @@ class PendingReply:
 
 
 class FrameConnection:
-    """A connection that sends requests to a tool server and receives the replies. Thread-safe.
+    """A connection that sends requests to a sandbox's tool server (first process) and receives the replies. Thread-safe.
 
     A thread of its own receives all replies. It never executes the handler of a signal, so no interrupt can lose received bytes.
     """
@@ -169,7 +169,7 @@ class FrameConnection:
         self._send(message, time.monotonic() + timeout_seconds)
 
     def request(self, frame: Frame, timeout_seconds: float) -> Frame:
-        """Send a request to the tool server and return the reply.
+        """Send a request to the sandbox's tool server and return the reply.
 
         Raises:
             SandboxDied: No reply arrived in time, the connection ended, or the reply violates the protocol.

@@ -15,7 +15,10 @@ def format_owner() -> str:
 
 
 def is_owner_dead(owner: str) -> bool:
-    """Return whether the process that created a sandbox has certainly ended; False for a process in another pid namespace."""
+    """Return whether the process that created a sandbox has certainly ended.
+
+    False if this cannot be known, as for a process in another pid namespace.
+    """
     fields = owner.split(":")
     if len(fields) != 4 or not (fields[2].isdigit() and fields[3].isdigit()):
         return False

@@ -1,7 +1,7 @@
 """A sandbox backend without isolation, for debugging: the tool server is a child process with the rights of the user.
 
-Commands can read and change everything that the user of the harness can, so the backend is used only if it is named and
-explicitly allowed as unsafe. It is meant for debugging and for machines on which no other backend works. Any user may use it,
+Commands can read and change everything that the user of the harness can, so this backend is used only if the user chooses it and
+explicitly allows it as unsafe. It is meant for debugging and for machines on which no other backend works. Any user may use it,
 also root, as continuous integration often does.
 """
 

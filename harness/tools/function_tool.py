@@ -97,6 +97,6 @@ def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Ess
 
 
 def build_spec(name: str, description: str, properties: Mapping[str, object], required: Iterable[str]) -> ToolSpec:
-    """Return the description of a tool that a model reads; `properties` holds the JSON schema of each argument, by name."""
+    """Return the description of a tool that a model reads; `properties` contains the JSON schema of each argument, by name."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))

@@ -85,7 +85,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
-    """Yield the lines of one tool result with their numbers: at least one line, at most `most` lines or `PAGE_CHARACTERS`."""
+    """Yield numbered lines for one tool result: at most `most` lines and `PAGE_CHARACTERS` characters, but at least one line."""
     character_count = 0
     for count, (number, line) in enumerate(numbered):
         shown = f"{number}: {line}"

@@ -29,7 +29,7 @@ class ArmProgress:
 
     @property
     def success_rate(self) -> Rate:
-        """Success rate of the arm's finished trials with its 95 % Wilson interval."""
+        """Success rate of the finished trials of this arm (configuration), with its 95 % Wilson interval."""
         return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
 
     def to_plain(self, number: int) -> JsonObject:
@@ -68,7 +68,7 @@ class SuccessGrid:
 
     @property
     def level(self) -> str:
-        """Fidelity level of the finished trials, e.g. `L0` for simulated ones; several levels are joined by "and"."""
+        """Fidelity level (how much of a run is real) of the finished trials, e.g. `L0`; several levels are joined by "and"."""
         return " and ".join(sorted({record.level for arm in self.arms.values() for record in arm.records.values()}))
 
     @property

@@ -85,7 +85,7 @@ def _group_trials(trials: pd.DataFrame) -> dict[str, str]:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the retention chart, which shows how long facts stay in view, with one panel per kind of fact.
+    """Draw the retention chart: how many compactions a fact stays in the model's view, with one panel per kind of fact.
 
     If `ax` is given, only the panel of the first kind of fact is drawn on it.
 

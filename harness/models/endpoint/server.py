@@ -91,7 +91,7 @@ def serve_endpoint(
         find: Function that returns the model with a given name.
         names: Names in the server's list of models.
         faults: Faults that the server injects; the first fault that affects a request is used.
-        key: Key that requests must carry; None accepts all requests.
+        key: Secret key that a request must contain to be accepted; None accepts all requests.
         port: Port number of the server; 0 chooses a free port.
 
     Raises:

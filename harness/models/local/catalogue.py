@@ -1,7 +1,7 @@
-"""Catalogue of local models: the packages that carry their weights, and the digests of the weights.
+"""Catalogue of local models: the Python packages that contain their weights, and the digests of the weights.
 
-The catalogue holds values only, so prices and windows can be looked up without installed packages. The digests of the two larger
-models are those of the GGUF files that the publisher released; the packages that carry the files are third-party.
+The catalogue consists of values only, so prices and windows can be looked up without these packages. The digests of the two
+larger models are those of the GGUF files that the publisher released; the packages with these files come from third parties.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PREFIX = "local/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalWeights:
-    """Local model whose weights are one GGUF file, which several packages carry in parts."""
+    """Local model whose weights are one GGUF file, of which several Python packages contain one part each."""
 
     name: str
     """Name of the model in a plan, e.g. `local/smollm2-135m`."""

@@ -53,18 +53,18 @@ class FactPatterns:
             kept.append((fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]))
         self._find_matches = lru_cache(maxsize=MAX_CACHED_TEXTS)(self._search)
         self.has_fact = lru_cache(maxsize=MAX_CACHED_LINES)(self._has_fact)
-        """Function that returns whether a text states any fact."""
+        """Function that returns whether a text contains the value of any fact."""
 
     def find_newest(self, text: str) -> tuple[FactMatch, ...]:
-        """Return the last value that a text states for each fact."""
+        """Return the last value of each fact in a text; facts without a value in the text are left out."""
         return tuple(FactMatch(name, *told[-1]) for name, told in self._find_matches(text))
 
     def find_values(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return each fact that a text states, as the fact's name and all its values in the order of the text."""
+        """Return the name of each fact with a value in a text, with all values of the fact in the order of the text."""
         return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
 
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
-        """Return the name of each fact that a text states, with its values and their positions."""
+        """Return the name of each fact with a value in a text, with all values of the fact and their positions."""
         matches_by_fact: list[tuple[str, ValueOffsets]] = []
         for name, patterns in self._select_patterns(text):
             matches = sorted((match for pattern in patterns for match in pattern.finditer(text)), key=re.Match.start)

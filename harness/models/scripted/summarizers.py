@@ -97,7 +97,7 @@ REQUEST_SHARE = 0.7
 
 
 class ScriptedSummarizer:
-    """Model that answers a summary prompt by selecting lines of the prompt. Thread-safe."""
+    """Scripted model that writes a summary by selecting some lines of the prompt that asks for it. Thread-safe."""
 
     def __init__(self, *, name: str, summarize: Summarize, profile: Profile, window_tokens: int) -> None:
         """Create a summarizer from its name, the function that writes its summaries, its simulated speed and its window."""

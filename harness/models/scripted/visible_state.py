@@ -98,7 +98,7 @@ class VisibleState:
 
 
 class MessageReader:
-    """Reader of single messages with the compiled patterns of one task; results are cached."""
+    """Reader that finds facts, tool calls and finished steps of one task in single messages; results are cached."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
         """Compile the patterns of a task; no value of a fact is stored."""

@@ -56,7 +56,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrySummary:
-    """Summary of one cached command for display, with its task, text, size and number of uses."""
+    """Summary of one command in the action cache, for display: its task, its text, its size and how often it was used."""
 
     task: str
     command: str
@@ -86,7 +86,7 @@ def find_default_folder() -> Path:
 
 
 def has_cache(folder: Path) -> bool:
-    """Return whether a folder holds an action cache; True for an unreadable folder, so that opening it reports the reason."""
+    """Return whether a folder contains an action cache; True for an unreadable folder, so that opening it reports the reason."""
     try:
         (folder / CACHE_FILE).stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,7 @@
 """A copy of a workspace in memory, which answers file operations and identifies the exact state of the workspace.
 
-The copy holds ordinary files and directories only; links, special files and files that their owner cannot open cannot be
-mirrored. An operation whose result in a real sandbox is not certain raises `MirrorMiss`, and the caller uses a real sandbox.
+The copy contains ordinary files and directories only; links, special files and files that their owner cannot open cannot be
+copied. An operation whose result in a real sandbox is not certain raises `MirrorMiss`, and the caller uses a real sandbox.
 """
 
 import hashlib
@@ -119,7 +119,7 @@ class Mirror:
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
         """Set this copy of the workspace to a snapshot taken after a command, and return the change as a cache entry.
 
-        The result is None if the snapshot holds files that cannot be copied, such as links.
+        The result is None if the snapshot contains files that cannot be copied, such as links.
 
         The contents are already in `blobs`, because the real sandbox uses the same store.
         """

@@ -204,7 +204,7 @@ class Tree:
         in order of creation. Commands such as `ls -U` can show this order.
 
         Raises:
-            RequestError: The workspace has more files or longer names than a snapshot can hold.
+            RequestError: The workspace has more files or longer names than a snapshot can contain.
         """
         seen: set[str] = set()
         self.files_left, self.characters_left = self.max_files, MAX_PATH_CHARACTERS
@@ -277,7 +277,7 @@ class Tree:
             os.close(fd)
 
     def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
-        """Return all entries of a directory. Raises RequestError if a snapshot cannot hold so many entries."""
+        """Return all entries of a directory. Raises RequestError if there are more than a snapshot can contain."""
         counted_entries, names_bytes = [], 0
         for entry in entries:
             self.files_left -= 1
@@ -430,7 +430,7 @@ class Server:
                     self._send(number, self._finish_command(number, command))
 
     def _wait(self) -> list[int]:
-        """Wait for a request, output, the end of a process or the deadline of a command; return the readable descriptors."""
+        """Wait until a request, output, the end of a process or a command's deadline arrives; return the readable descriptors."""
         poller = select.poll()
         for fd in (self.read_fd, self.wake_fd, *self.left_open):
             poller.register(fd, select.POLLIN)
@@ -477,9 +477,9 @@ class Server:
         return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
-        """Return the next files that changed since the last scan of the workspace, as many as fit into one reply.
+        """Return the next of the files that changed since the last scan of the workspace, as many as fit into one reply.
 
-        If `first` is set in the header, a new scan begins. After an error the next scan returns all files.
+        A request with `first` in its header begins a new scan. After an error the next scan returns all files, changed or not.
         """
         if header["first"]:
             self.scan, self.scan_bytes = self.tree.scan_changes(), 0
@@ -727,7 +727,7 @@ class Stream:
 
     @property
     def kept_bytes(self) -> int:
-        """Number of bytes kept of the stream."""
+        """Number of bytes of the command's output that are kept in memory."""
         return len(self.head) + len(self.tail)
 
     @property

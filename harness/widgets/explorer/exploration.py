@@ -66,7 +66,7 @@ class ExplorerSettings:
 
     @property
     def rehearsal_setting(self) -> DryRunSpec:
-        """Settings of the dry run, which are the policy, the context window and the length of summaries.
+        """Settings of the dry run of the policy: the policy with its fields, the context window and the length of summaries.
 
         Raises:
             UsageError: The policy does not exist, or one of its fields does not exist or has an invalid value.
@@ -270,14 +270,14 @@ class Exploration:
 
 
 def format_message_line(message: Message) -> str:
-    """Return the beginning of a message as one line; a message with tool results starts with the names of the tools."""
+    """Return the beginning of a message as one line for display; for tool results, the line starts with the tools' names."""
     named = "".join(f"[{result.name}] " for result in message.results)
     text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
     return shorten_line(text, MAX_LABEL_CHARACTERS)
 
 
 def format_full_text(message: Message) -> str:
-    """Return the text of all parts of a message, cut to the maximum length that a page shows."""
+    """Return the whole text of a message for display, cut to the maximum number of characters that a page shows."""
     text = "\n\n".join(extract_part_text(part) for part in message.parts)
     rest = len(text) - MAX_TEXT_CHARACTERS
     return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} more characters)"
