@@ -148,7 +148,7 @@ def describe_walk(walk: SampleRun) -> str:
 
 
 def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
-    """Yield the printed parts of a policy's demonstration: the budget, bars for the first compactions, and the outcome."""
+    """Yield the printed parts of a policy's demonstration: its token budget, bars for the first compactions, and the outcome."""
     budget = walk.budget
     yield build_named_grid([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)], indent="  ")
     for change in walk.applied_attempts[:max_compactions]:

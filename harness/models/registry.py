@@ -89,8 +89,10 @@ RETIRED_MODELS = {
         "claude-3-haiku@20240307": 4_096,
     },
 }
-"""Maximum number of output tokens of models of Anthropic that litellm's registry no longer lists under all their names, by
-provider and name, as of November 2026."""
+"""Maximum number of output tokens of retired Anthropic models, by provider and name, as of November 2026.
+
+litellm's registry no longer lists these models under all of their names.
+"""
 
 UNPREFIXED_PROVIDERS = frozenset(("anthropic", "bedrock"))
 """Providers whose retired models may be named without the provider."""
@@ -173,7 +175,7 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 
 
 def look_up_entry(name: str) -> Mapping[str, Any]:
-    """Return the entry of a model in litellm's registry, completed by that of a retired model; empty when neither lists it."""
+    """Return what litellm's registry and the list of retired models contain about a model; empty when neither lists it."""
     costs, model = load_litellm().model_cost, name.rpartition("/")[2]
     found = costs.get(name) or costs.get(name.partition("/")[2])
     if not found and name.startswith(BEDROCK_PREFIX):  # the name may contain a route or a region

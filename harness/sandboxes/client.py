@@ -507,7 +507,7 @@ class ServedSandbox(StartedOnce):
             self._die(str(error), frame, timeout_seconds)
         except BaseException:
             if pending is None or frame.header["op"] != "run" or not self._cancel(connection, pending):
-                self._death_reason = "interrupted during a request"  # the sandbox and its mirror here may differ from now on
+                self._death_reason = "interrupted during a request"  # the sandbox and its copy here may differ from now on
                 self.close()
             raise
 

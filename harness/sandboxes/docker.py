@@ -235,9 +235,10 @@ class DockerLauncher:
 
 
 class AttachStream(SocketStream):
-    """A byte stream to stdin and from stdout of the tool server in a container, over the socket of Docker's attach request.
+    """A byte stream to and from a container, which writes to the stdin of its first process and reads from its stdout.
 
-    Bytes are sent unchanged; received bytes arrive in frames of the engine, each a header of 8 bytes and a payload.
+    It uses the socket of Docker's attach request. Bytes are sent unchanged; received bytes arrive in frames of the engine, each
+    with a header of 8 bytes and a payload.
     """
 
     def __init__(self, raw: Any) -> None:

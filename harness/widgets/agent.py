@@ -181,7 +181,7 @@ class AgentWidget(SnapshotWidget):
         with self._feed_lock:
             first, self._is_closed = not self._is_closed, True
         if first:
-            self._event_queue.put(ended)  # behind all queued entries and signals
+            self._event_queue.put(ended)  # arrives after all queued entries and signals
         self._publisher_thread.join()
         return ended
 

@@ -1,8 +1,8 @@
 """Success of the arms (configurations) of an experiment, laid out as a heat map with one cell per arm.
 
-The last two axes of the plan in which arms differ form the rows and columns of a table. Every combination of the other axes has
-its own table, and arms outside the grid are listed separately. Trials finished by an earlier run count too. Names are not
-escaped.
+Of the settings that the plan varies (axes), the last two in which arms differ form the rows and columns of a table. Every
+combination of the other axes has its own table, and arms outside the grid are listed separately. Trials finished by an earlier
+run count too. Names are not escaped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Chart of the number of compactions per trial, as a histogram of all trials and with one mark per trial for each arm.
+"""Chart of the number of compactions per trial: a histogram of all trials, and one mark for each trial, arranged by arm.
 
 Trials with many compactions must not be compared with trials with few: long sessions have more compactions and are harder. The
 chart shows how often trials were compacted; effects of compaction must be read from paired comparisons of arms.

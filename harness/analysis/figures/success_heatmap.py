@@ -67,7 +67,7 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the heat map of success by threshold and kept messages, with one panel per summarizer.
+    """Draw the heat map of success rates by compaction threshold and number of kept messages, with one panel per summarizer.
 
     If `ax` is given, the panel of the only summarizer is drawn on it.
 

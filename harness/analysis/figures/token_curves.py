@@ -76,8 +76,8 @@ def table(results: Tables) -> pd.DataFrame:
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
     """Return the panel in which each trial's curve is drawn and the label of the curve's colour, by trial id.
 
-    The threshold varies by row, a named choice such as the summarizer by column, and other axes of the plan by colour. Without a
-    grid every arm has its own panel.
+    Rows of panels differ in the threshold, columns in a named choice such as the summarizer, and colours in the other settings
+    that the plan varies. If the plan varies no setting, every arm (configuration) has its own panel.
     """
     long = tabulate_axes(trials)
     varied_axes = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
@@ -103,7 +103,7 @@ def _format_axis_value(name: str, value: Any) -> str:
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the token curves: the tokens in view at each step of every session, in one panel per cell of the grid.
+    """Draw the token curves: how many tokens the model sees at each step of every session, in panels arranged by setting.
 
     If `ax` is given, the sessions of all panels are drawn on it.
 

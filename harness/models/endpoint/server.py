@@ -40,7 +40,7 @@ FindModel = Callable[[str], Model]
 
 
 class AnsweredRequest(NamedTuple):
-    """Chat completion request that the server has answered, with the outcome of the answer."""
+    """Record of a chat completion request that the server has answered: its number, the HTTP status and the injected fault."""
 
     number: int
     """Number of the request in the order of arrival at the server, from 1; retries count as requests."""

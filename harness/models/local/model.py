@@ -86,7 +86,7 @@ class LocalModel:
     def max_input_tokens(self) -> int:
         """Maximum input in tokens when the model writes summaries.
 
-        As an agent, the model receives everything that its window holds.
+        As an agent, the model receives everything that fits into its window.
         """
         return MAX_SUMMARIZER_INPUT_TOKENS
 

@@ -59,7 +59,10 @@ _BUN_LOOP = """
   process.exit(0);
 }
 """
-"""End of a TypeScript interview. Questions are sent one by one, so each read returns exactly one question."""
+"""Code at the end of a TypeScript interview, which reads questions and writes answers.
+
+Questions are sent one by one, so each read returns exactly one question.
+"""
 
 
 class Process:

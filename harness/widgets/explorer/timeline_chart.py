@@ -19,7 +19,9 @@ MAX_LARGE_MARKS = 80
 
 
 def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure":
-    """Draw tokens by step for the whole conversation and for the view, with threshold, window and compactions.
+    """Draw the tokens at each step, of the whole conversation and of the messages that the model would see after compaction.
+
+    The chart also shows the threshold, the context window and the compactions.
 
     Args:
         exploration: Exploration whose dry run has reached the last step.
