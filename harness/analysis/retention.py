@@ -55,7 +55,7 @@ def _estimate_share(flags: pd.Series) -> Rate:
 
 
 def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of how many compactions each value of a fact remained in view, with one row per session and value.
+    """Return a table of how many compactions each value of a fact stayed visible to the model: one row per session and value.
 
     Columns: `trial_id`, `fact`, `kind`, `version`, `rounds` (compaction that lost the value, or else the last compaction at which
     it was in view; counted from 1) and `lost` (False if censored: the session ended or a newer value was introduced).

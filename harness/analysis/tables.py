@@ -10,7 +10,7 @@ from harness.errors import UsageError
 
 
 class Tables(Protocol):
-    """Tables of results of an experiment, with the columns documented by the store.
+    """Tables of the results of an experiment, with the columns that `harness.store.columns` documents.
 
     The analysis does not modify the tables.
     """
@@ -32,7 +32,7 @@ class Tables(Protocol):
 
     @property
     def probes(self) -> pd.DataFrame:
-        """Table of probes, with one row per fact and applied compaction, which records whether the fact stayed in view."""
+        """Table of probes: one row for each fact and applied compaction says whether the fact stayed visible to the model."""
         ...
 
 

@@ -46,7 +46,7 @@ REPLAY = click.option("--replay", type=FILE, help="Replay the answers in this ca
 
 
 def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None:
-    """Return the cassette (recorded model answers) that the options `--record` and `--replay` name; None when neither is set.
+    """Return the cassette (file of recorded answers) given by the options `--record` and `--replay`; None if neither is set.
 
     Raises:
         UsageError: Both options are set.

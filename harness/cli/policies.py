@@ -165,7 +165,7 @@ def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
 
 
 def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
-    """Yield the printed parts of one compaction: its reason, bars for the view before and after it, and a table of totals."""
+    """Yield the printed parts of one compaction: reason, bars for the messages before and after it, and a table of totals."""
     event = change.event
     yield Text.assemble((f"before step {event.step}", "bold"), f"  {format_line(event.reason)}")
     yield _draw_bar("before", classify_messages(change)[: len(change.before.items)], BAR_CELLS, event.tokens_before, after=False)

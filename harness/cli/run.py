@@ -128,7 +128,7 @@ def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
 
 
 def describe_plan(experiment: Experiment) -> str:
-    """Return a text that describes a planned run: number of trials, bound on the cost, resolved quantiles and warnings."""
+    """Return a text that describes a planned run: number of trials, maximum cost, values of quantiles in the plan, warnings."""
     cells = experiment.grid
     trials = [cell.trial for cell in cells]
     counts = f"{format_count(len(cells), 'trial')}, {format_count(len({cell.arm for cell in cells}), 'arm')}"

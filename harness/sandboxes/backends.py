@@ -82,7 +82,7 @@ def _describe_working(info: SandboxInfo) -> tuple[str, str]:
 
 
 def _attack(sandbox: Sandbox, program: str) -> SandboxInfo:
-    """Try to break the isolation of a sandbox, and return its description.
+    """Try to break the isolation of a sandbox; if no attempt succeeds, return the properties of the sandbox.
 
     Raises SandboxUnavailable if a test fails.
     """

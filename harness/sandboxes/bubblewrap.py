@@ -49,12 +49,12 @@ _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca
 
 
 class BubblewrapLauncher(ProcessLauncher):
-    """Launcher of one sandbox whose tool server runs in the namespaces of bubblewrap."""
+    """Launcher that starts and removes one sandbox, whose tool server (first process) runs in namespaces made by bubblewrap."""
 
     _group: ControlGroup | None = None
 
     def launch(self) -> LaunchedServer:
-        """Start the tool server as process 1 of its own namespace."""
+        """Start the sandbox's tool server (first process) as process 1 of a new process namespace."""
         program, python = find_program(), find_python()
         user = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
         reap_groups()

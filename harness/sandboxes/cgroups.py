@@ -71,7 +71,7 @@ class ControlGroup:
 
     @property
     def sandbox_path(self) -> str:
-        """Path inside the sandbox at which the tool server reads the counters of the control group, such as killed processes."""
+        """Path inside the sandbox at which the counters of the control group, such as that of killed processes, can be read."""
         return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
 
     def count_oom_kills(self) -> int:

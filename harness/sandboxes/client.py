@@ -162,14 +162,14 @@ class StartedOnce(ABC):
 
 
 class _Batch:
-    """Calls of several threads that use a sandbox at the same time. Thread-safe."""
+    """Group of calls from several threads that use a sandbox at the same time. Thread-safe."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._calls, self._has_ended = 0, False
 
     def begin_call(self) -> bool:
-        """Add a call to the batch, and return whether this was possible because the batch has not ended."""
+        """Add a call to the batch and return True, or return False if the batch has ended."""
         with self._condition:
             self._calls += not self._has_ended
             return not self._has_ended
@@ -188,7 +188,7 @@ class _Batch:
 
 
 class ServedSandbox(StartedOnce):
-    """A sandbox in which a tool server runs commands and reads and writes files.
+    """A sandbox whose first process, the tool server, runs commands and reads and writes files on request.
 
     Calls from several threads wait for each other, except in the context of `allow_parallel_calls`. `close` from another thread
     ends a running command.
@@ -202,7 +202,7 @@ class ServedSandbox(StartedOnce):
         grace_seconds: float = GRACE_SECONDS,
         make_launcher: Callable[[], Launcher] | None = None,
     ) -> None:
-        """Describe a sandbox without starting it.
+        """Prepare a sandbox without starting it.
 
         Args:
             launcher: Object that starts the tool server.
@@ -217,7 +217,7 @@ class ServedSandbox(StartedOnce):
         self._oom_kills = 0
         """Number of processes killed for lack of memory, as reported with the last command."""
         self._twin: ServedSandbox | None = None
-        """Sandbox in which the last commands are being repeated."""
+        """Sandbox in which the last commands are being repeated, to learn whether they ended this sandbox."""
         self._death_type = SandboxDied
         self._blobs: BlobStore = TemporaryBlobStore()
         self._files: dict[str, FileState] = {}
@@ -293,7 +293,7 @@ class ServedSandbox(StartedOnce):
             return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
 
     def run_traced(self, command: str, *, timeout_seconds: float = 60.0, extra_header: Mapping[str, Any] = {}) -> TracedResult:
-        """Run a shell command and return its result with a flag that is set if the command affected only the workspace."""
+        """Run a shell command, and return its result with notes on whether it affected only the workspace and can be cached."""
         check_timeout(timeout_seconds)
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **extra_header}
         reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
@@ -456,7 +456,10 @@ class ServedSandbox(StartedOnce):
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
-        """Request the next part of the changed files from the tool server; if it refuses, the next scan returns all files."""
+        """Request the next part of the workspace's changed files from the tool server.
+
+        If the tool server refuses, the next scan returns all files.
+        """
         try:
             return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
         except ToolError:

@@ -28,7 +28,7 @@ class ServerEnd(NamedTuple):
 
 @dataclass(slots=True)
 class ActionHistory:
-    """Requests that brought a sandbox from a snapshot of its workspace to its current state."""
+    """Record of the requests that brought a sandbox from a snapshot of its workspace to its current state."""
 
     base: Snapshot = EMPTY_SNAPSHOT
     """State of the workspace before the first of the requests."""

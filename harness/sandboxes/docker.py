@@ -63,7 +63,7 @@ _ADVICE = "choose an image that is present or can be pulled and that contains py
 
 
 class DockerLauncher:
-    """Launcher of one sandbox whose tool server runs in a container named `coding-agent-{session_id}`."""
+    """Launcher that starts and removes one sandbox: a container with the name `coding-agent-{session_id}`."""
 
     def __init__(self, session_id: str, image: str, limits: SandboxLimits) -> None:
         if not _SESSION_ID.fullmatch(session_id):

@@ -1,4 +1,4 @@
-"""The connection of the harness to a tool server, over which requests and replies are sent in frames as a stream of bytes.
+"""The connection of the harness to a sandbox's tool server (first process), over which requests and replies are sent as frames.
 
 Several threads may send requests at the same time. Each request has a number, which its reply repeats, because replies arrive in
 the order in which the operations end.
@@ -113,7 +113,7 @@ class SocketStream:
 
 
 class PendingReply:
-    """The reply to a request, for which one thread waits.
+    """The future reply to a request, for which one thread waits.
 
     The thread may be interrupted at any time, for example by Ctrl-C. Therefore the signal is a plain lock, whose wait can be
     interrupted everywhere; an interrupt in a condition or a future may leave its lock held.
@@ -163,7 +163,7 @@ class FrameConnection:
         threading.Thread(target=self._receive_replies, name="harness-sandbox", daemon=True).start()
 
     def send_source(self, timeout_seconds: float) -> None:
-        """Send the tool server, as source and as code, to the small program that waits for it in the sandbox."""
+        """Send the program of the tool server, as source and as bytecode, to the small program that waits in the sandbox."""
         parts = (load_source("server"), MAGIC_NUMBER, compile_source("server"))
         message = b"".join(struct.pack(">I", len(part)) + part for part in parts)
         self._send(message, time.monotonic() + timeout_seconds)
@@ -216,7 +216,7 @@ class FrameConnection:
                 pending.resolve(reason)
 
     def _receive(self) -> Frame:
-        """Return the next frame."""
+        """Wait for the next frame from the sandbox and return it."""
         self._fill(8)
         header_bytes, body_bytes = struct.unpack_from(">II", self._buffer)
         if header_bytes > MAX_HEADER_BYTES or body_bytes > MAX_BODY_BYTES:

@@ -24,7 +24,7 @@ DIRECTORY_PREFIX, OWNER_FILE = "harness-local-", "owner"
 
 
 class LocalLauncher(ProcessLauncher):
-    """Launcher of one sandbox whose tool server runs as an ordinary child process, without isolation."""
+    """Launcher that starts and removes one sandbox without isolation, whose tool server is an ordinary child process."""
 
     _directory: Path | None = None
 

@@ -1,4 +1,4 @@
-"""A tool server as a child process of the harness, as used by the backends bubblewrap and local."""
+"""The tool server (first process) of a sandbox as a child process of the harness, for the backends bubblewrap and local."""
 
 import contextlib
 import os

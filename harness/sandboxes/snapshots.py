@@ -30,7 +30,10 @@ def compute_tree_id(files: Mapping[str, FileState]) -> str:
 
 
 def list_children(files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names in each non-empty directory by the directory's path (empty for the workspace), in the order of `files`."""
+    """Return the names in each non-empty directory, by the path of the directory; the workspace itself is the empty path.
+
+    The names are in the order of `files`.
+    """
     names_by_directory: dict[str, list[str]] = {}
     for path in files:
         directory, _, name = path.rpartition("/")

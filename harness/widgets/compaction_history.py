@@ -36,7 +36,7 @@ class FactRetention(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRound:
-    """Attempted compaction of a session, with the messages in view before and after it and the facts lost by it."""
+    """Record of an attempted compaction of a session: the messages before and after it, and the facts that it lost."""
 
     seq: int
     """Sequence number of the compaction event in the session log."""

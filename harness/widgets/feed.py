@@ -34,7 +34,7 @@ MAX_CURVE_POINTS = 300
 
 
 class FeedUpdate(NamedTuple):
-    """Changes of a session's transcript rows and state since the previous update of the widget."""
+    """Changes of a session's transcript rows and other shown values since the previous update of the widget."""
 
     items: list[JsonObject]
     """New and changed rows of the transcript, followed by items of kind `grown`, each with a text to append to an existing
@@ -45,13 +45,13 @@ class FeedUpdate(NamedTuple):
 
 @dataclass(slots=True)
 class TokenCurve:
-    """Curve of the estimated tokens in view by step, which drops every second point whenever it has too many."""
+    """Curve of the estimated tokens that the model sees at each step; when it has too many points, every second is dropped."""
 
     points: list[tuple[int, int]] = field(default_factory=list)
     _stride: int = 1
 
     def add(self, step: int, tokens: int) -> None:
-        """Add a point to the curve: the estimated tokens in view at a step."""
+        """Add a point to the curve: the estimated number of tokens that the model sees at a step."""
         if step % self._stride:
             return
         self.points.append((step, tokens))
@@ -65,7 +65,7 @@ class TokenCurve:
 
 @dataclass(slots=True)
 class Feed:
-    """Content of a session widget: transcript rows and state of one session, updated by its log entries. Not thread-safe."""
+    """Content of a session widget: transcript rows and other values of one session, updated by log entries. Not thread-safe."""
 
     history: CompactionHistory
     rows: list[JsonObject] = field(default_factory=list)

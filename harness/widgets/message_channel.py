@@ -120,7 +120,7 @@ class MessageChannel:
         self._sync_requested = False
 
     def append(self, items: Sequence[Mapping[str, Any]]) -> None:
-        """Append items to the list in the pages; the items are sent in order."""
+        """Append items to the list that the pages receive; the items are sent in order."""
         with self._lock:
             self._items += items
             if len(self._items) > 2 * self._max_retained_items:

@@ -56,7 +56,7 @@ class ScriptedModel:
     def __init__(
         self, *, name: str, facts: Sequence[Fact], script: Script, profile: Profile, seed: int, window_tokens: int
     ) -> None:
-        """Create the model from the facts' patterns and the script, which contain no values.
+        """Create the model from the facts' text patterns and the script, neither of which contains the values of the facts.
 
         Args:
             name: Name of the model as in a plan, e.g. `scripted/flashcards:attentive`.
@@ -131,7 +131,7 @@ class ScriptedModel:
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:
-        """Return whether a fact is not visible or is overlooked by the agent."""
+        """Return whether the agent misses a fact (a value of the task), because it is not visible or is overlooked."""
         place = context.visible.fact_offsets.get(name)
         if place is None:
             return True

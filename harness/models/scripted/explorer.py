@@ -34,7 +34,7 @@ class ScriptedExplorer:
     """Model that looks up the facts (values) named in a question, and quotes the lines in which it found them. Thread-safe."""
 
     def __init__(self, *, name: str, facts: Sequence[Fact], profile: Profile, seed: int, window_tokens: int) -> None:
-        """Create the model from the facts' patterns and look-ups, which contain no values.
+        """Create the model from the facts' text patterns and look-up calls, which do not contain the values of the facts.
 
         Args:
             name: Name of the model as in a plan, e.g. `scripted/flashcards:attentive`.
@@ -83,7 +83,7 @@ class ScriptedExplorer:
                 yield fact
 
     def _is_missed(self, fact: Fact, visible: VisibleState, prompt_tokens: int) -> bool:
-        """Return whether a fact is not visible or is overlooked by the model."""
+        """Return whether the model misses a fact (a value of the task), because it is not visible or is overlooked."""
         place = visible.fact_offsets.get(fact.name)
         if place is None:
             return True

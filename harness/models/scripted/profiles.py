@@ -127,5 +127,5 @@ def parse_probability(name: str, text: str) -> float:
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether a model name begins with `scripted`; a scripted model or summarizer of that name need not exist."""
+    """Return whether a name has the form of a scripted model's name, i.e. begins with `scripted`; the model need not exist."""
     return name.partition("/")[0].partition(":")[0] == "scripted"

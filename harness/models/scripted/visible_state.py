@@ -78,7 +78,7 @@ class VisibleState:
     fresh_offset: int = 0
     """Position in the conversation, in characters, from which on the scripted agent overlooks nothing.
 
-    It lies after the agent's last tool call, apart from calls that only look up facts.
+    It is the position after the agent's last tool calls, not counting calls that only look up facts.
     """
     look_up_keys: set[tuple[str, str]] = field(default_factory=set)
     """Tool and identifying argument of each call that looked up a fact since the agent's last call of another kind."""

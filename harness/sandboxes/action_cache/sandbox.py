@@ -170,7 +170,7 @@ class CachedSandbox(StartedOnce):
         return self._real
 
     def close(self) -> None:
-        """Close the real sandbox, after the end of its start; may be called twice."""
+        """Wait until the start of the real sandbox has ended, then close the sandbox; may be called twice."""
         self._end_reason = self._end_reason or "closed"
         if self._start is not None:
             wait([self._start])

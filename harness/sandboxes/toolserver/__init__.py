@@ -13,5 +13,5 @@ def load_source(name: str) -> bytes:
 
 @cache
 def compile_source(name: str) -> bytes:
-    """Return a program that runs inside a sandbox as code of this version of Python."""
+    """Return a program that runs inside a sandbox, compiled to the bytecode of this version of Python."""
     return marshal.dumps(compile(load_source(name), name, "exec", dont_inherit=True, optimize=0))

@@ -195,7 +195,7 @@ class Files:
     """Record of the files that code of the agent may change, with their states before the interviews."""
 
     def __init__(self, roots: list[str]) -> None:
-        """Record the state of every file and folder below some folders."""
+        """Record the state of every file and folder below the given folders."""
         self.roots = [root for root in roots if os.path.isdir(root)]
         self.states = dict(self._scan())
         self.folders = {path: os.lstat(path) for path in self._list_folders()}

@@ -766,7 +766,7 @@ class Children:
         """Wait status of each process whose status somebody waits for; None while the process runs."""
 
     def take_status(self, pid: int) -> int | None:
-        """Return the wait status of a process, once only, or None if it has not ended."""
+        """Return the wait status (as from `waitpid`) of an ended process and forget it; None if the process has not ended."""
         self.reap()
         return None if self.statuses[pid] is None else self.statuses.pop(pid)
 

@@ -89,7 +89,7 @@ class DispositionTotal(NamedTuple):
 
 
 class CompactionAttempt(NamedTuple):
-    """Attempt of a policy to compact the messages in view, applied or not, as one row of a table."""
+    """Attempt of a policy to compact the messages that the model sees, applied or not, as one row of a table."""
 
     step: int
     tokens_before: int

@@ -1,4 +1,4 @@
-"""Static chart of the tokens in view by step in a compaction explorer, for saved notebooks, web pages and papers."""
+"""Static chart of how many tokens the model would see at each step under a policy, for notebooks, web pages and papers."""
 
 from typing import TYPE_CHECKING
 

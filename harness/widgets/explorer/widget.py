@@ -124,7 +124,7 @@ class CompactionExplorer(StepWidget):
         return pd.DataFrame(columns)
 
     def draw(self, ax: "Axes | None" = None) -> "Figure":
-        """Draw tokens in view by step as a static chart, after running the policy over the whole session.
+        """Draw a static chart of the tokens that the model would see at each step, after a dry run over the whole session.
 
         Args:
             ax: Axes to draw on; None creates a figure.
