@@ -1,9 +1,10 @@
 """Bubblewrap as a sandbox backend, which needs neither a daemon nor an image and runs the tool server in separate namespaces.
 
 The /usr of this machine is mounted read-only; /workspace and /tmp are memory file systems of limited size. If the harness runs as
-root, it first changes to the user nobody, because the kernel exempts root from the limit on processes, and a control group limits
-the memory of all processes together. Otherwise memory is limited for each process. If nobody cannot reach the programs, because a
-folder above them is closed, the user remains root and the control group counts the processes.
+root, it first changes to the user `nobody`, because the kernel exempts root from the limit on processes, and a control group
+limits the memory of all processes together. Otherwise memory is limited for each process only. If the user `nobody` cannot reach
+the programs, because a folder above them is closed, the user remains root and the control group limits the number of processes
+too.
 """
 
 import functools

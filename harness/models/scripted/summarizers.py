@@ -130,9 +130,8 @@ def render_prompt(messages: Sequence[Message]) -> str:
 def extract_material(prompt: str) -> dict[str, list[str]]:
     """Return the lines of a summary prompt that are to be summarized, by heading and without the instructions.
 
-    Material follows headings in capitals and ends at the instruction that begins with `Create a summary`; a prompt without
-    headings is material as a whole. The original task comes first, so that revised values come after the values that they
-    replace.
+    These lines follow headings in capitals, or begin the prompt if it has no headings. They end at the instruction that begins
+    with `Create a summary`. The original task comes first, so that revised values come after the values that they replace.
     """
     sections: dict[str, list[str]] = {}
     heading = ""
@@ -152,7 +151,7 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
     """Return a function that writes a perfect summary: it keeps every line with a fact or with evidence of a finished step.
 
-    As an upper bound, the summary may exceed the limit.
+    The summary may exceed the limit, because it shows the best result that a summary can have.
 
     Of lines with counts of finished steps, only the highest count is kept; tool calls of the counted steps are left out.
     """
@@ -192,7 +191,7 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
     """Return a summary of the lines that are most relevant to the user's request and fit the limit, in their original order.
 
     Lines are ranked by their BM25 score with the request as the query, divided by their tokens. Lines of the request itself get
-    at most seven tenths of the summary. Without a request the material itself is the query.
+    at most seven tenths of the summary. If the prompt contains no request of the user, all lines together are the query.
     """
     sections = extract_material(prompt)
     lines = list(itertools.chain.from_iterable(sections.values()))
@@ -220,8 +219,8 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
 def build_lossy_summarize(share: float, seed: int) -> Summarize:
     """Return a function that writes an extractive summary and drops each line of it with probability `share`.
 
-    Whether a line is dropped depends on seed, prompt and line alone. A higher share drops more lines, all those of a lower share
-    among them. A line that one summary lacks can appear in the next summary if the messages still contain the line.
+    Whether a line is dropped depends on seed, prompt and line alone. A higher share drops all lines that a lower share drops, and
+    more. A line that one summary lacks can appear in the next summary if the messages still contain the line.
     """
 
     def summarize(prompt: str, limit_tokens: int) -> str:

@@ -1,9 +1,9 @@
 """Reader of the facts, answered calls, listings and finished steps that the scripted model can see in its messages.
 
-Each message is read once and cached by its content. The state of a conversation is extended when the next conversation begins
-with the same messages. Both caches belong to pure functions and change no answer. A tool result is read together with its call,
-and only if the call is visible as well. Receipts and reports of steps inside tool output are ignored, because a file may contain
-any text.
+Two caches save time and change no answer: what was read in a message is cached by the content of the message, and the result for
+a conversation is extended when the next conversation begins with the same messages. A tool result is read together with its call,
+and only if the call is visible as well. Records of tool calls inside tool output are ignored, and so are reports of finished
+steps unless the script expects them in tool output, because a file may contain any text.
 """
 
 import re

@@ -104,7 +104,7 @@ class Process:
         return None
 
     def _read_line(self) -> bytes | None:
-        """Return the next line that the process has written; None after the deadline, the last byte or too many bytes."""
+        """Return the next line that the process has written; None if the deadline has passed, or output ended or is too long."""
         while b"\n" not in self.received:
             remaining = self.deadline - time.monotonic()
             if (
