@@ -22,7 +22,7 @@ FACT_KINDS = (
 
 
 def measure_retention(results: Tables) -> pd.DataFrame:
-    """Return a table of how often facts are still in view after a compaction, with one row per arm and kind of fact.
+    """Return a table of how often facts are still visible to the model after a compaction, with one row per arm and kind of fact.
 
     The columns are `arm`, `kind` and four rates with intervals:
 
@@ -71,7 +71,7 @@ def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
 
 
 def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the Kaplan-Meier curve of how long values of facts stay in view, by round (number of compactions) from 0.
+    """Return the Kaplan-Meier curve of how long values stay visible to the model, by round (number of compactions) from 0.
 
     Columns: `rounds`, `alive` (0 to 1), `low`, `high`, `at_risk`, `lost`. The bounds are pointwise 95 % bounds by Greenwood's
     formula on the log(-log) scale. They are too narrow, since facts of one session are lost together.
@@ -108,6 +108,6 @@ def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.
 
 
 def find_cliff_round(curve: pd.DataFrame) -> int | None:
-    """Return the first round of a survival curve after which fewer than half of the values are in view, or None."""
+    """Return the first round (number of compactions) after which fewer than half of the values are visible, or None."""
     below = curve[curve["alive"] < 0.5]
     return None if below.empty else int(below["rounds"].iloc[0])

@@ -30,7 +30,7 @@ class FactRetention(NamedTuple):
     """Facts (values to remember) that the model could see before a compaction, split into lost and retained ones."""
 
     lost_facts: tuple[FactRecord, ...]
-    """Facts whose newest value can no longer be read in the view after the compaction."""
+    """Facts whose newest value can no longer be read in the messages that the model sees after the compaction."""
     retained_facts: tuple[FactRecord, ...]
 
 

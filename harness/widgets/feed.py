@@ -110,7 +110,7 @@ class Feed:
         self.set_state(session=(session if isinstance(session, dict) else {}) | values)
 
     def set_budget(self, budget: Budget) -> None:
-        """Show the compaction threshold and the reserved tokens of the context window in the gauge of the context."""
+        """Show the compaction threshold and the reserved tokens in the gauge, which shows how full the context window is."""
         self._update_gauge(
             window=budget.window_tokens, threshold=budget.threshold_tokens, reserved=budget.reserved_tokens, rule=budget.rule
         )

@@ -27,7 +27,7 @@ LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), "-.", (0, (
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the data of the retention chart, which shows how long facts stay in view, by kind of fact and group of trials.
+    """Return the data of the retention chart: how many compactions facts stay visible to the model, by kind and group of trials.
 
     There is one row per point of a curve: round 0 and every round in which a value was lost, or in which the last value was seen.
 

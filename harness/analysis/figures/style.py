@@ -136,7 +136,7 @@ def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
 
 
 def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
-    """Add the header of a chart: its title, a line about the data, and a badge with the fidelity level at the right."""
+    """Add the header of a chart: a title, a line about the data, and the fidelity level (how much is real) at the right."""
     width, height = float(figure.get_figwidth()), float(figure.get_figheight())
     figure.suptitle(f"{title}\n ", x=0.1 / width, ha="left", fontsize=10.5, fontweight="bold", color=TEXT_COLOUR, linespacing=1.5)
     figure.text(0.1 / width, 1 - 0.33 / height, about, ha="left", va="top", fontsize=8, color=MUTED_COLOUR)

@@ -1,4 +1,4 @@
-"""Chart of the tokens in view at each step of every session, with the policy's threshold, the window and compactions.
+"""Chart of how many tokens the model sees at each step of every session, with threshold, context window and compactions.
 
 If the plan varies several settings (axes), the chart is a grid of panels: one setting is shown in rows, one in columns and a
 third by colour. Each line is one session. The line rises from step to step and falls at each compaction (triangle). It ends in a
@@ -40,7 +40,7 @@ class _PanelPosition(NamedTuple):
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the table from which the chart of tokens in view is drawn, with one row per step of every valid trial.
+    """Return the data of the chart of how many tokens the model sees, with one row per step of every valid trial.
 
     Repeated runs (A/A) are excluded; `attrs["repeats"]` is the number of excluded repeats.
 

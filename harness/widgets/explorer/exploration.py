@@ -237,7 +237,7 @@ class Exploration:
         return [*rows, DispositionTotal("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return the explorer's current settings and the size of the view as pairs of a label and a text for display."""
+        """Return the explorer's settings, and the tokens that the model would see, as pairs of a label and a text for display."""
         look, view = self.settings, self.scene.view
         given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
         step = self.course.steps[self.step_index].end_event.step
