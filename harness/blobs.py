@@ -1,4 +1,4 @@
-"""Contents of files by hash, as long as the process lives: some in memory, the rest in a temporary file without a name."""
+"""Store for the contents of files by hash while the process lives: some in memory, the rest in an unnamed temporary file."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 16 * 2**30
 
 
 class TemporaryBlobStore:
-    """Store for contents of files, which keeps contents on disk once those in memory reach `MAX_MEMORY_BYTES`. Thread-safe."""
+    """Store for the contents of files. What does not fit into `MAX_MEMORY_BYTES` of memory is kept on disk. Thread-safe."""
 
     def __init__(self) -> None:
         """Create an empty store; the temporary file is created when it is needed, and disappears with the store."""

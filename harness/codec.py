@@ -1,7 +1,7 @@
 """Conversion of values to JSON and back, and hashes of values; no other module defines how a value is serialized.
 
-Canonical JSON has sorted keys and no spaces, so equal values have equal bytes, and the id of an arm is the hash of its
-configuration. Each adapter (pydantic's converter for a type) is built once.
+Canonical JSON has sorted keys and no spaces, so equal values have equal bytes. The id of an arm (one of the configurations that
+an experiment compares) is the hash of its canonical JSON. Each adapter (pydantic's converter for a type) is built once.
 """
 
 import hashlib
@@ -36,22 +36,21 @@ ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
 the configuration's hash while it has its default value, so that older ids remain valid."""
 
 MAX_WHOLE_NUMBER = 2**63 - 1
-"""Largest whole number in a configuration, because larger numbers cannot be stored in tables."""
+"""Largest whole number that a configuration may contain; result tables store whole numbers in 64 bits."""
 
 
 BUILT_IN_PREFIX = "harness.tasks."
-"""Beginning of the names of modules whose functions may be loaded by name, because they are part of this package."""
+"""Prefix of the names of modules with built-in tasks, from which functions may be loaded by name."""
 _known_functions: dict[str, Any] = {}
-"""Functions that `remember_function` received, by the name under which they are stored."""
+"""Functions that were passed to `remember_function`, by the name under which sessions store them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFunction:
-    """Function that was stored by name, and equals the function with this name.
+    """Reference to a function by the name that a stored session gives; equal to the function that has this name.
 
-    The name is read from a stored session, which may come from an untrusted source. Calling the function therefore imports no
-    module and runs no file: only functions of the built-in tasks, and functions that were passed to `remember_function` in this
-    process, can be called.
+    The session may come from an untrusted source. Calling the function therefore imports no module and runs no file: only
+    functions of the built-in tasks, and functions that were passed to `remember_function` in this process, can be called.
     """
 
     name: str
@@ -75,7 +74,7 @@ class StoredFunction:
 
 
 def remember_function(function: object) -> None:
-    """Make a function that was defined in this process available under the name by which it is stored.
+    """Register a function of this process, so that a stored session which gives the function's name can call it.
 
     Functions inside of other functions are left out, because several of them may have the same name.
     """
@@ -84,7 +83,7 @@ def remember_function(function: object) -> None:
 
 
 def _find_function(name: str) -> Any:
-    """Return a remembered function, or a function of a built-in task, by the name under which it is stored."""
+    """Return the function with a stored name: one that `remember_function` registered, or one of a built-in task."""
     if name in _known_functions:
         return _known_functions[name]
     place, _, function_name = name.rpartition(":")
@@ -99,7 +98,7 @@ def _find_function(name: str) -> Any:
 
 
 def _name_function(function: Any) -> str:
-    """Return the name by which a function is stored."""
+    """Return the name under which sessions store a function, such as `MODULE:FUNCTION`."""
     if isinstance(function, StoredFunction):
         return function.name
     module = getattr(function, "__module__", "")
@@ -113,7 +112,7 @@ STORED_BY_NAME = (
     PlainSerializer(_name_function),
     PlainValidator(lambda name: StoredFunction(name) if isinstance(name, str) else name),
 )
-"""Pydantic's annotations of a function that is stored by the name of its module, or of its file, and its own name."""
+"""Annotations that make pydantic store a function as a name, such as `MODULE:FUNCTION`, and read it as a `StoredFunction`."""
 
 VERSION_TAG = "harness-1"
 """Text that is hashed together with every configuration; a new text gives all configurations new ids."""
@@ -164,7 +163,7 @@ def _refuse_large_numbers(plain: object, where: str) -> None:
 
 
 class StrictFields:
-    """Base class whose subclasses raise `UnknownName`, with similar names, for an unknown keyword argument."""
+    """Base class of dataclasses that raise `UnknownName` for an unknown keyword argument, with similar names in the message."""
 
     __slots__ = ()
 
@@ -230,7 +229,7 @@ def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
 if TYPE_CHECKING:
 
     class Converted(Generic[Held, Accepted]):
-        """Type of a dataclass field, for type checkers only, whose constructor accepts more types than the field holds.
+        """Type of a dataclass field whose argument is converted, e.g. from a string to a path; only type checkers use it.
 
         Type checkers recognize the type only if the field has a default; a required field has the default `required()`.
         """
@@ -243,7 +242,7 @@ if TYPE_CHECKING:
         def __set__(self, instance: object, value: Accepted) -> None: ...
 
     def required() -> Any:
-        """Return the default of a required field, which it does not have at run time."""
+        """Return a default that only type checkers see; at run time the field is required."""
 
     PathField = Converted[Path, str | os.PathLike[str]]
     OptionalPathField = Converted[Path | None, str | os.PathLike[str] | None]
@@ -327,9 +326,9 @@ def to_canonical_json(value: object, value_type: Any = None) -> str:
 
 
 def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of a configuration from which its id is computed.
+    """Return those fields of a configuration from which its id is computed.
 
-    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default, so older ids stay valid.
+    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default value. Older ids stay valid.
 
     Args:
         value: Dataclass instance; its fields may be dataclass instances, too.
@@ -352,12 +351,12 @@ def _find_default(of: "Field[Any]") -> object:
 
 
 def hash_configuration(value: object, value_type: Any = None) -> str:
-    """Return the id of a configuration, the first 20 hex digits of a hash of the configuration as JSON with sorted keys."""
+    """Return the id of a configuration: the first 20 hex digits of a hash of the configuration as JSON with sorted keys."""
     return hash_canonical_json(to_canonical_json(value, value_type))
 
 
 def hash_canonical_json(text: str) -> str:
-    """Return the id of a configuration that is given as canonical JSON, the first 20 hex digits of a hash."""
+    """Return the id of a configuration that is given as canonical JSON: the first 20 hex digits of a hash."""
     return hashlib.sha256(f"{VERSION_TAG}\n{text}".encode()).hexdigest()[:20]
 
 

@@ -8,7 +8,7 @@
     │   └── MalformedRecording  the file of a recorded session breaks its format
     ├── ModelError            the provider
     │   ├── ContextOverflow   the prompt is longer than the window
-    │   ├── RateLimited       status 429; may state the seconds to wait
+    │   ├── RateLimited       status 429; may give the seconds to wait
     │   ├── ProviderFailed    status 5xx, connection reset or stalled: another try may succeed
     │   ├── RequestRefused    any other status 4xx: another try changes nothing
     │   └── NotRecorded       a replayed cassette holds no reply to this request
@@ -25,7 +25,7 @@
     │   └── IllegalPlan       a policy proposed an invalid view
     ├── StoreError            the journal or the results
     └── WorkerError           the workers that run the trials of an experiment
-        ├── WorkerDied        a worker ended before the trial that it ran
+        ├── WorkerDied        a worker process ended before its trial did
         ├── JobFailed         a worker raised an error instead of recording the trial
         └── WorkersLost       no worker can be reached any more, e.g. because the scheduler of the cluster ended
 
@@ -247,7 +247,7 @@ class WorkerError(HarnessError):
 
 
 class WorkerDied(WorkerError):
-    """A worker ended, e.g. because its memory ran out, before the trial that it ran; the trial may not have begun."""
+    """A worker process ended before its trial did, e.g. because its memory ran out; perhaps the trial never began."""
 
     def __init__(self, *, exit_code: int | None = None, has_begun: bool = True, detail: str = "") -> None:
         self.exit_code, self.has_begun, self.detail = exit_code, has_begun, detail

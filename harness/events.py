@@ -1,11 +1,11 @@
 """Events of a session: one frozen class for each kind of event. The log of a session is a sequence of these events.
 
-The log of a scripted trial has five kinds of events: the session started, a message was added, a step finished, the view was
-compacted, the session ended. Other sessions also log the start of each tool call, so that a log shows which calls run. The state
-of a tool call and whether a message is still in view are computed from these events. A session of several turns has more kinds: a
-turn ended, a message was queued or left the queue, a sub-agent ended, the workspace was saved, and the session was rolled back,
-forked or resumed. Progress within a step (its start, pieces of the answer, a tool that starts or ends) is a `Signal`, which is
-displayed but never logged.
+The log of a scripted trial has five kinds of events: the session started, a message was added, a step finished, the view
+(the messages that the model sees next) was compacted, the session ended. Other sessions also log the start of each tool call, so
+that a log shows which calls run. The state of a tool call and whether a message is still in view are computed from these events.
+A session of several turns has more kinds: a turn ended, a message was queued or left the queue, a sub-agent ended, the workspace
+was saved, and the session was rolled back, forked or resumed. Progress within a step (its start, pieces of the answer, a tool
+that starts or ends) is a `Signal`, which is displayed but never logged.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ class Patch:
     replace: tuple[Replace, ...] = ()
     insert: tuple[Insert, ...] = ()
     set_aside: tuple[ItemId, ...] = ()
-    """Ids of all messages outside the view that a later summary will cover, those evicted earlier included."""
+    """Ids of all messages outside the view that a later summary will cover, including messages that were evicted earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStarted:
-    """Start of a tool call, which runs from now on until its result is logged; missing in a session that logs steps at once."""
+    """Start of a tool call, which then runs until its result is logged. Sessions that log whole steps at once omit this event."""
 
     step: int
     """Number of the step (model call) that requested the tool call."""
@@ -132,7 +132,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """End of a step; the answer of its model call and the results of all its tool calls are in the log."""
+    """End of a step (one model call and its tool calls); the model's answer and all tool results are in the log."""
 
     step: int
     """Number of the step (model call) in the session, from 1."""
@@ -215,7 +215,7 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageQueued:
-    """Arrival of a user message in the session's queue, where it is identified by the number of this event."""
+    """Arrival of a user message in the session's queue; the number of this event identifies the message in the queue."""
 
     text: str
     files: tuple[File, ...] = ()
@@ -225,7 +225,7 @@ class MessageQueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnqueued:
-    """Removal of a user message from the queue, as the agent reads it now (`MessageAdded` follows) or the user withdrew it."""
+    """Removal of a user message from the queue: the agent reads it now (`MessageAdded` follows), or the user withdrew it."""
 
     queued: int
     """Number of the event `MessageQueued` that put the message into the queue."""
@@ -338,7 +338,7 @@ EVENT_CLASSES: dict[str, Any] = {event_class.__dataclass_fields__["kind"].defaul
 
 
 class Entry(NamedTuple):
-    """Entry of a session's log, which is an event with its number."""
+    """Entry of a session's log: an event and its number."""
 
     seq: int
     """Number of the event in the log of its session, from 1 without gaps."""
@@ -368,7 +368,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """Signal that a tool call has started, which is sent whether or not the event `CallStarted` is logged."""
+    """Signal that a tool call has started. It is sent whether or not the log gets the event `CallStarted`."""
 
     call: ToolCall
     """Tool call that started, as the model wrote it."""

@@ -1,8 +1,8 @@
 """Messages and their parts, which models read and write, as frozen values without any I/O.
 
 A tool call and its result are two parts in two messages, in the order that every provider requires. The start and end of a step
-are no parts of a message but the event `StepFinished`; the SQL view `parts` of a journal lists both. The state of a tool call is
-computed from the log by `harness.view.compute_tool_states`.
+are no parts of a message; the event `StepFinished` records the step. The SQL view `parts` of a journal (the file with the log of
+a session) lists both. The state of a tool call is computed from the log by `harness.view.compute_tool_states`.
 """
 
 from dataclasses import dataclass, replace

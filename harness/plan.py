@@ -1,6 +1,6 @@
-"""Plan of a compaction, which is the change of the view (the messages that the model sees next) that a policy proposes.
+"""Plan of a compaction: the changes of the view (the messages that the model sees next) that a policy proposes.
 
-A plan may hold *slots*, places for summaries that are not written yet. Making a plan has no side effects.
+A plan may contain *slots*, which are places for summaries that are not written yet. Making a plan has no side effects.
 `harness.compaction.compactor` fills the slots, checks the result and logs it.
 """
 
@@ -42,7 +42,7 @@ class SummaryFormat(Protocol):
 
 
 class Excerpt(Protocol):
-    """Function object that selects which of the messages to summarize are shown to the summarizer. Pure."""
+    """Rule that selects, from the messages to summarize, those that the summarizer (a model) reads. Pure."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages to show to the summarizer, out of all messages to summarize, in order; long ones may be cut."""
@@ -91,7 +91,7 @@ class SummaryProcedure:
     """Failures after which a replacement text is used instead of the summary: only an empty answer, or every failure."""
     skips_empty: bool = False
     """Whether the compaction is skipped, so that all messages stay, if the summarizer answers without text; the plan's
-    replacement (`fallback`) is then not used."""
+    replacement (`Plan.fallback`) is then not used."""
 
 
 PLAIN_PROCEDURE = SummaryProcedure()
@@ -100,7 +100,7 @@ PLAIN_PROCEDURE = SummaryProcedure()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Place in the view (the messages that the model sees next) for a summary that is not written yet."""
+    """Summary still to be written: which messages it replaces, where it is inserted, and how a model is asked for it."""
 
     after: ItemId
     """Id of the message behind which the summary is inserted."""
@@ -144,8 +144,8 @@ class Plan:
     forget: tuple[ItemId, ...] = ()
     """Ids of the messages to evict from the view."""
     replace: tuple[Replace, ...] = ()
-    """Replacements of messages in view; of a message that is also evicted, the summarizer reads the replacement, otherwise the
-    original."""
+    """Replacements of messages in view. If a replaced message is also evicted, the summarizer reads its replacement; otherwise
+    the summarizer reads the original."""
     slots: tuple[Slot, ...] = ()
     """Summaries to request from the summarizer, each with the place at which it is inserted into the conversation."""
     insert: tuple[Insert, ...] = ()
@@ -165,7 +165,7 @@ class Plan:
 
 
 def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
-    """Return the messages and texts from which the prompt for the summary of a slot is built.
+    """Collect the messages and texts from which the prompt for one planned summary (a slot) is built.
 
     Raises:
         KeyError: The slot refers to a message that is neither in the view nor set aside for a later summary.

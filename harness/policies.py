@@ -1,7 +1,7 @@
-"""All compaction policies by their public names, and the conversion between policies and plan files.
+"""All compaction policies by their public names, and functions that build a policy from its description in a plan file.
 
-A preset is registered by its name in `__all__`. Another package adds a policy class, a frozen dataclass with a `kind` of its own,
-by the entry point group `harness.policies`.
+A policy class of this package is registered by its name in `__all__`. Another package registers a policy class, which is a frozen
+dataclass with a `kind` of its own, in the entry point group `harness.policies`.
 """
 
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"]
 
 
 def list_policy_names() -> tuple[str, ...]:
-    """Return the public names of all policies, sorted, including those of other packages, whose classes are not loaded.
+    """Return the sorted public names of all policies. Policies of other packages are included, but not loaded.
 
     Example:
         >>> from harness.policies import list_policy_names
@@ -115,7 +115,7 @@ def list_policy_names() -> tuple[str, ...]:
 
 
 def load_policy_classes() -> dict[str, type[Any]]:
-    """Return every policy class by its public name; this package takes precedence where another one uses the same name.
+    """Return every policy class by its public name. If another package uses a name of this package, this package's class counts.
 
     Raises:
         UsageError: The policy of an installed package cannot be loaded.
@@ -132,7 +132,7 @@ def load_policy_classes() -> dict[str, type[Any]]:
 
 
 def load_policy_class(name: str, where: str = "policy") -> type[Any]:
-    """Return the policy class with a public name; of other packages, only this class is loaded.
+    """Return the policy class with a public name. Of the policies that other packages define, only this one is loaded.
 
     Args:
         name: Public name of the policy, such as `keep-last`.

@@ -217,7 +217,7 @@ class Compactor(Protocol):
 
     @property
     def policy(self) -> Policy:
-        """Compaction policy that is at work in the session."""
+        """Compaction policy of the session."""
 
     @property
     def budget(self) -> Budget:
@@ -275,8 +275,8 @@ class SandboxLimits(StrictFields):
         memory_bytes: Maximum memory of all processes of the sandbox together, in bytes. Default: `536_870_912`.
         pids: Maximum number of processes and threads in the sandbox. Default: `256`.
         disk_bytes: Maximum size of all files in the workspace, in bytes. Default: `268_435_456`.
-        output_bytes: Maximum number of bytes that are kept of the standard output, and of the standard error, of a command: of a
-            longer output the beginning and the end, half each. Default: `1_048_576`.
+        output_bytes: Maximum number of bytes kept of the standard output of a command, and as many of its standard error. Of a
+            longer output, the beginning and the end are kept, half each. Default: `1_048_576`.
         file_bytes: Maximum size in bytes of a file that is read from or written to the sandbox. Default: `16_777_216`.
         network: Whether commands in the sandbox may reach the network. Default: `False`.
 
@@ -324,15 +324,15 @@ class ExecResult:
     exit_code: int
     """Exit code of the command; 128 plus the signal number if a signal killed it."""
     stdout: bytes
-    """Standard output of the command as bytes; of an output beyond the maximum size, only a part is kept, see
+    """Standard output of the command as bytes. Of an output that exceeds the maximum size, only a part is kept; see
     `stdout_tail_bytes`."""
     stderr: bytes
     stdout_bytes: int
     """Number of bytes that the command wrote to standard output, including the bytes left out."""
     stderr_bytes: int
     stdout_tail_bytes: int = 0
-    """Number of bytes at the end of `stdout` that are the end of a longer output, with bytes left out before them. 0 means that
-    no bytes were left out, or that only the beginning of the output was kept."""
+    """Number of bytes at the end of `stdout` that follow a gap, if the middle of a long output was left out. 0 means that no
+    bytes were left out, or that only the beginning of the output was kept."""
     stderr_tail_bytes: int = 0
     timed_out: bool = False
     oom_killed: bool = False
@@ -381,7 +381,7 @@ class FileChange:
 class Sandbox(Protocol):
     """A workspace at `/workspace` in which commands run. Whoever opens it must close it.
 
-    Serves one caller at a time, except in the context of `allow_parallel_calls`.
+    Serves one caller at a time, except in a `with` block of `allow_parallel_calls`.
     """
 
     @property
@@ -417,9 +417,9 @@ class Sandbox(Protocol):
         """Return the entries of a directory in the workspace, sorted by name."""
 
     def allow_parallel_calls(self) -> AbstractContextManager[None]:
-        """Return a context in which several threads can run commands, read, write and list files at the same time.
+        """Return a context manager; in its `with` block, several threads may run commands, read, write and list files at once.
 
-        Each command keeps its own timeout. All calls must end before the context does. Contexts may be nested, in any thread.
+        Each command keeps its own timeout. All calls must end before the block does. Blocks may be nested, in any thread.
         """
 
     def snapshot(self) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Signals between processes: temporary handlers, such as for Ctrl-C, and the end of a process together with its parent."""
+"""Signals of the operating system: temporary handlers, e.g. for Ctrl-C, and a way to end a process together with its parent."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -30,7 +30,7 @@ def install_signal_handler(
 
 
 def end_with_parent() -> None:
-    """Make a process that `multiprocessing` has started receive SIGTERM as soon as its parent process has ended, even if killed.
+    """Let this process receive SIGTERM as soon as its parent process has ended, even if the parent was killed.
 
     Meant as the initializer of a process pool. Has no effect in a process that `multiprocessing` has not started.
     """

@@ -1,8 +1,8 @@
 """Cache of sums and counts over a growing list; updating a sum costs only as much as the items added since the last call.
 
-A policy is a pure function of a view and is called before every step, also for views of ten thousand messages. Most of what a
-policy computes are sums and counts over all messages. A tally (a running total) adds each message once and is read at every
-call. The result always equals that of a tally computed from the first message on.
+A policy is a pure function of the view (the messages that the model sees next). It is called before every step, also when the
+view has ten thousand messages. Most of what a policy computes are sums and counts over all messages. A tally (a running total)
+adds each message once and is read at every call. The result always equals that of a tally computed from the first message on.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -22,10 +22,10 @@ R = TypeVar("R")
 
 
 class TallyCache:
-    """Cache of tallies (running totals) over lists that were derived from one another by appending items.
+    """Cache of tallies (running totals) over a growing list, where each new list is the previous one with items appended.
 
-    A tally is continued only if the last item that it counted is still at the same index and is the same object; otherwise the
-    tally starts again, as for a list that was derived in another way. Thread-safe. Copies and pickles start empty.
+    A tally is continued only if the last item that it counted is still at the same index and is the same object. Otherwise the
+    list has changed in another way, and the tally starts again. Thread-safe. Copies and pickles start empty.
     """
 
     __slots__ = ("_tallies",)

@@ -1,9 +1,10 @@
-"""Values that describe a task: the request, the workspace, the checks, and the script and facts for a scripted model.
+"""Classes that describe a task: the request, the workspace, the checks, and the steps and facts for a scripted model.
 
-A task template makes a task from a seed: `template(task_seed) -> Task`. The seed decides the values of the facts in the prompt,
-the workspace and the grader. `script` and `facts` are the same for every seed and contain no value. A scripted model is built
-from these two alone, so a value reaches the scripted model only through text that the model has read. `values` is the answer key
-for graders, probes and tests.
+A fact is a value that the agent must remember, e.g. a port that the request gives. A task template makes a task from a seed:
+`template(task_seed) -> Task`. The seed determines the values of the facts in the prompt, the workspace and the grader. `script`
+and `facts` are the same for every seed and contain no value. A scripted model is built from these two alone, so a value reaches
+the scripted model only through text that the model has read. `values` is the answer key for graders, tests and probes (records of
+whether a compaction kept a fact).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -102,7 +103,7 @@ class Evidence:
     """
 
     receipts: tuple[tuple[str, str], ...] = ()
-    """Name of the tool and regular expression for the main argument, e.g. the path, of each tool call of the step.
+    """Tool calls of the step, each as the name of the tool and a regular expression for its main argument, e.g. the path.
 
     The step is done once the conversation shows that each tool call succeeded (`ok` or `exit code 0`).
     """
@@ -173,7 +174,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """List of the steps with which a competent agent does a task; a scripted model takes the first step not visibly done.
+    """Steps with which a competent agent does a task. A scripted model always takes the first step that is not visibly done.
 
     Attributes:
         steps: Steps of the agent, in the order of the work. Required.
@@ -195,7 +196,7 @@ class Check:
     """Named condition that the files of the workspace must fulfil when the session ends.
 
     Attributes:
-        name: Name of the check, as the judge (the function that decides the checks) yields it. Required.
+        name: Name of the check, as yielded by the judge (the function that finds out which checks pass). Required.
         title: One-line description of the condition that is checked, shown in results. Required.
         required_facts: Names of the facts (values to remember) without which an agent passes the check only by luck. Default:
             `()`.
@@ -215,7 +216,7 @@ class Interview:
     r"""Program that answers questions about the agent's code. It runs in the sandbox, in a process of its own.
 
     The program may import and call the agent's code, which can read everything in the process. The program must therefore contain
-    no value that the agent has to remember. A question that needs such a value passes all candidates instead and returns which of
+    no value that the agent has to remember. A question about such a value tries all candidate values instead and returns which of
     them has an effect.
 
     Attributes:
@@ -223,13 +224,15 @@ class Interview:
             value; modules of the workspace can be imported. In TypeScript, each question is the name of a property of the object
             `questions`, whose value is such a function. Required.
         questions: Names of the questions, in the order in which they are asked. Required.
-        answer_names: Names under which the judge gets the answers; empty for the names of the questions. Interviews that ask the
-            same questions with the same source, and have other names for the answers, are held in random order, so the agent's
-            code cannot tell them apart by their order or by a name. Default: `()`.
+        answer_names: Names under which the judge gets the answers; if empty, the names of the questions. If several interviews
+            ask the same questions with the same source and differ in the names of the answers, they run in random order, so the
+            agent's code cannot tell them apart by their order or by a name. Default: `()`.
         runtime: Language of the program: `python` or `bun` (TypeScript). Default: `'python'`.
-        appended: Paths of files in the workspace, and text that is appended to each file during the interview, for example a
-            second definition that breaks a function on purpose. Files that do not exist are skipped. Default: `()`.
-        timeout_seconds: Maximum duration of the interview in seconds; later questions have no answer. Default: `30.0`.
+        appended: Path of a file in the workspace and the text that is appended to it during the interview, for each such file.
+            The text may be a second definition that breaks a function on purpose. Files that do not exist are skipped. Default:
+            `()`.
+        timeout_seconds: Maximum duration of the interview in seconds; questions that it does not reach have no answer. Default:
+            `30.0`.
 
     Example:
         >>> from harness.task import Interview
@@ -257,7 +260,7 @@ class Interview:
 
 
 class Submission(Protocol):
-    """Work of the agent, as a judge sees it: the files of the workspace, and the answers of the agent's code."""
+    """Work of the agent, as its judge (a function) sees it: the files of the workspace, and the answers of the agent's code."""
 
     @property
     def expected(self) -> Mapping[str, Any]:
@@ -285,20 +288,20 @@ class Submission(Protocol):
 
 
 Judge: TypeAlias = Annotated[Callable[[Submission], Iterable[tuple[str, bool, str]]], *STORED_BY_NAME]
-"""Function that decides the checks of a task: yields the name of each check, whether the check passes, and why it fails."""
+"""Function that grades the work on a task: yields the name of each check, whether the check passes, and why it fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """Function that decides which checks of a task pass, with the values that it expects and the questions that it asks.
+    """Grading of a task: the function that finds out which checks pass (the judge), the values it expects, and its questions.
 
-    The judge runs in the harness, never in the sandbox. It reads the files that the agent left, then asks the interviews, and
+    The judge runs in the harness, never in the sandbox. It reads the files that the agent left, then runs the interviews, and
     compares files and answers with the expected values. A check for which the judge yields nothing has failed. See
     `harness.session.grading` for the protocol.
 
     Attributes:
-        judge: Function that decides the checks. It must be defined at the top level of a module or file, since a session stores
-            only its name. Required.
+        judge: Function that finds out which checks pass. It must be defined at the top level of a module or file, since a session
+            stores only its name. Required.
         expected: JSON values with which the judge compares the work of the agent, usually the values of the facts. Default:
             `{}`.
         interviews: Programs that answer questions about the agent's code, asked one after the other. Names of answers are
@@ -329,7 +332,7 @@ class Grader:
 
 
 def judge_old_session(_: Submission) -> Iterable[tuple[str, bool, str]]:
-    """Decide no check; judge of a task in a session of version 0.1, whose grader cannot be run any more."""
+    """Yield no verdict; judge for the task of a session of version 0.1, whose own grader cannot be run any more."""
     return ()
 
 
@@ -390,7 +393,7 @@ class Task:
 class World(StrictFields):
     """Settings that change how much a task demands of the agent's memory; None keeps the task's own behaviour.
 
-    The settings decide which compaction policy can win, so results are best compared over a range of settings. The task
+    Which compaction policy does best depends on these settings, so results are best compared over a range of settings. The task
     `long-march` supports every setting. All other tasks support the last four, which then change how the user states the facts
     (values to remember) of the request; see `harness.tasks.variants`.
 
@@ -431,7 +434,7 @@ class World(StrictFields):
 
     @property
     def overrides(self) -> dict[str, int | float]:
-        """Values of the settings that are not None, and thus change the task's own behaviour, by name of the setting."""
+        """Settings that are not None, and so change the task, as a dict of their values by name."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from harness.messages import Message, Reasoning, ToolCall, ToolResult, extract_part_text
 
 RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MULTILINE)
-"""Pattern of a line that records one tool call, such as `[write_file] src/app.py -> ok`; a list marker may stand before it."""
+"""Pattern of a line that records one tool call, such as `[write_file] src/app.py -> ok`; a list marker may precede it."""
 
 
 def parse_arguments(call: ToolCall) -> Mapping[str, object]:

@@ -19,14 +19,15 @@ class Truncation:
     max_bytes: int | None = None
     """Maximum number of UTF-8 bytes of a tool output, line ends not counted; None disables the limit."""
     keep: Literal["head", "tail", "ends"] = "head"
-    """Part of a longer output to keep. `head` and `tail` apply to the limits on lines and bytes; a limit on characters always
-    keeps the head. `ends` keeps both ends, half each, under the limit on characters, and the head under the other limits."""
+    """Part of a longer output to keep: the beginning (`head`), the end (`tail`), or both with half of the space each (`ends`).
+    `tail` has an effect only under the limits on lines and bytes, `ends` only under the limit on characters; otherwise the
+    beginning is kept."""
     keep_essentials: bool = False
     """Whether the exit code of a command and the last lines of its standard error stay in view wherever its output is cut."""
     saved: bool = False
     """Whether the whole tool output is saved, so that the agent can search and page through it later."""
     proposes_explore: bool = False
-    """Whether the mark of a cut output proposes the tool `explore`, in sessions whose agent has it."""
+    """Whether the note below a cut output proposes the tool `explore`, in sessions whose agent has this tool."""
 
 
 class Preview(NamedTuple):
@@ -39,7 +40,7 @@ class Preview(NamedTuple):
     cut_characters: int = 0
     """Number of characters cut from the tool output."""
     essential: str = ""
-    """Part of the tool output at the other end that is kept in addition, such as the exit code of a command."""
+    """Text kept in addition from the end that was cut off, such as the exit code of a command."""
 
 
 class Essentials(NamedTuple):
@@ -52,14 +53,14 @@ class Essentials(NamedTuple):
 
 
 NOTHING_ESSENTIAL = Essentials()
-"""Essential parts of an output that may be cut anywhere."""
+"""Value for an output without essential parts, which may be cut anywhere."""
 
 
 def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHING_ESSENTIAL) -> Preview:
     """Return the part of a tool output that fits the limits on lines and bytes, in whole lines.
 
-    If a single line exceeds the limits, as much of the line is kept as fits. What is essential at the other end of the output is
-    kept beyond the limits.
+    If a single line exceeds the limits, as much of the line is kept as fits. Essential text at the end that is cut off is kept in
+    addition, even beyond the limits.
     """
     lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines

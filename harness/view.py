@@ -1,11 +1,11 @@
-"""View of a session, which is the messages that the model sees next, computed from the log event by event.
+"""The view of a session (the messages that the model sees next), computed from the log event by event.
 
 `fold` is the only place where an event changes the view, so a live session, a replay of its log and a preview agree. A view is a
 value: folding returns a new view and costs a copy of references, however long the messages are. Token counts are kept per item
 and updated as items come and go. State that policies need (rounds, attempts without effect, the first request) is part of the
 view, so planning stays pure.
 
-The rules of providers are named classes. Each class defines where a conversation may be cut and what makes it invalid.
+Each rule that providers enforce is a class, which defines where a conversation may be cut and what makes it invalid.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
     """Return the view (the messages that the model sees next) after one more event of the log.
 
     Raises:
-        UsageError: The event is a rollback to events that a view does not hold; fold the result of `drop_rolled_back` instead.
+        UsageError: The event is a rollback, which a view alone cannot undo; fold the result of `drop_rolled_back` instead.
     """
     event = entry.event
     match event:
@@ -143,7 +143,7 @@ def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
-    """Return the size of the context, computed from the usage report of the last model call and an estimate of later messages.
+    """Return the size of the context: the tokens reported for the last model call, plus an estimate of the messages after it.
 
     The computing time does not depend on the length of the view.
     """
@@ -202,7 +202,7 @@ def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dic
 
 
 def _collect_set_aside(view: View, patch: Patch) -> tuple[Item, ...]:
-    """Return the messages that wait outside the view for a later summary after a patch."""
+    """Return the messages that, after a patch, are outside the view and wait for a later summary."""
     waiting_ids = set(patch.set_aside)
     return tuple(item for item in (*view.set_aside, *view.items) if item.item_id in waiting_ids) if waiting_ids else ()
 
@@ -318,7 +318,7 @@ ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "comp
 
 
 def compute_tool_states(entries: Iterable[Entry]) -> Mapping[str, ToolState]:
-    """Return the state of every tool call in a log, which is pending, running, completed, error or compacted, by call id."""
+    """Return the state of every tool call by call id, e.g. `running`, or `compacted` if its result was evicted or replaced."""
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}
     for seq, event in drop_rolled_back(entries):
