@@ -1,4 +1,4 @@
-"""Stopping a session from another thread without delay, even while the provider of the model does not answer."""
+"""Functions that let another thread stop a session without delay, even while the provider of the model does not answer."""
 
 import threading
 from collections.abc import Callable
@@ -66,9 +66,9 @@ class _PendingResult(Future[T]):
         return False
 
     def abandon(self, undo: Callable[[T], object]) -> None:
-        """End the work in the other thread as soon as the work calls `raise_if_abandoned`.
+        """Make the work in the other thread end as soon as it calls `raise_if_abandoned`.
 
-        If the work ends with a result nevertheless, the result is passed to `undo`.
+        If the work produces a result nevertheless, the result is passed to `undo`.
         """
         self.is_abandoned = True
         self.add_done_callback(lambda ended: None if ended.exception() else undo(ended.result()))

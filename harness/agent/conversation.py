@@ -67,7 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """The messages of a request to the model, and how many messages at its start equal the start of the previous request."""
+    """The messages of a request to the model, and how many of the first ones are the same as in the previous request."""
 
     messages: tuple[Message, ...]
     digest: str
@@ -142,7 +142,7 @@ class Inbox:
             return len(self._queue)
 
     def take(self, step: int) -> tuple[str, ...]:
-        """Remove all user messages due before a step from the queue and return them in order."""
+        """Remove from the queue all user messages that the agent must read before a step, and return them in order."""
         if not self._queue and not self._later:
             return ()
         with self._lock:

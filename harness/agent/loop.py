@@ -74,7 +74,7 @@ class Stop:
 
     @staticmethod
     def from_error(error: BaseException) -> "Stop":
-        """Return the stop of a session that an error ends."""
+        """Return the stop reason and the explanation for a session that was ended by an error."""
         match error:
             case ContextOverflow():
                 reason: StopReason = "overflow"
@@ -95,13 +95,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Stop):
-    """The result of a session: why it ended, after how many steps, and with which view. Returned by `Agent.run`.
+    """The result of a session: why it ended, after how many steps, and how long the conversation was. Returned by `Agent.run`.
 
     Attributes:
         reason: Stop reason, for example `replied` or `max_steps`. Required.
         detail: Explanation of the stop reason for people, for example the message of an error. Default: `''`.
         steps: Number of model calls in the session. Default: `0`.
-        view_messages: Number of messages in view at the end of the session. Default: `0`.
+        view_messages: Number of messages in the view (the messages that the model sees next) at the end of the session. Default:
+            `0`.
         view_tokens: Estimated number of tokens of these messages, by the policy's token counter. Default: `0`.
 
     Example:
@@ -116,13 +117,13 @@ class Outcome(Stop):
 
     @staticmethod
     def from_stop(stop: Stop, view: View) -> "Outcome":
-        """Return the result of a session that ended for the given reason with the given view."""
+        """Return the result of a session, given why it ended and the view (the messages that the model sees next) at its end."""
         return Outcome(stop.reason, stop.detail, view.steps, len(view.items), view.tokens)
 
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """A model with tools, a log and a compactor that works on one session. The caller closes log and sandbox.
+    """An agent that works on one session: a model with its tools, a log and a compactor. The caller closes log and sandbox.
 
     Attributes:
         model: Model that is called once in each step. Required.
@@ -145,8 +146,8 @@ class Agent:
             returns the events to log. The number is 0 before the first step. Default: `None`.
         save_result: Function that takes the number of a step and the result of one of its tool calls, and saves the result until
             the whole step is logged. Called in the thread that ran the tool, as soon as the result is there. Default: `None`.
-        allow_parallel_calls: Function that returns a context in which the tools may be called in several threads. Used only if
-            `limits` asks for parallel tool calls. Default: `nullcontext`.
+        allow_parallel_calls: Function that returns a context manager, within which several threads may call the tools. Used only
+            if `limits` asks for parallel tool calls. Default: `nullcontext`.
         logs_steps_at_once: Whether to log each step in one transaction after its tools have run. This saves time in sessions that
             can be run again at no cost; after a crash, the step is lost, and the log never shows a call as running. Default:
             `False`.
@@ -261,7 +262,7 @@ class Session:
     def compact(self, step: int, hook: Hook) -> bool:
         """Let the policy compact the view (the messages that the model sees next) if compaction is due.
 
-        Return False after a cancellation.
+        Return False if the session was cancelled, else True.
         """
         view, agent = self.conversation.view, self.agent
 

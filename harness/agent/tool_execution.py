@@ -28,7 +28,7 @@ class Toolbox:
         Args:
             tools: Tools that the model can call.
             listen: Function that is called whenever a tool call starts or ends, in the thread of the call.
-            allow_parallel_calls: Function that returns a context in which the tools may be called in several threads.
+            allow_parallel_calls: Function that returns a context manager, within which several threads may call the tools.
         """
         self._tools = {tool.spec.name: tool for tool in tools}
         self._listen, self._allow_parallel_calls = listen, allow_parallel_calls

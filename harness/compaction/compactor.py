@@ -1,12 +1,11 @@
-"""Compaction of one session, from the policy's plan and the requests for summaries to the checked result in the log.
+"""Compaction of one session: the policy's plan, the requests for its summaries, the checks of the result, and the log event.
 
-The checks in this module apply to all policies. The system message stays, tool calls and their results stay together, and a
-change that saves no tokens is recorded as an attempt without effect and not applied; messages that were evicted earlier and wait
-for their summary count as part of what the summary replaces. After two such attempts in a row, no further attempt is made until
-the view (the messages that the model sees next) has grown by a tenth, the provider refuses the prompt as too long, or the user
-asks for a compaction. A failed summary is recorded; then
-the view stays unchanged or the plan's fallback is applied. If the plan has a fallback, a summary that saves no tokens counts as
-failed.
+The checks in this module apply to all policies. The system message stays, and tool calls stay together with their results. A
+change that saves no tokens is not applied but recorded as an attempt without effect; messages that were evicted earlier and wait
+for a summary count among the messages that the summary replaces. After two attempts without effect in a row, no further attempt
+is made until the view (the messages that the model sees next) has grown by a tenth, the provider refuses the prompt as too long,
+or the user asks for a compaction. A failed summary is recorded; then the view stays unchanged, or the plan's fallback is applied.
+If the plan has a fallback, a summary that saves no tokens counts as failed.
 
 Only the text of the summarizer's answer is used; a tool call in the answer is never run. The content of the text is not judged: a
 refusal, or a reply to the conversation, is accepted as the summary. The text is stored in the event, and whatever it leaves out
@@ -129,9 +128,10 @@ class SessionCompactor:
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Return the event of a compaction attempt, or None if the policy does not act now or compaction pauses.
+        """Let the policy compact the view if needed; return the event of the attempt, or None if there was no attempt.
 
-        The hook is the point in the session at which the policy is asked, such as before a step or after an overflow.
+        No attempt is made while the policy sees no need or compaction pauses. `hook` is the point in the session at which the
+        policy is asked, such as before a step or after an overflow.
         """
         if self._warning_policy is not None and (text := self._warning_policy.check_view(view)):
             signal(Notice(text=text))
@@ -264,7 +264,7 @@ class SessionCompactor:
         return [self._call_summarizer(prompt, slot, outcome).text]
 
     def _limit_slot(self, slot: Slot) -> Slot:
-        """Return the place for a summary (slot) with its input limit lowered to the summarizer's limit, if that is smaller."""
+        """Limit the prompt for a planned summary (a slot) to what the summarizer accepts, and return the changed slot."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
         limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
@@ -301,7 +301,7 @@ class SessionCompactor:
         )
 
     def _check_patch(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
-        """Return the event of a change of the view, marked as applied if the change saves tokens.
+        """Check a change of the view, and return the event of the change, marked as applied if the change saves tokens.
 
         Raises:
             IllegalPlan: The change names an unknown message, touches the system message or breaks a rule of providers.
@@ -360,7 +360,7 @@ def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
-    """Return the event of a compaction attempt that changes nothing; other outcomes are copies with some fields changed."""
+    """Return the event of a compaction attempt that changes nothing; events of other outcomes are changed copies of it."""
     return Compaction(
         round=view.rounds,
         step=step,
@@ -381,13 +381,13 @@ def _sum_usages(usages: list[Usage]) -> Usage:
 
 
 def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
-    """Return the prompt that asks the summarizer for one summary, within the limit of tokens that the summarizer reads.
+    """Return the prompt that asks the summarizer for one summary, shortened to the tokens that the summarizer may read.
 
-    If the messages to summarize are too long, as few of the oldest as possible are left out. Tool calls are left out with
+    If the messages to summarize are too long, the oldest are left out, as few as possible. Tool calls are left out together with
     their results, and a line in the prompt gives the number of omitted messages. Former summaries are never left out.
 
     Args:
-        slot: Place in the plan that the summary will fill, with the messages it stands for.
+        slot: Planned summary, with the ids of the messages that it replaces.
         view: View that contains the messages to summarize.
         count_tokens: Function that counts the tokens of a prompt; called only if the slot limits the input tokens.
 

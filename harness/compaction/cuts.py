@@ -15,7 +15,7 @@ from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
 
 CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assistant"]
-"""Kinds of messages that may be the first retained one behind evicted messages, such as any message but a tool result.
+"""Kind of message that may directly follow evicted messages: any but a tool result (`no-result`), or only the kind named.
 
 A tool result must not be the first retained message, because its call would be evicted.
 """
@@ -37,7 +37,7 @@ class Tail(Protocol):
 
 
 def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
-    """Return how many of the first messages together contain at least a number of events.
+    """Return how many messages, counted from the first one, are needed to reach a given number of events.
 
     Events are messages, tool calls and tool results.
     """
@@ -49,7 +49,7 @@ def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
 
 
 def find_fitting_start(sizes: Sequence[int], room: int) -> int:
-    """Return the index from which on as many of the last sizes as possible have a sum of at most `room`.
+    """Return the smallest index for which all sizes from there to the end have a sum of at most `room`.
 
     The index is the length of the list if not even the last size fits.
     """
@@ -109,7 +109,7 @@ class LastTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastShare:
-    """Rule that retains the newest messages up to a share of all messages in view, or of the characters in their JSON."""
+    """Rule that retains a share of the view at its end, measured in messages or in characters of the messages as JSON."""
 
     share: float
     """Share of the messages, or of their characters, to retain at the end of the view; above 0 and at most 1."""
@@ -141,9 +141,9 @@ class Snap:
     """Rule that moves the boundary between evicted and retained messages so that no tool call loses its results."""
 
     direction: Literal["back", "forward"] = "back"
-    """Direction in which the boundary of the evicted messages moves, back to earlier messages or forward to later ones."""
+    """Direction in which the end of the evicted messages is moved: back to an earlier message, or forward to a later one."""
     legal: CutBoundary = "no-result"
-    """Kinds of messages that may be the first retained one behind evicted messages, such as any message but a tool result."""
+    """Kind of message that may directly follow the evicted messages, such as any message but a tool result (`no-result`)."""
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
         """Return the nearest index at which older messages may be cut off without separating a tool call from its results.

@@ -1,11 +1,11 @@
 """Check that a policy can ever evict something, so that useless configurations are refused before a session starts.
 
-A rule that retains as much as its threshold finds nothing to do when it is triggered. In a window smaller than the one for which
-the policy's constants were chosen, this is easily overlooked. Rules for an overflow do not count, because by then the threshold
-has been passed without effect.
+A rule that retains as many tokens as trigger it finds nothing to do when it is triggered. In a window smaller than the one for
+which the policy's constants were chosen, this is easily overlooked. Rules for an overflow do not count, because by then the
+threshold has been passed without effect.
 
-Only amounts in the same unit are compared: tokens with tokens, messages with messages. A rule that is triggered by one unit and
-retains by another may always find something, and so may a rule with unknown stages.
+Only amounts in the same unit are compared: tokens with tokens, messages with messages. A rule that is triggered by tokens
+and retains a number of messages, or the reverse, may always find something to do. So may a rule whose parts are unknown.
 """
 
 import math
@@ -30,7 +30,7 @@ SHARE_FIELDS = frozenset({"keep_share", "preserve"})
 
 
 class _Conflict(NamedTuple):
-    """Two sizes of a rule that would find nothing to compact, because it retains as much as triggers it."""
+    """Amounts that show that a rule finds nothing to compact: it always retains at least as much as triggers it."""
 
     kept_amount: Amount
     """Minimum number of tokens or messages that the rule always retains."""
@@ -88,10 +88,10 @@ def _list_rules(policy: object) -> tuple[Rule, ...]:
 
 
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
-    """Return the retained size and the triggering size of a rule that would find nothing to compact, or None if it may act.
+    """Return the retained amount and the triggering amount of a rule that finds nothing to compact, or None if it may act.
 
-    When the rule becomes due, the view holds no more tokens than the threshold, whatever else triggers the rule. A quiet rule
-    waits until it finds something to do, at most until the view fills the window.
+    When the rule is triggered, by whatever condition, the view has at most as many tokens as the threshold. A quiet rule keeps
+    trying until it finds something to do, at most until the view fills the window.
     """
     due_amounts, kept_amounts = compute_due_amounts(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
@@ -135,9 +135,8 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
     """Return the minimum size of the view at which a rule can have an effect, or None if the size is unknown.
 
-    The result is the size that the trigger requires. The number of messages that the reducer requires is returned instead if it
-    exceeds the number of tokens in the window, because a view of so many messages cannot fit: every message has at least one
-    token.
+    The result is the size at which the rule is triggered. If the reducer needs more messages than the window has tokens, this
+    number of messages is returned instead: so many messages never fit, because every message has at least one token.
     """
     due, messages = compute_due_amounts(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:

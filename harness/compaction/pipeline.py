@@ -1,8 +1,9 @@
 """Pipelines and presets: a preset is a policy that consists of a token counter, a division of the window and a list of rules.
 
-A rule combines a trigger, which decides when to act, with a reducer, which proposes how to shorten the view. The rules of one
-hook run one after the other: each rule sees the view as the rule before would leave it, and all proposals together become one
-plan. The view is therefore edited only once, and the provider's cached prefix is lost only once.
+A rule combines a trigger, which decides when to act, with a reducer, which proposes how to shorten the view (the messages that
+the model sees next). The rules for one hook (a point in the session, such as before a step) run one after the other. Each rule
+sees the view as the rule before would leave it, and all proposals together become one plan. The view is therefore edited only
+once, and the provider's cached prefix is lost only once.
 """
 
 from abc import ABC, abstractmethod
@@ -106,7 +107,7 @@ def join_plans(first: Plan, second: Plan) -> Plan:
 
 
 class Range(NamedTuple):
-    """Range of numbers that a policy field may hold; None is also accepted if the field's type allows it."""
+    """Range of the numbers that are valid in a field of a policy; None is also valid if the type of the field allows it."""
 
     contains: Callable[[float], bool]
     """Function that returns whether a number is in the range."""
@@ -124,7 +125,7 @@ Share: TypeAlias = Annotated[float, Range(lambda value: 0 < value <= 1, "must be
 
 
 def check_ranges(policy: Any) -> None:
-    """Raise UsageError if a field of the policy holds a value outside the range of the field.
+    """Raise UsageError if a field of the policy has a value outside its range.
 
     Raises:
         UsageError: A value is out of range; the message names the field, its value and its range.
@@ -151,7 +152,7 @@ def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Preset(StrictFields, ABC):
-    """Base of all policies of this package, a frozen dataclass whose property `pipeline` defines its behaviour.
+    """Base class of all policies of this package. A policy is a frozen dataclass; its property `pipeline` defines what it does.
 
     Two presets of one class are equal if their fields are equal. The pipeline is built from the fields once and cached. Base
     classes with shared fields have no slots of their own, so that a preset can inherit from several of them.
@@ -166,7 +167,7 @@ class Preset(StrictFields, ABC):
     clip_characters: Positive = 10_000
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Complete the help text of a policy class by the fields that the class inherits."""
+        """Add the descriptions of inherited fields to the help text of a policy class."""
         super().__init_subclass__(**options)
         inherit_field_help(cls)
 
@@ -229,9 +230,9 @@ class Preset(StrictFields, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPreset(Preset):
-    """Base of the policies of this project. Where an output of a command is cut, its exit code and its last errors are kept.
+    """Base class of the policies that this project designed. A cut tool output keeps its exit code and its last errors.
 
-    The mark of such an output proposes the tool `explore` to an agent that has it.
+    The note below such an output proposes the tool `explore` to an agent that has it.
 
     Attributes:
         clip_characters: Maximum length of a tool output, in characters. A longer output is cut before it is logged; the exit code
@@ -256,7 +257,7 @@ class OwnPreset(Preset):
 
 @dataclass(frozen=True, kw_only=True)
 class SummarizingPreset(Preset):
-    """Base of policies that request summaries, with the fields for the summarizer and the length of a summary.
+    """Base class of policies that request summaries, with the fields for the summarizer and the length of a summary.
 
     Attributes:
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
@@ -271,10 +272,11 @@ class SummarizingPreset(Preset):
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdPreset(Preset):
-    """Base of policies that act when the view reaches a number of tokens or a share of the context window.
+    """Base class of policies that act when the view reaches a number of tokens or a share of the context window.
 
     Attributes:
-        threshold: Share of the window less its reserves that triggers compaction, above 0 and at most 1. Default: `0.8`.
+        threshold: Share of the window, after its reserves are subtracted, that triggers compaction; above 0 and at most 1.
+            Default: `0.8`.
         system_reserve_tokens: Number of tokens of the window kept free for the system prompt. Default: `2_000`.
         output_reserve_tokens: Number of tokens of the window kept free for the model's answer. Default: `4_000`.
         safety_reserve_tokens: Number of tokens of the window kept free because token counts are estimates. Default: `5_000`.
@@ -293,7 +295,7 @@ class ThresholdPreset(Preset):
     context_window: Positive | None = None
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
-        """Return a pipeline with one rule, which shortens the view in the given way when the threshold is reached."""
+        """Return a pipeline with one rule, which shortens the view by the given reducer when the threshold is reached."""
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,

@@ -1,7 +1,8 @@
-"""Stages from which presets are built, mainly reducers that evict, mask or summarize messages in view.
+"""Parts from which policies are built, mainly reducers, which evict, mask or summarize messages.
 
-A reducer proposes a plan; it neither calls a model nor changes the view. Each reducer keeps the system message and keeps tool
-calls together with their results. The compactor checks both again for every policy.
+A reducer proposes a plan to shorten the view (the messages that the model sees next). It neither calls a model nor changes the
+view. Each reducer keeps the system message, and keeps tool calls together with their results. The compactor checks both again for
+every policy.
 """
 
 import re
@@ -78,7 +79,8 @@ class Middle:
     snap: Snap = SNAP_BACK
     """Rule that moves the end of the selected messages to a place where no tool call loses its result."""
     shrinks_head: bool = False
-    """Whether a call at the end of the retained beginning is evicted if its results lie behind it, instead of retaining them."""
+    """Whether a call at the end of the retained beginning is evicted if its results come later; otherwise they are retained
+    too."""
 
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
@@ -202,7 +204,7 @@ def _number_markers(message: Message, round_number: int) -> Message:
 def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
     """Return the id of the message behind which a new summary is inserted.
 
-    This is the message before the first summarized one, or the last retained summary if that stands later.
+    This is the message before the first summarized one, or the last retained summary if that comes later.
     """
     ids = [item.item_id for item in items]
     kept = [item for item in ids if item in stays]
@@ -222,8 +224,8 @@ class Mask:
     keep_results: int = 0
     """Number of newest tool results that are never masked (replaced by a short text); 0 protects none by number."""
     keep_tokens: int = 0
-    """Estimated number of tokens of the newest tool results that are never masked (replaced by a short text). The result that
-    exceeds the number, and all older ones, may be masked."""
+    """Estimated number of tokens of the newest tool results that are never masked (replaced by a short text). The result with
+    which the sum exceeds this number, and all older ones, may be masked."""
     keep_turns: int = 0
     """Number of newest turns whose tool results are never masked; a turn begins with a user message."""
     keep_steps: int = 0
@@ -249,7 +251,7 @@ class Mask:
     clear_arguments: bool = False
     """Whether the arguments of a tool call are also removed when its result is replaced by a short text."""
     stop_at_summary: bool = False
-    """Whether tool results that stand before the newest summary in view are left unchanged."""
+    """Whether tool results before the newest summary in view are left unchanged."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter with which the tokens saved by replacing tool results are computed."""
 
@@ -433,7 +435,7 @@ class _OldResults:
         return bool(self._requested_ids) and any(result.call_id in self._requested_ids for result in message.results)
 
     def _release_old(self) -> None:
-        """Pass on the results whose turn and step are no longer among the newest ones."""
+        """End the protection of the results whose turn and step are no longer among the newest ones."""
         starts = [*([self._turns[0]] if self._turns else []), *([self._steps[0]] if self._steps else [])]
         first_protected = min(starts)
         released = [self._young.popleft() for _ in range(len(self._young) - (self._count - first_protected))]
@@ -496,10 +498,10 @@ def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunable:
-    """Trigger that is due when replacing old tool results by short texts would save enough tokens."""
+    """Trigger that makes the policy act when replacing old tool results by short texts would save enough tokens."""
 
     mask: Mask = field(repr=False)
-    """Reducer that replaces old tool results by short texts. The trigger is due if this reducer would save enough tokens."""
+    """Reducer that replaces old tool results by short texts. The policy acts if this reducer would save enough tokens."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason to act if replacing old tool results by stubs would save enough tokens; otherwise return None."""
@@ -540,9 +542,9 @@ def find_answered_end(view: View) -> int:
 def make_split_slots(
     view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
 ) -> tuple[Slot, ...]:
-    """Return the places for summaries (slots) if a cut splits a turn.
+    """Return the summaries to request (slots) if the cut before the retained messages may lie within a turn.
 
-    One summary covers the messages before the turn, and another the beginning of the turn.
+    If it does, one summary covers the messages before the turn, and another the beginning of the turn.
 
     Args:
         view: View that the items belong to.
@@ -564,7 +566,7 @@ def make_split_slots(
 def group_results(items: Sequence[Item]) -> list[list[Item]]:
     """Return the messages in groups; neighbouring messages with tool results form one group, and any other message its own.
 
-    Some agents whose policies are reproduced here hold neighbouring tool results in one message.
+    Some agents whose policies are reproduced here keep neighbouring tool results in one message.
     """
     groups: list[list[Item]] = []
     for item in items:

@@ -1,7 +1,7 @@
 """Summary formats (prompts for summaries and their form in the view) that several compaction policies share.
 
-Lists of the files that were read or modified are not written by the summarizer. They are compiled from the tool calls and carried
-on from summary to summary.
+Lists of the files that were read or modified are not written by the summarizer. They are compiled from the tool calls and copied
+from each summary to the next.
 """
 
 import re
@@ -113,7 +113,7 @@ def remove_tag(tag: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapTexts:
-    """Selection for the summarizer that cuts long tool results and other long texts to their beginnings."""
+    """Rule that shortens what the summarizer reads: long tool results and other long texts are cut to their beginnings."""
 
     result_characters: int
     """Maximum length in characters of a tool result that the summarizer reads."""
@@ -159,7 +159,7 @@ ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """Summary format whose prompt is an instruction above a transcript, and whose summary has a heading."""
+    """Summary format with an instruction above a transcript as its prompt, and with a heading above the summary."""
 
     instruction: str
     """Instruction to the summarizer, placed above the messages to summarize."""

@@ -1,7 +1,7 @@
 """Triggers, which decide when a policy acts, and divisions, which compute a policy's threshold from the context window.
 
 A division computes the budget of a session once. A trigger looks at the view, the budget and the last usage report before every
-step, at a cost that does not grow with the view. Both are values, so a preset can be read, compared and hashed.
+step, at a cost that does not grow with the view. Both are immutable values, so a policy can be read, compared and hashed.
 """
 
 import math
@@ -20,8 +20,8 @@ Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-sin
 * `prompt`: the prompt of the last call, as reported by the provider.
 * `reported`: prompt and answer of the last call, as reported by the provider.
 * `reported-and-since`: `reported`, plus an estimate of the messages that followed.
-* `rescaled`: the estimate, multiplied by the ratio of report to estimate at the last call, between 1 and 1.25.
-* `unedited`: the estimate of the view as if no item had been edited.
+* `rescaled`: the estimate, multiplied by a factor between 1 and 1.25: the reported tokens of the last call / their estimate.
+* `unedited`: the estimate of the view as if no message had been replaced, e.g. by a stub.
 """
 MAX_RESCALE_FACTOR = 1.25
 """Upper limit of the factor by which the measure `rescaled` corrects a token estimate."""
@@ -62,7 +62,7 @@ class DueAmounts(NamedTuple):
 
 
 DUE_IN_ANY_VIEW = DueAmounts()
-"""Value that a trigger returns if it can make the policy act at any size of the view."""
+"""Value of `compute_due_amounts` for a trigger that may make the policy act whatever the size of the view."""
 
 
 class Division(Protocol):
@@ -325,7 +325,7 @@ class Always:
         return "asked at every step"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`: this trigger does not depend on the size of the view."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger ignores the size of the view (the messages the model sees next)."""
         return DUE_IN_ANY_VIEW
 
 
@@ -364,20 +364,20 @@ class AllOf:
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because no single size of the view is sure to meet all conditions."""
+        """Return `DUE_IN_ANY_VIEW`, because there is no size of the view that is sure to meet all conditions."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attended:
-    """Trigger that is due while somebody attends the session."""
+    """Trigger that makes the policy act only while somebody attends the session."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason that somebody attends the session, or None if nobody does."""
         return "somebody attends the session" if view.attended else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger does not depend on the size of the view."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger ignores the size of the view (the messages the model sees next)."""
         return DUE_IN_ANY_VIEW
 
 

@@ -1,4 +1,4 @@
-"""Reducers (parts of a policy that shorten the view) that extend another reducer by a fallback, condition or closing message."""
+"""Reducers (ways to shorten the conversation) that extend another reducer by a fallback, a condition or a closing message."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from harness.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:
-    """Return the minimum number of messages in view that a reducer needs to shorten the view; 0 if it states none."""
+    """Return how many messages must at least be in view for a reducer to shorten the view; 0 if it has no such minimum."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
 
