@@ -1,4 +1,4 @@
-"""Baselines and bounds for policies without summaries, which retain nothing, random messages, or the messages needed later.
+"""Three policies without summaries to compare others with: they retain nothing, random messages, or the messages needed later.
 
 All three policies are triggered like `keep-last` and use the same budget, so they can be compared with that policy and with each
 other.
@@ -32,7 +32,7 @@ class RankedBlock(NamedTuple):
     rank: tuple[float, ...]
     """Sort key of the block among the blocks that could be retained; blocks with lower ranks are retained first."""
     block: Block
-    """Messages of the block as they would stand in the view, possibly shortened."""
+    """Messages of the block as they would be in the view, possibly shortened."""
 
 
 class Ranking(Protocol):
@@ -45,7 +45,7 @@ class Ranking(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retain:
-    """Reducer that fills a share of the trigger threshold with the best-ranked blocks of messages and evicts all others.
+    """Reducer that retains the best-ranked blocks of messages, up to a share of the threshold, and evicts all others.
 
     The system message and the newest block are always retained, and their tokens are part of the share. If these two fill the
     share, everything else is evicted.
@@ -158,7 +158,7 @@ class MissingRanking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropAll(OwnPreset, ThresholdPreset):
-    """Eviction of everything but the system message and the newest message, as the lower bound of what a policy achieves.
+    """Policy that evicts everything but the system message and the newest message: the lower bound of what a policy achieves.
 
     Choose it as the lower bound of a comparison; a policy that is not better than this one retains nothing useful.
 
@@ -188,7 +188,7 @@ class DropAll(OwnPreset, ThresholdPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomRetention(OwnPreset, ThresholdPreset):
-    """Retention of the system message, the newest message, and randomly drawn messages up to a share of the threshold.
+    """Policy that retains the system message, the newest message, and randomly chosen messages up to a share of the threshold.
 
     Choose it as the baseline for policies that select messages; they should do better than a random choice of equal size.
 
@@ -216,22 +216,22 @@ class RandomRetention(OwnPreset, ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which retains randomly drawn messages up to a share of the threshold."""
+        """Pipeline with one rule, which retains randomly chosen messages up to a share of the threshold."""
         return self.build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OracleRetention(OwnPreset, ThresholdPreset):
-    """Retention of the messages that the task's script will need, as the upper bound of what retaining messages achieves.
+    """Policy that retains the messages which the task's script will still need: the upper bound of what retention achieves.
 
     Choose it with a scripted agent, as the upper bound of a comparison; it knows which messages the task still needs.
 
     Source: the optimal replacement algorithm of Belady (1966), applied to messages.
 
-    Messages with content that cannot be obtained again come first, then all others, each by the step that needs them next, up to
-    a share of the threshold. Messages that are never needed again are evicted even if there is room. If the task only needs to
-    know that a tool was called, the call is retained with the first line of its result, because whole messages would soon fill
-    any budget.
+    Messages whose content cannot be obtained again are retained first, then all others, both in the order in which steps will
+    need them, until a share of the threshold is filled. Messages that are never needed again are evicted even if there is room.
+    If the task only needs to know that a tool was called, the call is retained with the first line of its result, because whole
+    messages would soon fill any budget.
 
     The policy is an upper bound only if all messages that one step needs fit into the share. The task `spec-api` has a step that
     needs seven readings of its specification at once (15,000 tokens), and a later step that needs more than the 21,768 tokens
@@ -292,5 +292,5 @@ class OraclePolicy:
         return self._policy.budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return a plan that retains the messages needed next according to the oracle, or None below the threshold."""
+        """Return a plan that retains the messages that the oracle expects to be needed, or None if no compaction is triggered."""
         return self._pipeline.plan(view, budget, usage, hook)

@@ -1,4 +1,4 @@
-"""Policies of Cline, which summarize, list old work in a notice without calling a model, or evict half of the messages."""
+"""Policies of the agent Cline, which summarize messages, replace them by a list of old work, or evict half of them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,10 @@ from harness.view import Item, View, apply_patch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTarget:
-    """Rule for the maximum size of the view after a compaction, as a share of the threshold or of the longest input."""
+    """Rule for how many tokens may be in view (the messages that the model sees next) after a compaction.
+
+    The maximum is a share of the trigger threshold or, once the view has many answers, a share of the longest input of the model.
+    """
 
     input_share: float
     """Length of the longest input of the model, as a share of the window."""
@@ -57,10 +60,10 @@ class SizeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeNewest:
-    """Selection of the messages to replace, namely those before the newest tokens and before the user's last message.
+    """Rule that selects the messages to replace: those before the newest tokens and before the user's last message.
 
-    The user's last message is no limit if it is the first message of all. The newest tokens are at most what the size limit
-    leaves beside the system message. The selection ends before an answer or before a message of the user.
+    If the user's last message is the first message of all, only the newest tokens count. They are at most what the size limit
+    leaves beside the system message. The message after the selected ones is an answer or a message of the user.
     """
 
     most_tokens: int
@@ -112,7 +115,7 @@ class WindowTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unless:
-    """Reducer that adds the plan of a second reducer if the first one saves too few characters."""
+    """Reducer that runs a first reducer and, if that saves too few characters, a second one as well."""
 
     first: Reducer
     """Reducer (a stage that plans changes of the view) whose plan is always applied."""
@@ -137,7 +140,7 @@ class Unless:
 
 
 NOTICE_HEADING = "[Older messages were left out. What was done in them:]"
-"""First line of the notice that stands in place of evicted messages."""
+"""First line of the notice that replaces evicted messages."""
 
 
 COMMAND_TOOLS = frozenset({"execute_command"})
@@ -162,7 +165,7 @@ This limit is the choice of this project, since the source sets none.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """Reducer that replaces old messages by a notice of their files, commands and last answers, without calling a model.
+    """Reducer that replaces old messages by a notice, which lists their files, commands and last answers; no model is called.
 
     The reducer retains every message of the user, the last answer without tool calls in each turn but the last, and the newest
     messages that fit the target size.
@@ -239,8 +242,8 @@ class ForgetHalf:
     notice: str
     """Text of the notice about the eviction; `{count}` is replaced by the number of evicted messages."""
     place: Literal["behind", "in-answer"]
-    """Place of the notice about the eviction, either a user message behind the first messages or, once, the first answer's
-    text."""
+    """Place of the notice: a user message behind the first messages (`behind`), or the beginning of the first answer, where the
+    notice is inserted only once (`in-answer`)."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that keeps the first messages, evicts a share of the messages after them, and inserts a notice."""
@@ -280,7 +283,7 @@ class ForgetHalf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRereads:
-    """Reducer that leaves only the newest reading of each file in view; older tool results with that file become a note."""
+    """Reducer that leaves only the newest reading of each file in view; older readings of the file are replaced by a note."""
 
     note: str
     """Text that replaces an older reading of a file."""
@@ -373,14 +376,14 @@ class _ClineSdk(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cline(_ClineSdk, SummarizingPreset):
-    """Compaction at 81 % of the window, which summarizes everything before the newest 20K tokens and updates the former summary.
+    """Policy that, at 81 % of the window, summarizes all but the newest 20K tokens; each summary updates the former one.
 
     Choose it when you compare Cline's current behaviour, or want a rolling summary with a fallback that needs no model.
 
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`.
 
-    The cut never lies behind the user's last message, unless that is the first message of all. If the summary fails, and after an
-    overflow, the digest of `cline-basic` replaces the messages. An empty summary leaves the view unchanged. The lists of files
+    The user's last message is always retained, unless it is the first message of all. If the summary fails, and after an
+    overflow, the notice of `cline-basic` replaces the messages. An empty summary leaves the view unchanged. The lists of files
     are compiled from the tool calls; the summarizer does not write them. Different from the original, tool schemas do not count
     towards the threshold, because a policy does not see them.
 
@@ -418,15 +421,15 @@ class Cline(_ClineSdk, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineBasic(_ClineSdk):
-    """Replacement of old messages, at 81 % of the window, by a notice of files, commands and last answers; no model writes it.
+    """Policy that, at 81 % of the window, replaces old messages by a list of their files, commands and answers, without a model.
 
     Choose it when summaries by a model are too slow or too expensive, but evicted work should still be listed in view.
 
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `basic`.
 
     All messages of the user are retained. From older turns, the last answer without tool calls is retained too; from the last
-    turn, the newest messages that fit the target size. The notice stands below the user's last message and is updated in each
-    round.
+    turn, the newest messages that fit the target size. The list, called the notice, is appended to the user's last message and
+    updated at each compaction.
 
     Example:
         Compare the notice with the summary that a model writes, on three seeds of a task:
@@ -449,16 +452,16 @@ class ClineBasic(_ClineSdk):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineClassic(Preset):
-    """Eviction of half of the messages, without a summary, once the last call's tokens reach a limit that depends on the window.
+    """Policy that evicts half of the messages, without a summary, once the last call's tokens reach a limit set by the window.
 
     Choose it to compare with Cline before its SDK, or as a cheap baseline that halves the conversation without a summarizer.
 
     Source: Cline 01cfde0d and 031561ea, `src/core/context/context-management`.
 
-    First, a note replaces every reading of a file but the newest; if that saves 30 % of the characters, nothing else is done. The
-    first exchange is retained, with a notice in its answer. Different from the original, results of the first answer stay with
-    their calls, and one more message at the end is evicted instead. After a change of the model, the original evicts three
-    quarters if half is not enough; a session here never changes its model.
+    First, a note replaces all but the newest reading of each file. If that saves 30 % of the characters, nothing else is done.
+    The first request and answer are always retained; a notice in the answer says that messages were evicted. Different from the
+    original, results of the first answer stay with their calls, and one more message at the end is evicted instead. After a
+    change of the model, the original evicts three quarters if half is not enough; a session here never changes its model.
 
     Attributes:
         enough_share: Share of the view's characters that must be saved by replacing repeated readings of a file; if less is

@@ -107,17 +107,17 @@ SUMMARY_HEADING = "Another model began this task. It left the following hand-ove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codex(SummarizingPreset):
-    """Summary of everything but the user's own newest messages (20K tokens), written at 90 % of the window.
+    """Policy that, at 90 % of the window, replaces all but the user's newest messages (up to 20K tokens) by a summary.
 
     Choose it when you compare Codex, or when the user's own messages carry the instructions and must stay verbatim.
 
     Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
 
     The summarizer receives the messages of the session and one more message with the instruction, so its prompt begins like the
-    last request to the model. A former hand-over is summarized again and does not count as a message of the user. A prompt that
-    is too long loses its oldest message in each attempt. If the summary fails, the view stays unchanged. An empty summary is
-    replaced by a constant text, and the event records that. Different from the original, instructions and environment are part of
-    the system message, which always stays.
+    last request to the model. A former summary is summarized again and does not count as a message of the user. If the prompt is
+    too long, each further attempt leaves out one more of the oldest messages. If the summary fails, the view stays unchanged. An
+    empty summary is replaced by a constant text, and the log records that. Different from the original, instructions and
+    environment are part of the system message, which always stays.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1; the view is measured by the provider's

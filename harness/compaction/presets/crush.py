@@ -14,7 +14,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredSpan:
-    """Selection of all messages to summarize, without the system message and the user's messages since the last answer."""
+    """Rule that selects all messages for a summary, except the system message and the user's messages since the last answer."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Return all messages in view except the system message and those that the user wrote after the last answer."""
@@ -63,7 +63,7 @@ CONTINUATION = "The session was interrupted because it grew too long. The user's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crush(SummarizingPreset):
-    """Summary of everything up to the last answer, when 20K tokens of a window above 200K are left, or a fifth of a smaller one.
+    """Policy that summarizes everything up to the last answer when a fifth of the window is left (20K tokens if above 200K).
 
     Choose it when you compare Crush, or want a single summary late in a large window, which is used almost completely.
 

@@ -17,7 +17,10 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurnsOrShare:
-    """Selection of the messages before the last turns; if there are none, of the older messages since the last summary."""
+    """Rule that selects the messages to summarize, which are normally all messages before the last turns.
+
+    If no message since the last summary precedes the last turns, all but a share of the messages since that summary are selected.
+    """
 
     turns: int
     """Number of turns retained at the end of the view."""
@@ -27,7 +30,7 @@ class BeforeTurnsOrShare:
     """Minimum number of messages to retain when a share of the messages, instead of whole turns, is retained."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the messages before the last turns; if there are none, the older part of the messages since the last summary."""
+        """Return the messages before the last turns or, if there are none, all but a share of those since the last summary."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
         request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
@@ -44,7 +47,7 @@ class BeforeTurnsOrShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCap:
-    """Rule that computes the budget as if the context window were limited to a maximum size, also if its size is unknown."""
+    """Rule that computes the budget for a window of at most a maximum size; an unknown window counts as having this size."""
 
     tokens: int
     """Maximum size in tokens of the context window; a larger window is treated as if it had this size."""
@@ -59,7 +62,7 @@ class WindowCap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsAndTools:
-    """List of the user's requests and of the tools used, which is inserted in place of a failed summary."""
+    """Writer of the text that replaces a failed summary: a list of the user's requests and of the tools used."""
 
     request_characters: int = 200
     """Maximum length in characters of a user request in the list."""
@@ -86,16 +89,16 @@ Create a summary of the messages above. Answer in this form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dexto(SummarizingPreset):
-    """Clearing of old tool results above 90 % of the window; if that is not enough, a summary of all but the last 2 turns.
+    """Policy that, above 90 % of the window, clears old tool results and, if needed, summarizes all but the last 2 turns.
 
     Choose it when you compare Dexto, or want old tool results cleared first and a summary only when that is not enough.
 
     Source: Dexto ea2b1863, `packages/core/src/context/compaction`.
 
     If the conversation has no more than two turns, the last fifth of the messages since the last summary is retained, at least 3
-    messages. The original may separate a call from its result there; here the cut moves back. A former summary is evicted without
-    being summarized again, so its content is lost, as in the original. If the summary fails or is empty, a list of requests and
-    tools replaces it.
+    messages. The original may separate a call from its result there; here such a call is retained too. A former summary is
+    evicted without being summarized again, so its content is lost, as in the original. If the summary fails or is empty, a list
+    of the user's requests and of the tools used replaces it.
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.

@@ -17,7 +17,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeUserMessage:
-    """Selection of the first messages in view up to a share of the characters, extended to the next message of the user.
+    """Rule that selects the oldest messages that have a share of the characters, and more messages up to the next user message.
 
     If no user message follows, the selection ends after the last answer if that answer has no tool calls, and otherwise before
     the user's last message.
@@ -117,7 +117,7 @@ POINTER_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload(Mask):
-    """Reducer that saves old tool results outside the view and keeps the beginning and end of each, with a pointer between.
+    """Reducer that saves old tool results outside the view and leaves a pointer: both ends of the text and where the rest is.
 
     A result must be longer than its pointer, or it would be saved again and again; `least_characters` must be set for this
     reason. The field `stub` has no effect.
@@ -182,19 +182,19 @@ ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiCli(SummarizingPreset):
-    """Summary of everything before the last 30 % of the characters, and an acknowledgement of it, at 50 % of the window.
+    """Policy that, at 50 % of the window, replaces all but the last 30 % of the characters by a summary and an acknowledgement.
 
     Choose it when you compare Gemini CLI, or want an early summary that leaves the newest 30 % of the conversation whole. Set
     `adapted` for sessions with one request.
 
     Source: Gemini CLI 5411f113, `packages/core/src/context/chatCompressionService.ts`.
 
-    The cut lies at a message of the user. A session with a single request has no second message of the user, so every attempt
-    changes nothing; `adapted` also allows a cut before an answer of the model. The summarizer is asked twice: for a draft, and
-    for what the draft leaves out. Results beyond the newest 50K tokens of tool output are shortened to `result_characters`; this
-    has no effect unless `clip_characters` is larger. If the summary fails or is empty, the view stays unchanged. Different from
-    the original, the summarizer reads results at full length, and after an attempt without effect the session pauses compaction
-    as for every policy instead of never trying again.
+    What is retained begins with a message of the user. A session with a single request has no second message of the user, so
+    every attempt changes nothing; `adapted` also allows a cut before an answer of the model. The summarizer is asked twice: for a
+    draft, and for what the draft leaves out. Results beyond the newest 50K tokens of tool output are shortened to
+    `result_characters`; this has no effect unless `clip_characters` is larger. If the summary fails or is empty, the view stays
+    unchanged. Different from the original, the summarizer reads results at full length, and an attempt without effect is followed
+    by the same pause as for every policy; the original never tries again.
 
     Attributes:
         adapted: Whether the cut may also lie before an answer of the model. Default: `False`.
@@ -247,7 +247,7 @@ class GeminiCli(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiMasking(Preset):
-    """Saving of tool results older than the newest 50,000 tokens of tool output outside the view, 30,000 or more tokens at once.
+    """Policy that moves tool results older than the newest 50,000 tokens of them out of view, at least 30,000 tokens at a time.
 
     Choose it when tool results are large and the agent may need to read a part of them again.
 

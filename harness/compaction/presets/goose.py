@@ -51,7 +51,7 @@ NOTE = "The conversation was compacted; I know it by the summary above. I go on 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goose(SummarizingPreset):
-    """Summary of the whole conversation, followed by a note of the assistant, before a turn if 80 % of the window is exceeded.
+    """Policy that replaces the whole conversation by a summary and a note when a turn begins above 80 % of the window.
 
     Choose it when you compare goose, or want one summary of everything in sessions with many short turns.
 
@@ -85,7 +85,7 @@ class Goose(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes before each turn (or each step if `adapted`) at the threshold, and after an overflow."""
+        """Rules that summarize when a turn (if `adapted`, a step) begins above the threshold, and after an overflow."""
         summary = Summarize(
             middle=EVERYTHING,
             format=Brief(instruction=INSTRUCTION, layout="system", files=True),

@@ -82,7 +82,7 @@ class _Inspect(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectSummary(_Inspect, SummarizingPreset):
-    """Summary of everything but the system message and the request, above 90 % of the window.
+    """Policy that, above 90 % of the window, summarizes everything but the system message and the user's request.
 
     Choose it when you compare agents of Inspect, or want a summary that keeps the user's request verbatim.
 
@@ -111,7 +111,7 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes everything behind the user's request, above the threshold and after an overflow."""
+        """Rules that summarize everything after the user's request when the threshold is exceeded, and after an overflow."""
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=0), head_messages=INPUT_MESSAGES),
             format=Sections(titles=SECTIONS, opening=OPENING, closing=CLOSING, with_task=True),
@@ -124,7 +124,7 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectTrim(_Inspect):
-    """Eviction of the oldest fifth of the messages behind the request, up to four times until the view fits the threshold.
+    """Policy that evicts the oldest fifth of the messages after the request, up to four times until the rest fits the threshold.
 
     Choose it when you evaluate with Inspect, or want a sliding window that keeps the user's request and calls no model.
 
@@ -152,7 +152,7 @@ class InspectTrim(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that evicts the oldest messages behind the user's request, above the threshold and after an overflow.
+        """Rules that evict the oldest messages after the user's request when the threshold is exceeded, and after an overflow.
 
         Tool results whose call is evicted are evicted too.
         """
@@ -163,7 +163,7 @@ class InspectTrim(_Inspect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectEdit(_Inspect):
-    """Masking of all tool results but the newest 3, above 90 % of the window.
+    """Policy that, above 90 % of the window, masks all tool results but the newest 3 (replaces them by a short text).
 
     Choose it when you evaluate with Inspect, or want masking that starts only near the end of the window.
 
@@ -195,5 +195,5 @@ class InspectEdit(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that masks all tool results but the newest, above the threshold and after an overflow."""
+        """Rules that mask all tool results but the newest when the threshold is exceeded, and after an overflow."""
         return self._build_pipeline(Mask(stub=self.stub, keep_results=self.keep_results, exempt_tools=self.exempt_tools))

@@ -11,14 +11,14 @@ from harness.compaction.summary_formats import SixSections
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
-    """Replacement of all but the last 10 messages by a summary, when 80 % of the window without its reserves is full.
+    """Policy that replaces all but the last 10 messages by a summary when 80 % of the window, less its reserves, is full.
 
     Choose it as the starting point of a study: threshold, messages kept and summarizer can each be varied alone.
 
     Source: this project (docs/sources.md).
 
     Each summary includes the content of the former one, and the summarizer always receives the user's original request. If
-    nothing lies before the retained messages, nothing is done. If the summary fails or is empty, the view stays unchanged.
+    there are no messages before the retained ones, nothing is done. If the summary fails or is empty, the view stays unchanged.
 
     Attributes:
         keep_last: Number of messages retained at the end of the conversation, at least 1; more if a call would be separated from

@@ -79,7 +79,7 @@ class ShortenArguments:
 
 
 class _LongCallTally:
-    """Incremental scan of the view that stores the position of the first message with a long tool call argument."""
+    """Scan that reads each message of the view once and stores the index of the first one with a long tool call argument."""
 
     __slots__ = ("_by", "_count", "first")
 
@@ -116,10 +116,10 @@ class LastOfWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestFromUser:
-    """Selection of the messages that the summarizer reads, namely the newest that fit a token limit, from a user message on.
+    """Rule that selects what the summarizer reads: the newest messages that fit a token limit, beginning at a user message.
 
-    If the message directly before the excerpt was written by the user, as many of its last lines as fit are added. If none of the
-    newest messages was written by the user, the excerpt is empty.
+    If the message directly before the selected ones was written by the user, as many of its last lines as fit are added. If none
+    of the newest messages was written by the user, nothing is selected.
     """
 
     tokens: int
@@ -191,8 +191,8 @@ class CharactersAndOverhead:
 
     Source: langchain-core 1.7.2, `messages/utils.py`.
 
-    Calls count in LangChain's own notation, a list of dictionaries. Tool schemas do not count, because a policy does not see
-    them. The estimate is not corrected by the provider's report; the trigger does that.
+    Tool calls are counted as LangChain writes them, which is a list of dictionaries. Tool schemas do not count, because a policy
+    does not see them. The estimate is not corrected by the provider's report; the trigger does that.
     """
 
     characters_per_token: float = 4.0
@@ -260,7 +260,7 @@ class _ClearToolUses(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangChainClear(_ClearToolUses):
-    """Clearing of all tool results but the newest 3, above 100,000 tokens.
+    """Policy that, above 100,000 tokens, clears all tool results but the newest 3.
 
     Choose it when you compare agents that use LangChain's context editing, or for large tool outputs without a summarizer.
 
@@ -301,7 +301,7 @@ class LangChainClear(_ClearToolUses):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangChainSummary(SummarizingPreset):
-    """Summary of everything before the newest 20 messages, including the user's request, at 80 % of the window.
+    """Policy that, at 80 % of the window, summarizes everything before the newest 20 messages, the user's request included.
 
     Choose it when you compare agents that use LangChain's summarization middleware. Set `trim_tokens=None` for useful summaries
     of long runs.
@@ -389,7 +389,7 @@ class LangChainSummary(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepAgents(SummarizingPreset):
-    """Shortening of long tool call arguments at 85 % of the window; if that is not enough, a summary of all but the last 10 %.
+    """Policy that, at 85 % of the window, shortens long tool call arguments and, if needed, summarizes all but the last 10 %.
 
     Choose it when you compare agents built with deepagents, or agents that write large files: long arguments are shortened first.
 
@@ -430,7 +430,7 @@ class DeepAgents(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that shortens long arguments and then summarizes at the threshold, and summarizes after an overflow."""
+        """Rules that shorten long arguments and then summarize when the threshold is reached, and summarize after an overflow."""
         shorten = ShortenArguments(
             tail=LastOfWindow(share=self.keep_share, least_messages=0),
             tools=("write_file", "edit_file"),
@@ -456,7 +456,7 @@ class DeepAgents(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnthropicClear(_ClearToolUses):
-    """Clearing of all tool results but those of the newest 3 tool uses, above 100,000 tokens of input.
+    """Policy that, above 100,000 tokens of input, clears all tool results but those of the newest 3 tool uses.
 
     Choose it to study server-side context editing of the Anthropic API, or when tool results are large and quickly outdated.
 

@@ -1,4 +1,4 @@
-"""Policy of Letta, which summarizes the oldest share of the messages, and more of them until the rest is small enough."""
+"""Policy of Letta, which summarizes a share of the oldest messages, or as many more as make the rest small enough."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,10 +18,10 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpToShare:
-    """Selection of the oldest messages, extended step by step until the remaining messages fit a share of the window.
+    """Rule that selects the oldest messages, more in each step until the remaining messages fit a share of the window.
 
-    The selection ends before the last answer within its share of the messages. If no smaller part is enough, everything is
-    selected.
+    In each step the selection ends before the last answer within a share of the messages. If no such selection is enough,
+    everything but the system message is selected.
     """
 
     first_share: float
@@ -32,7 +32,7 @@ class UpToShare:
     """Maximum share of the window that the system message and the retained messages may fill."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the fewest oldest messages whose eviction leaves a small enough view; all messages if no share is enough."""
+        """Return the oldest messages, as few as leave a small enough view; all but the system message if no part is enough."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
         steps = 1
@@ -81,17 +81,18 @@ HEADING = "[System alert: earlier messages are hidden from view. Summary of what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letta(SummarizingPreset):
-    """Summary of the oldest 40 % of the messages, more if over 70 % of the window would stay, above 90 % of the window.
+    """Policy that, above 90 % of the window, summarizes the oldest 40 % of the messages, or more if the rest is still large.
 
     Choose it when you compare Letta, or want a sliding window whose evicted part is summarized.
 
     Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`.
 
-    The cut lies before an answer. The setting that the original calls the share to keep is in fact the share that it evicts, and
-    the first step is added before the first attempt. If the summary fails or is empty, everything is summarized instead; if that
-    fails too, the view stays unchanged. A prompt that is too long is shortened, first its results and then its middle. Different
-    from the original, the size after a cut is estimated, and a view that is still too large is compacted again only in the next
-    step.
+    The policy tries the oldest 40 % of the messages (`sliding_share` plus `step_share`), then 50 % and so on, until the rest fits
+    70 % of the window. The rest begins with an answer of the model. In the original, the setting called the share to keep is in
+    fact the share to evict, and, as here, one step is added before the first attempt. If the summary fails or is empty,
+    everything is summarized instead; if that fails too, the view stays unchanged. If the summarizer's prompt is too long, its
+    tool results are cut in a second attempt, and its middle is left out in a third one. Different from the original, the size
+    after a cut is estimated, and a view that is still too large is compacted again only in the next step.
 
     Attributes:
         threshold: Share of the window that the tokens of the last model call must exceed to trigger compaction, above 0 and at
@@ -125,7 +126,7 @@ class Letta(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes the oldest messages, above the threshold and after an overflow."""
+        """Rules that summarize the oldest messages when the threshold is exceeded, and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
         reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
         rules = (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, hook="overflow"))

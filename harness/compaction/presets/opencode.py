@@ -17,7 +17,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurns:
-    """Selection of the messages before the last turns, which are retained as far as they fit a limited number of tokens.
+    """Rule that selects all messages before the last turns; these turns are retained as far as they fit a number of tokens.
 
     Turns are retained whole from the newest one backwards as long as they fit. The first turn that does not fit is cut, and its
     longest end that fits is retained.
@@ -52,7 +52,7 @@ class BeforeTurns:
 
 
 def _is_before_summary(view: View, index: int) -> bool:
-    """Return whether a message in view is the question that stands directly before a summary, as if the summary answered it."""
+    """Return whether a message in view is the question inserted directly before a summary, as if the summary answered it."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
 
 
@@ -85,15 +85,15 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCode(SummarizingPreset):
-    """Replacement of all but the last 2 turns by a summary, once a model call fills the context window except for its reserve.
+    """Policy that replaces all but the last 2 turns by a summary once a model call fills the context window up to its reserve.
 
     Choose it when you compare OpenCode, or want a summary that leaves the last turns in view, up to a small budget.
 
     Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
     After a compaction, the view holds a question of the user, the summary as its answer, the retained turns, and a request to
-    continue. Each round updates the former summary. After an overflow nothing is retained but the user's last message, repeated
-    behind the summary. If the summary fails or is empty, the view stays unchanged, while the original stops.
+    continue. Each compaction updates the former summary. After an overflow nothing is retained but the user's last message,
+    repeated behind the summary. If the summary fails or is empty, the view stays unchanged, while the original stops.
 
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.
@@ -151,7 +151,7 @@ class OpenCode(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes all but the last turns at the threshold, and everything after an overflow."""
+        """Rules that summarize all but the last turns when the threshold is reached, and everything after an overflow."""
         tail = BeforeTurns(
             turns=self.tail_turns, share=self.tail_share, least_tokens=self.tail_least_tokens, most_tokens=self.tail_most_tokens
         )
@@ -178,7 +178,7 @@ class OpenCode(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCodePrune(Preset):
-    """Clearing of tool results outside the newest 40K tokens and the last 2 turns, before a turn, if that saves over 20K tokens.
+    """Policy that, before a turn, clears tool results older than the newest 40K tokens and 2 turns if over 20K tokens are saved.
 
     Choose it to measure OpenCode's pruning alone, without summaries. Set `adapted` for sessions with one request.
 

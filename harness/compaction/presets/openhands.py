@@ -1,4 +1,4 @@
-"""Policies of OpenHands, which reproduce the condensers of its SDK and of its former server (V0).
+"""Policies of OpenHands, which reproduce the compaction (the condensers) of its SDK and of its former server (V0).
 
 Both count events: each message, tool call and tool result is one event.
 """
@@ -39,7 +39,7 @@ class OrElse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvents:
-    """Rule that retains the last messages with at most a number of events; a negative number retains everything."""
+    """Rule that retains as many of the last messages as have at most a number of events; a negative number retains everything."""
 
     count: int
     """Number of events to retain at the end of the view."""
@@ -59,7 +59,7 @@ class LastEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBelowThreshold:
-    """Rule that retains the last messages that, together with the first ones, stay below a share of the trigger threshold."""
+    """Rule that retains the last messages that, together with the first ones, have fewer tokens than a share of the threshold."""
 
     share: float
     """Limit on the first and last messages together, as a share of the number of tokens that triggers compaction."""
@@ -286,7 +286,7 @@ class _OpenHands(SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHands(_OpenHands):
-    """Summary of all but the first and newest events (messages, calls, results), above 80 events; half of that number stays.
+    """Policy that, above 80 events (messages, calls, results), summarizes all but the first and the newest ones; about 40 stay.
 
     Choose it when you compare the OpenHands SDK, or want to bound the number of events instead of tokens.
 
@@ -295,10 +295,10 @@ class OpenHands(_OpenHands):
     The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` passes
     everything. Too many tokens or a refused prompt trigger a summary as well; if there is nothing to evict between the first and
     the newest events in this case, everything but the system message is summarized. If the summary fails, the view stays
-    unchanged; but after too many tokens or a refused prompt, everything but the system message is summarized at once, with
-    shorter events in up to four more attempts, after which the original ends the run. An empty summary is accepted. Different
-    from the original, tokens are estimated from characters, a summary must be shorter than what it stands for, and a view that is
-    still too large is compacted again only before the next step.
+    unchanged. After too many tokens or a refused prompt, however, a failed summary is followed at once by a summary of everything
+    but the system message, which is tried up to four more times with shorter events; the original then ends the run. An empty
+    summary is accepted. Different from the original, tokens are estimated from characters, a summary must be shorter than what it
+    stands for, and a view that is still too large is compacted again only before the next step.
 
     Attributes:
         max_tokens: Number of estimated tokens in view above which compaction is triggered, at most the window; None uses the
@@ -325,7 +325,7 @@ class OpenHands(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes when the view has too many tokens or events, and after a refused prompt.
+        """Rules that summarize when the view has too many tokens or events, and after a refused prompt.
 
         If there are too many tokens and too many events, the smaller number of messages is retained.
         """
@@ -368,7 +368,7 @@ class OpenHands(_OpenHands):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHandsV0(_OpenHands):
-    """Summary of all but the first and the newest events, above 120 events; each round updates the former summary.
+    """Policy that, above 120 events, summarizes all but the first and the newest ones; each summary updates the former one.
 
     Choose it to reproduce results of OpenHands before its SDK, with longer excerpts for the summarizer.
 

@@ -19,13 +19,13 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Trigger that is due when enough steps (model calls with their tool results) have ended since the last compaction.
+    """Trigger that makes the policy act when enough steps (model calls with their tool results) followed the last compaction.
 
     Combined with another trigger by `AllOf`, this trigger limits how often the view is edited.
     """
 
     count: int
-    """Number of steps since the last compaction after which the trigger is due."""
+    """Number of steps since the last compaction after which the policy acts."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason with the number of steps if enough steps have ended since the last compaction, or None."""
@@ -33,13 +33,13 @@ class Steps:
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger counts steps, so compaction can be due in a view of any size."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger counts steps, so the policy can act in a view of any size."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepPinned:
-    """Reducer that applies the plan of another reducer except to pinned messages, which have a line that matches a pattern.
+    """Reducer that carries out the plan of another reducer, but leaves pinned messages as they are.
 
     A message is pinned if one of its lines matches a shell pattern; a call is pinned together with all its results. Shell
     patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. The
@@ -53,7 +53,7 @@ class KeepPinned:
     """Reducer whose plan must leave pinned messages unchanged."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the other reducer's plan without its changes to pinned messages, which have a line that matches a pattern."""
+        """Return the other reducer's plan without its changes to pinned messages (those with a line that matches a pattern)."""
         plan = self.reducer.reduce(view, budget, reason)
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
         changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]
@@ -102,16 +102,16 @@ def check_patterns(policy: object, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paced(OwnPreset, SummarizingPreset):
-    """Summary of all but the last 10 messages after every 20 steps (model calls), or less often with `threshold`.
+    """Policy that summarizes all but the last 10 messages after every 20 steps (model calls), or less often with `threshold`.
 
     Choose it to vary one parameter alone: how often the view is edited, or which lines are pinned.
 
     Source: this project, to vary the frequency of compaction alone.
 
     Each edit of the view breaks the cached prefix of the provider, so the policy compacts only after a minimum number of steps.
-    With `threshold`, the view must also have reached that share of the window. Summary and cut are those of `keep-last`. A step
-    is a call of the model with the results of its tools. If the summary fails or is empty, the view stays unchanged, and the
-    summary is requested again before the next step.
+    With `threshold`, the view must also have reached that share of the window. Summaries and retained messages are those of
+    `keep-last`. A step is a call of the model with the results of its tools. If the summary fails or is empty, the view stays
+    unchanged, and the summary is requested again before the next step.
 
     Attributes:
         every_steps: Number of steps (model calls with their tool results) from the last compaction, or from the start of the
@@ -121,8 +121,8 @@ class Paced(OwnPreset, SummarizingPreset):
         summarize: Whether a summary replaces the evicted messages; otherwise they are evicted without one. Default: `True`.
         keep_request: Whether the user's request, the first message behind the system message, is retained verbatim.
             Default: `False`.
-        pins: Shell patterns of lines, such as `*must*` or `RULE *`; a message with a matching line is retained whole, with its
-            call or results. Default: `()`.
+        pins: Shell patterns, such as `*must*` or `RULE *`; a message with a line that matches one of them is retained whole, with
+            its call or results. Default: `()`.
         keep_last: Number of messages retained at the end of the conversation; more if a call would be separated from its results.
             Default: `10`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
@@ -147,7 +147,7 @@ class Paced(OwnPreset, SummarizingPreset):
     kind: Literal["paced"] = "paced"
 
     def check_combination(self) -> None:
-        """Raise UsageError if a pattern in `pins` would match no line or every line."""
+        """Raise UsageError if a pattern in `pins` (patterns of lines to retain) would match no line or every line."""
         check_patterns(self, "pins")
 
     @property

@@ -1,4 +1,4 @@
-"""Policy of pi, which summarizes all but the newest 20K tokens; a turn that lies only partly before them is summarized apart."""
+"""Policy of pi, which summarizes all but the newest 20K tokens; the evicted part of a split turn has a summary of its own."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -17,9 +17,9 @@ from harness.view import View
 class SummarizeSplitTurn:
     """Reducer that replaces everything before the newest tokens by one user message, which contains the summary.
 
-    The cut lies at the next message that is not a tool result. If the cut splits a turn, the history before the turn and the
-    beginning of the turn are summarized separately and joined. If only a former summary precedes the turn, the beginning of the
-    turn is merged into that summary.
+    The first retained message is never a tool result. If the cut before it splits a turn, the history before the turn and the
+    beginning of the turn are summarized separately, and both summaries are joined. If only a former summary precedes the turn,
+    the beginning of the turn is merged into that summary.
     """
 
     keep_tokens: int
@@ -107,17 +107,18 @@ TURN_HEADING = "---\n\n**The turn so far:**\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pi(SummarizingPreset):
-    """Summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
+    """Policy that summarizes all but the newest 20K tokens when less than 16,384 tokens of the window are left.
 
     Choose it when you compare pi, or want a reserve and an amount of recent messages that do not depend on the window.
 
     Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`.
 
-    The cut lies at the next message that is not a tool result; a turn that the cut splits is summarized separately from the
-    history before it. The summary is updated in each round and lists the files that were read and modified. In the original at
-    that commit, a second compaction loses the messages that the first one retained; `fixed=False` reproduces this defect. If the
-    newest tool result alone is longer than the tokens to retain, nothing can be summarized. Thinking is not summarized, because a
-    view does not contain it. If the summary fails or is empty, the view stays unchanged.
+    What is retained begins with the first of the newest messages that is not a tool result. If that lies within a turn, the
+    beginning of this turn is summarized separately from the history before it. Each compaction updates the summary, which also
+    lists the files that were read and modified. In the original at that commit, a second compaction loses the messages that the
+    first one retained; `fixed=False` reproduces this defect. If the newest tool result alone is longer than the tokens to retain,
+    nothing can be summarized. Thinking is not summarized, because a view does not contain it. If the summary fails or is empty,
+    the view stays unchanged.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
@@ -155,7 +156,7 @@ class Pi(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes all but the newest tokens, above the threshold and after an overflow."""
+        """Rules that summarize all but the newest tokens when the threshold is exceeded, and after an overflow."""
         if not self.enabled:
             return Pipeline(NoThreshold(rule="compaction is disabled"))
         reducer = SummarizeSplitTurn(

@@ -78,7 +78,7 @@ class _BundleTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreBundles:
-    """Trigger that is due when the view holds more bundles (requests and answers) than a limit."""
+    """Trigger that makes the policy act when the view has more bundles (requests and answers) than a limit."""
 
     count: int
     """Number of bundles (requests and answers) that must be exceeded to trigger compaction."""
@@ -116,7 +116,7 @@ class ForgetExceptRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeExceptRequest:
-    """Reducer that replaces all but the newest messages by a summary, which stands behind the user's first message.
+    """Reducer that replaces all but the newest messages by a summary, which is inserted behind the user's first message.
 
     The user's first message is summarized and also retained verbatim.
     """
@@ -230,16 +230,16 @@ def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PydanticSummary(_PydanticAi, SummarizingPreset):
-    """Summary of everything before the newest 20 requests and answers, behind the user's first message, above 90 % of the window.
+    """Policy that, above 90 % of the window, summarizes all but the user's first message and the newest 20 requests and answers.
 
     Choose it when you compare agents built with pydantic-ai-harness, or want a summary that keeps the first request verbatim.
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
 
-    The user's first message is summarized and retained; a former summary is updated, even if it lies among the newest messages.
+    The user's first message is also summarized. A former summary is updated, even if it lies among the newest messages.
     The summarizer reads 500 characters of each result. If the summary fails or is empty after one retry, the view stays
-    unchanged, while the original ends the run. Also different from the original: queued messages of the user are requests of
-    their own, `keep_tokens` counts estimates instead of shares of the provider's report, and a summary begins with an
+    unchanged, while the original ends the run. Also different from the original: each queued message of the user counts as a
+    request, `keep_tokens` is compared with estimates instead of shares of the provider's report, and a summary begins with an
     introductory line, whose tokens count.
 
     Attributes:
@@ -290,13 +290,14 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PydanticWindow(_PydanticAi):
-    """Eviction of all but the user's first message and the newest 40 requests and answers, above 80 of them.
+    """Policy that, above 80 requests and answers, evicts all of them but the user's first message and the newest 40.
 
     Choose it when you compare agents built with pydantic-ai-harness, or want a sliding window that keeps the first request.
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_sliding_window_compaction.py`, with the trigger of its documentation.
 
-    Different from the original, queued messages of the user are requests of their own, and `keep_tokens` counts estimates.
+    A request is a message of the user, or all tool results of one answer. Different from the original, each queued message of the
+    user counts as a request, and `keep_tokens` is compared with estimated tokens.
 
     Attributes:
         trigger_messages: Number of requests and answers above which compaction is triggered; all results of one answer are one
@@ -331,7 +332,7 @@ class PydanticWindow(_PydanticAi):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PydanticClear(_PydanticAi):
-    """Clearing of all tool results but the newest 3, above 100,000 tokens.
+    """Policy that, above 100,000 tokens, clears all tool results but the newest 3.
 
     Choose it when you compare agents built with pydantic-ai-harness, or want clearing triggered by tokens or by messages.
 

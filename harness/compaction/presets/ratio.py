@@ -48,14 +48,14 @@ class _ShareKept(OwnPreset, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio(_ShareKept):
-    """Replacement of all but the last 30 % of the messages by a system message with a summary, at 80 % of the window.
+    """Policy that, at 80 % of the window, replaces all but the last 30 % of the messages by a system message with a summary.
 
     Choose it to study one rule, compaction at a share of the window, and to vary the retained share of the messages.
 
     Source: this project (docs/sources.md).
 
-    The trigger is the provider's count of the last prompt, or the estimate before the first report. The cut moves back to a place
-    where no call is separated from its result. If the summary fails or is empty, the view stays unchanged.
+    The trigger is the provider's count of the last prompt, or the estimate before the first report. More messages are retained if
+    a call would be separated from its result. If the summary fails or is empty, the view stays unchanged.
 
     Example:
         Vary the threshold and the retained share of the messages together:
@@ -78,13 +78,14 @@ class Ratio(_ShareKept):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedOpenCode(_ShareKept):
-    """Clearing of tool outputs older than the last 40K tokens, then a summary: a simplified form of OpenCode's rule.
+    """Policy that clears tool outputs older than the last 40K tokens, then summarizes: a simplified form of OpenCode's rule.
 
     Choose it to vary a rule like OpenCode's, or to compare the simplified form with `opencode`, which reproduces the program.
 
     Source: this project (docs/sources.md), after OpenCode.
 
-    Trigger and cut are those of the policy `ratio`. If the summary fails or is empty, only the clearing takes effect.
+    The trigger and the retained messages are those of the policy `ratio`. If the summary fails or is empty, only the clearing
+    takes effect.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
@@ -106,14 +107,14 @@ class SeedOpenCode(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with two rules at the same threshold, which masks old tool results and then summarizes if needed."""
+        """Pipeline with two rules at the same threshold: the first masks old tool results, the second summarizes if needed."""
         full, mask = Full(measure="prompt"), Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)
         return self._build_pipeline(Rule(full, mask), Rule(full, self._build_summarize()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedGemini(_ShareKept):
-    """Summary of all but the last 30 % of the characters, at 50 % of the window: a simplified form of Gemini CLI's rule.
+    """Policy that, at 50 % of the window, summarizes all but the last 30 % of the characters: Gemini CLI's rule, simplified.
 
     Choose it to vary a rule like Gemini CLI's, or to compare the simplified form with `gemini-cli`, which reproduces the program.
 

@@ -42,7 +42,7 @@ _SECTIONS = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Summary format of a Markdown document with seven sections and the lists of files read and modified."""
+    """Summary format: a Markdown document with fixed sections, followed by the lists of files read and modified."""
 
     part_of_turn: bool = False
     """Whether the summary covers the evicted beginning of a turn whose end is retained, instead of the earlier turns."""
@@ -60,7 +60,7 @@ class Checkpoint:
         return (user(f"The session so far is to be summarized.\n\n{material}\n\n{asked}\n\n{instruction}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the Markdown summary with its lists of files, or the summary of a turn's beginning under its own heading."""
+        """Return the summary as the agent sees it: with lists of files, or, for a part of a turn, below `## Turn in progress`."""
         if self.part_of_turn:
             return f"## Turn in progress\n{text.strip()}"
         return append_file_lists(text, request)
@@ -70,9 +70,9 @@ class Checkpoint:
 class SummarizeBeforeRecent:
     """Reducer that replaces everything before the newest tokens by one user message, which contains the summary.
 
-    The cut lies at a message of the user, unless that would not make room: if the newest turn alone exceeds the retained tokens,
-    or if the turns before such a cut hold too little, the cut lies at an answer within a turn. The history and the beginning of
-    that turn are then summarized separately and joined.
+    What is retained begins with a message of the user, unless that would not make room, because the newest turn alone exceeds the
+    retained tokens or the turns before it have too few. The cut then lies at an answer within a turn, and the history before that
+    turn and the beginning of the turn are summarized separately and joined.
     """
 
     keep_tokens: int
@@ -121,16 +121,16 @@ class SummarizeBeforeRecent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveRecent(OwnPreset, SummarizingPreset):
-    """Markdown summary of all but the newest 20K tokens, when less than 16,384 tokens are left of the window.
+    """Policy that writes a Markdown summary of all but the newest 20K tokens when less than 16,384 tokens of the window are left.
 
     Choose it in windows of 64K tokens or more, when a fixed reserve and a large amount of recent messages matter most.
 
     Source: this project (docs/sources.md).
 
-    The cut lies at a message of the user. A turn is split at an answer if it is the newest one and holds more than the retained
-    tokens, or if a cut before it would evict nothing or leave the view above the threshold. Each round merges the former document
-    with the new messages and lists the files that were read and modified. If the summary fails or is empty, the view stays
-    unchanged.
+    What is retained begins with a message of the user. A turn is split at an answer if it is the newest one and has more than the
+    retained tokens, or if a cut before it would evict nothing or leave the view above the threshold. Each compaction merges the
+    former document with the new messages and lists the files that were read and modified. If the summary fails or is empty, the
+    view stays unchanged.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

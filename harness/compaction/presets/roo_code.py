@@ -31,7 +31,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMinusReserve:
-    """Rule that triggers compaction when the view exceeds a share of the window less a reserve."""
+    """Rule that triggers compaction above a number of tokens, which is a share of the window minus a reserve."""
 
     share: float
     """Share of the window from which the reserve is subtracted."""
@@ -39,7 +39,7 @@ class ShareMinusReserve:
     """Number of tokens subtracted from the share of the window."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return a token budget whose threshold is one token above the share of the window less the reserve."""
+        """Return a budget with the threshold `share` × window − `reserve_tokens` + 1, rounded down, at which the policy acts."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         usable = int(self.share * window.tokens - self.reserve_tokens)
@@ -55,7 +55,7 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """Trigger that is due when the tokens in view reach a threshold set for this trigger, instead of the policy's threshold."""
+    """Trigger that makes the policy act when the tokens in view reach this trigger's own threshold instead of the policy's."""
 
     division: Division
     """Rule that computes the threshold of this trigger from the size of the context window."""
@@ -123,7 +123,7 @@ class _RooCode(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooCode(_RooCode, SummarizingPreset):
-    """One summary of the whole conversation when the window is full; nothing else is retained.
+    """Policy that, when the window is full, replaces everything but the system message by one summary.
 
     Choose it when you compare Roo Code with its summaries enabled, or want the smallest view after a compaction.
 
@@ -159,7 +159,10 @@ class RooCode(_RooCode, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes at the threshold and after an overflow; above the hard limit, eviction is the fallback."""
+        """Rules that summarize when the threshold is reached, and after an overflow.
+
+        Above the hard limit, and after an overflow, half of the messages are evicted if the summary fails.
+        """
         summarize = Summarize(
             middle=EVERYTHING,
             format=Brief(instruction=INSTRUCTION, system=SYSTEM, heading=HEADING, drops="analysis"),
@@ -180,7 +183,7 @@ class RooCode(_RooCode, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooSliding(_RooCode):
-    """Eviction of half of the messages after the first one when the window is full; a notice gives the number evicted.
+    """Policy that, when the window is full, evicts half of the messages after the first one; a notice gives their number.
 
     Choose it when you compare Roo Code with its summaries disabled, or want a sliding window without a summarizer.
 
@@ -200,7 +203,7 @@ class RooSliding(_RooCode):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that evicts half of the messages, at the hard limit and after an overflow."""
+        """Rules that evict half of the messages above the hard limit and after an overflow."""
         half = self._build_forget_half()
         rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, hook="overflow"))
         return Pipeline(self._build_hard_division(), rules)

@@ -1,6 +1,6 @@
-"""Policies of SWE-agent, of mini-swe-agent, and of the study "The Complexity Trap".
+"""Compaction policies of SWE-agent, of mini-swe-agent, and of the study "The Complexity Trap".
 
-Old tool results are replaced by one line each, or old turns by a summary.
+They replace old tool results by one line each or old turns by a summary; that of mini-swe-agent only shortens long tool outputs.
 """
 
 import re
@@ -45,7 +45,7 @@ class _ResultTally:
 def _count_overdue(view: View, keep: int, every: int) -> int:
     """Return the number of old tool results that must be replaced by a line now; 0 or less if there are none.
 
-    The request counts as the first result, as in the original, but is never masked.
+    As in the original, the user's request is counted like a first tool result, but it is never replaced.
     """
     shown: int
     shown, masked = view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: (tally.count, tally.masked))
@@ -54,7 +54,7 @@ def _count_overdue(view: View, keep: int, every: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
-    """Trigger that is due when enough tool results have been added since old results were last masked."""
+    """Trigger that makes the policy act when enough tool results were added since old ones were last replaced by a line each."""
 
     keep: int
     """Number of newest tool results that are never masked (replaced by a line)."""
@@ -67,7 +67,7 @@ class Overdue:
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger counts tool results, so it can be due in a view of any size."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger counts tool results, so the policy can act in a view of any size."""
         return DUE_IN_ANY_VIEW
 
 
@@ -115,10 +115,10 @@ class _TurnTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsSinceSummary:
-    """Trigger that is due when enough turns (answers with tool calls) have passed without a summary."""
+    """Trigger that makes the policy act when enough turns (answers with tool calls) have passed without a summary."""
 
     count: int
-    """Number of turns (answers with tool calls) without a summary after which the trigger is due."""
+    """Number of turns (answers with tool calls) without a summary after which the policy acts."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason with the number of turns if enough turns follow the newest summary, or None."""
@@ -127,7 +127,7 @@ class TurnsSinceSummary:
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger counts turns, so it can be due in a view of any size."""
+        """Return `DUE_IN_ANY_VIEW`, because this trigger counts turns, so the policy can act in a view of any size."""
         return DUE_IN_ANY_VIEW
 
 
@@ -169,7 +169,7 @@ class SummarizeOldestTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniSweAgent(Preset):
-    """No compaction; of a tool output above 10,000 characters, only about the first and the last 5,000 are kept.
+    """Policy that never compacts, but cuts tool outputs above 10,000 characters to about their first and last 5,000.
 
     Choose it as a control that is comparable with published results of mini-swe-agent: long outputs are shortened, nothing is
     compacted.
@@ -231,7 +231,7 @@ class _LastObservations(Preset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweAgent(_LastObservations):
-    """Masking of all tool results but the newest 5, before every step, by a line with their length.
+    """Policy that, before every step, replaces all tool results but the newest 5 by a line that gives their length.
 
     Choose it as the classic baseline: only the newest tool results stay in view, and no model is called.
 
@@ -256,7 +256,7 @@ class SweAgent(_LastObservations):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTrapMask(_LastObservations):
-    """Masking of all tool results but the newest 10, before every step, by a line with their length.
+    """Policy that, before every step, replaces all tool results but the newest 10 by a line that gives their length.
 
     Choose it as the strong, cheap baseline that the study recommends: it needs no model and edits the view in small steps.
 
@@ -291,7 +291,7 @@ CHECKPOINT_INSTRUCTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTrapSummary(SummarizingPreset):
-    """Summary of the oldest 21 turns, whenever 31 turns are not summarized; the request and the newest 10 turns are retained.
+    """Policy that summarizes the oldest 21 turns whenever 31 turns have no summary; the request and the newest 10 turns stay.
 
     Choose it to reproduce the study's comparison of masking with periodic summaries, or for compaction by turns.
 

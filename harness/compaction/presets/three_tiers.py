@@ -33,7 +33,7 @@ _UPDATE_REQUEST = "Provide an updated summary that takes the new messages into t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Summary format of a free text, with a prompt that can name topics to cover."""
+    """Summary format without fixed sections: a free text for continuing the work. The prompt can name topics to cover."""
 
     focus: tuple[str, ...] = ()
     """Topics that the prompt asks the summarizer to attend to."""
@@ -56,7 +56,7 @@ CONTINUE_REQUEST = "Continue if you have next steps"
 
 
 class Strategy(NamedTuple):
-    """Settings for one kind of agent, such as one that debugs, with tool results to retain and topics to summarize."""
+    """Settings for one kind of agent, such as one that debugs: which tool results to retain, and which topics to summarize."""
 
     preserve: tuple[str, ...] = ()
     """Shell patterns of tool calls whose results are never cleared, such as `execute_command git *`."""
@@ -83,16 +83,17 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeTiers(OwnPreset, SummarizingPreset):
-    """Truncation of long tool outputs, clearing of old ones before each turn, and a summary of everything if the window is full.
+    """Policy that cuts long tool outputs, clears old ones before each turn, and summarizes everything when the window is full.
 
     Choose it for long, mixed sessions, or to measure what truncation, clearing and summaries contribute each.
 
     Source: this project (docs/sources.md).
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
-    one prompt unless `prune_at` is `step`; the other tiers work in any session. Tokens that the provider writes to its cache
-    count as input. Reasoning is not sent back to the model, because a provider accepts it only with a signature of its own, or
-    not at all. No older message stays in view after a summary. If the summary fails or is empty, the view stays unchanged.
+    one prompt unless `prune_at` is `step`; the other tiers work in any session. All prompt tokens count towards the limit, also
+    those that the provider writes to its cache. Reasoning is not sent back to the model, because a provider accepts it only with
+    the provider's own signature, or not at all. No older message stays in view after a summary. If the summary fails or is empty,
+    the view stays unchanged.
 
     Attributes:
         truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.
@@ -183,7 +184,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that clears old tool outputs and, at the threshold or after an overflow, summarizes everything."""
+        """Rules that clear old tool outputs and that, at the threshold or after an overflow, summarize everything."""
         mask = self._build_mask()
         prune = Rule(Prunable(mask=mask), mask, hook=self.prune_at, quiet=True)
         pruning = (prune,) if self.prune else ()

@@ -101,15 +101,15 @@ class TrimResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageWindow(OwnPreset, SummarizingPreset):
-    """Eviction of the oldest messages but the first ones when the view has more than 100 messages; the newest 20 stay.
+    """Policy that evicts the oldest messages above 100 messages in view; the user's request and the newest 20 always stay.
 
     Choose it when the number of messages must be bounded and the beginning of the session must stay.
 
     Source: this project (docs/sources.md).
 
-    The system message is not counted. Cuts move back so that calls keep their results, so the view may exceed the maximum by the
-    messages of one turn, and a call at the end of the preserved beginning is evicted if its results lie behind it. If the summary
-    fails or is empty, the messages are evicted without one.
+    The system message is not counted. More messages are retained at the end if a call would lose its results, so the view may
+    exceed the maximum by the messages of one turn. A call at the end of the preserved beginning is evicted if its results come
+    later. If the summary fails or is empty, the messages are evicted without one.
 
     Attributes:
         max_messages: Maximum number of messages in view; 0 never evicts any. Default: `100`.
