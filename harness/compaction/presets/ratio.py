@@ -107,7 +107,7 @@ class SeedOpenCode(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with two rules at the same threshold: the first masks old tool results, the second summarizes if needed."""
+        """Pipeline with two rules at the same threshold, of which one masks old tool results and the other then summarizes."""
         full, mask = Full(measure="prompt"), Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)
         return self._build_pipeline(Rule(full, mask), Rule(full, self._build_summarize()))
 
