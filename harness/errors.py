@@ -1,4 +1,4 @@
-"""Exception classes of this package; each branch of their tree stands for one cause, such as the caller or the provider.
+"""Exception classes of this package; each branch of their tree is for one cause, such as the caller or the provider.
 
     HarnessError
     ├── UsageError            the caller: a wrong plan, name, key or option (also a ValueError)
@@ -11,7 +11,7 @@
     │   ├── RateLimited       status 429; may give the seconds to wait
     │   ├── ProviderFailed    status 5xx, connection reset or stalled: another try may succeed
     │   ├── RequestRefused    any other status 4xx: another try changes nothing
-    │   └── NotRecorded       a replayed cassette holds no reply to this request
+    │   └── NotRecorded       a replayed cassette contains no reply to this request
     ├── SandboxError          the machinery below the tools
     │   ├── SandboxUnavailable  a backend cannot be used on this machine; says what to install
     │   └── SandboxDied         a running sandbox was lost; never shown to the model
@@ -75,7 +75,7 @@ def _rebuild_error(cls: type[HarnessError], args: tuple[object, ...], state: dic
 
 
 class UsageError(HarnessError, ValueError):
-    """An invalid argument, option, plan or name; the message states what is valid.
+    """An invalid argument, option, plan or name; the message says what is valid.
 
     Example:
         >>> from harness import UsageError, load_task
@@ -117,7 +117,7 @@ class WindowTooSmall(UsageError):
 
 
 class MalformedRecording(UsageError):
-    """A file of a recorded session breaks its format; the message names the file, the place and the expected content."""
+    """A file of a recorded session breaks its format; the message gives the file, the place and the expected content."""
 
     def __init__(self, file: str, place: str, expected: str, actual: str = "") -> None:
         self.file, self.place, self.expected, self.actual = file, place, expected, actual
@@ -164,7 +164,7 @@ class RequestRefused(ModelError):
 
 
 class NotRecorded(ModelError):
-    """A cassette (a file of recorded replies of a model) holds no reply to a request, so the request cannot be replayed.
+    """A cassette (a file of recorded replies of a model) contains no reply to a request, so the request cannot be replayed.
 
     The message states how many messages of the conversation the cassette contains.
     """
@@ -183,7 +183,7 @@ class SandboxError(HarnessError):
 
 
 class SandboxUnavailable(SandboxError):
-    """A sandbox backend cannot be used on this machine; the message states the reason and what to do."""
+    """A sandbox backend cannot be used on this machine; the message gives the reason and what to do."""
 
     def __init__(self, backend: str, reason: str, advice: str) -> None:
         self.backend, self.reason, self.advice = backend, reason, advice
@@ -231,7 +231,7 @@ class SummaryEmpty(SummaryFailed):
 
 
 class IllegalPlan(CompactionError):
-    """A compaction policy proposed messages that providers would refuse; the message names the policy and the violated rule."""
+    """A compaction policy proposed messages that providers would refuse; the message gives the policy and the violated rule."""
 
     def __init__(self, policy: str, violation: str) -> None:
         self.policy, self.violation = policy, violation

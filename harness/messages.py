@@ -131,7 +131,7 @@ def assistant(text: str = "", *calls: ToolCall, reasoning: str = "") -> Message:
 
 
 def tool(result: ToolResult) -> Message:
-    """Return a message with the role `tool` that holds the result of one tool call."""
+    """Return a message with the role `tool` that contains the result of one tool call."""
     return Message(role="tool", parts=(result,))
 
 

@@ -105,7 +105,7 @@ class Slot:
     after: ItemId
     """Id of the message behind which the summary is inserted."""
     role: Literal["system", "user", "assistant"]
-    """Role of the message that holds the summary."""
+    """Role of the message that contains the summary."""
     stands_for: tuple[ItemId, ...]
     """Ids of the messages to summarize, in order; earlier summaries among them are merged into the new summary. Messages outside
     the view can be summarized if they were set aside for a later summary."""

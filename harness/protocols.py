@@ -124,7 +124,7 @@ class Policy(Protocol):
 
     @property
     def counter(self) -> Counter:
-        """Token counter with which the policy measures whether compaction is due."""
+        """Token counter with which the policy measures whether it must compact."""
 
     @property
     def clip_characters(self) -> int:
@@ -134,10 +134,10 @@ class Policy(Protocol):
         """Return how many tokens of the model's window are for messages and how many for replies; called once in a session."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the plan of the compaction to make now, or None if no compaction is due.
+        """Return the plan of the compaction to make now, or None if no compaction is needed.
 
-        The method must not do I/O, read a clock or call a model. When no compaction is due, the time taken must not depend on the
-        number of messages.
+        The method must not do I/O, read a clock or call a model. When no compaction is needed, the time taken must not depend on
+        the number of messages.
 
         Args:
             view: Messages that would be sent to the model next.
@@ -226,7 +226,7 @@ class Compactor(Protocol):
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Compact the view (the messages that the model sees next) if compaction is due, and return the event to log, or None.
+        """Compact the view (the messages that the model sees next) if needed, and return the event to log, or None.
 
         Raises:
             IllegalPlan: The policy proposed messages that must not be sent to a model.
@@ -471,4 +471,4 @@ class BlobStore(Protocol):
         """Store the content of a file under its hash, which the caller has verified; storing it twice has no effect."""
 
     def get(self, sha256: str) -> bytes:
-        """Return the content of the file with a hash. Raises SandboxError if the store does not hold the content."""
+        """Return the content of the file with a hash. Raises SandboxError if the store does not contain it."""

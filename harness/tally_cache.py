@@ -31,7 +31,7 @@ class TallyCache:
     __slots__ = ("_tallies",)
 
     def __init__(self) -> None:
-        """Create a cache that holds no tallies."""
+        """Create a cache without tallies."""
         self._tallies: dict[Hashable, tuple[int, object, Any]] = {}
 
     def __reduce__(self) -> "tuple[type[TallyCache], tuple[()]]":

@@ -83,7 +83,7 @@ class Fact:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether the task first states one value of the fact and later replaces it by another value."""
+        """Whether the task first gives one value for the fact and later replaces it by another value."""
         return self.revised or self.kind == "superseded"
 
     @property
@@ -255,7 +255,7 @@ class Interview:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name of the answer to each question, as the judge gets it."""
+        """Name under which the judge (the function that grades the work) gets the answer to each question."""
         return self.answer_names or self.questions
 
 
@@ -264,7 +264,7 @@ class Submission(Protocol):
 
     @property
     def expected(self) -> Mapping[str, Any]:
-        """Values that the judge compares with the work of the agent, as given to the grader."""
+        """Values with which the judge compares the work of the agent; they are those of `Grader.expected`."""
 
     def read_text(self, path: str) -> str:
         """Return the text of a file in the workspace, or an empty string if there is no such file or it cannot be read.
@@ -323,7 +323,7 @@ class Grader:
     interviews: tuple[Interview, ...] = ()
 
     def __post_init__(self) -> None:
-        """Remember the judge by its name, under which a session stores it, and check that the names of answers are unique."""
+        """Register the judge under the name by which a session stores it, and check that the names of answers are unique."""
         if not isinstance(self.judge, StoredFunction):
             remember_function(self.judge)
         names = [name for interview in self.interviews for name in interview.names]

@@ -167,7 +167,7 @@ class Window:
     output_tokens: int | None = None
     """Maximum number of tokens in an answer of the model; None means unknown."""
     input_tokens: int | None = None
-    """Maximum number of tokens in a prompt if the answer has room of its own; None means that both share the window."""
+    """Maximum number of tokens in a prompt if the answer does not count towards it; None means that both share the window."""
     registry_tokens: int = 0
     """Size of the window in the registry of models, if the configuration sets another size; 0 means unknown."""
 

@@ -196,7 +196,7 @@ class Agent:
 
 
 class Session:
-    """The state of a session in progress, either new or continued from its log. Not thread-safe."""
+    """A session in progress, either new or continued from its log, with methods that run its turns and steps. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
         """Rebuild the state of the conversation from the events in the agent's log, which is empty for a new session."""
@@ -260,7 +260,7 @@ class Session:
         return self.finish_step(step, prepared, reply)
 
     def compact(self, step: int, hook: Hook) -> bool:
-        """Let the policy compact the view (the messages that the model sees next) if compaction is due.
+        """Let the policy compact the view (the messages that the model sees next) if its condition for that is met.
 
         Return False if the session was cancelled, else True.
         """

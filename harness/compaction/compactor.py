@@ -409,7 +409,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
 
 
 def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
-    """Return a prompt for a summary that leaves out the messages before index `start` and states their number."""
+    """Return a prompt for a summary without the messages before index `start`; the prompt says how many were left out."""
     former = set(view.summaries)
     kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
     gone = len(slot.stands_for) - len(kept_ids)

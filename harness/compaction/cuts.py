@@ -78,7 +78,7 @@ class LastMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTokens:
-    """Rule that retains as many of the newest messages as hold a given number of estimated tokens."""
+    """Rule that retains so many of the newest messages that they have about a given number of estimated tokens."""
 
     tokens: int
     """Number of estimated tokens to retain at the end of the view."""

@@ -125,6 +125,6 @@ def extract_description(policy_class: type[Any]) -> str:
 
 
 def extract_source(policy_class: type[Any]) -> str:
-    """Return the system or paper that a policy's docstring names behind `Source:`; empty if it names none."""
+    """Return the system or paper that a policy's docstring gives behind `Source:`; empty if it gives none."""
     match = re.search(r"Source:\s+(.+?)(?:\.(?=\s+[A-Z]|\n\n)|\.?\Z)", inspect.getdoc(policy_class) or "", re.DOTALL)
     return " ".join(match[1].split()) if match else ""

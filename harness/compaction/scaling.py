@@ -15,9 +15,9 @@ from harness.protocols import Policy
 from harness.tokens import Window
 
 SCALED_SUFFIXES = ("_tokens", "_characters", "_lines", "_bytes")
-"""Endings of the names of policy fields that are scaled to the window if they hold a whole number."""
+"""Endings of the names of policy fields that are scaled to the window if their value is a whole number."""
 WINDOW_FIELDS = frozenset({"context_window", "summarizer_input_tokens"})
-"""Names of policy fields that hold the size of a context window and are therefore not scaled."""
+"""Names of policy fields that give the size of a context window and are therefore not scaled."""
 
 P = TypeVar("P")
 

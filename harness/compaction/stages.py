@@ -131,7 +131,7 @@ class Summarize:
     max_input_tokens: int | None = None
     """Maximum length in tokens of the prompt for the summarizer; None applies only the summarizer's own limit."""
     role: Literal["system", "user", "assistant"] = "user"
-    """Role of the message that holds the summary."""
+    """Role of the message that contains the summary."""
     former: Literal["apart", "among", "stays", "dropped"] = "apart"
     """Treatment of summaries from former compactions. `apart` passes them to the summarizer separately, `among` as messages like
     all others; `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
@@ -240,8 +240,8 @@ class Mask:
     exempt_failures: bool = False
     """Whether tool results that report an error, or an exit code other than 0, are never replaced by a short text."""
     exempt_requested: bool = False
-    """Whether results that the user asked for are never masked: the user message before the call names the call's key argument,
-    such as a path or a command, or the last part of a path."""
+    """Whether results that the user asked for are never masked: the user message before the call mentions the call's key
+    argument, such as a path or a command, or the last part of a path."""
     least_characters: int = 0
     """Minimum length in characters of a tool result that may be replaced by a short text; shorter results stay as they are."""
     completed_only: bool = False
@@ -339,7 +339,7 @@ class Mask:
 
 
 def is_named(call: ToolCall, text: str) -> bool:
-    """Return whether a text names the key argument of a tool call, such as a path or a command, or the last part of a path."""
+    """Return whether a text mentions the key argument of a tool call, such as a path or a command, or the last part of a path."""
     key = transcript.find_key_argument(call)
     names = {key, key.rstrip("/").rpartition("/")[2]} - {"", "."}
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w/-])", text) for name in names)

@@ -190,7 +190,7 @@ class Sections:
     """Whether the prompt for the summarizer repeats the user's request, even if the messages contain it."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message that lists the sections and holds the former summary and the messages to summarize."""
+        """Return one user message that lists the sections, followed by the former summary and the messages to summarize."""
         titles = "\n".join(f"## {title}" for title in self.titles)
         heading = "PREVIOUS SUMMARY, to be brought up to date"
         former = f"\n\n{heading}:\n{request.previous_summary}" if request.previous_summary else ""

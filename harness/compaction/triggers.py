@@ -1,4 +1,4 @@
-"""Triggers, which decide when a policy acts, and divisions, which compute a policy's threshold from the context window.
+"""Triggers (conditions under which a policy acts) and divisions (rules that compute its threshold from the context window).
 
 A division computes the budget of a session once. A trigger looks at the view, the budget and the last usage report before every
 step, at a cost that does not grow with the view. Both are immutable values, so a policy can be read, compared and hashed.
@@ -14,7 +14,7 @@ from harness.tokens import Budget, Usage, Window
 from harness.view import View, compute_context_usage
 
 Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
-"""Ways to measure how many tokens the view (the messages that the model sees next) holds.
+"""Ways to measure the number of tokens in the view (the messages that the model sees next).
 
 * `estimate`: the policy's own estimate of the view.
 * `prompt`: the prompt of the last call, as reported by the provider.
@@ -34,7 +34,7 @@ class Amount(NamedTuple):
     """Size of a conversation, or of a part of it, in tokens or messages."""
 
     size: float
-    """Number of tokens or messages; infinity stands for all messages in view."""
+    """Number of tokens or messages; infinity means all messages in view."""
     unit: Unit
     """Unit in which `size` is counted, such as tokens or messages."""
 
@@ -43,15 +43,15 @@ class Amount(NamedTuple):
 
 
 ALL_KEPT = Amount(math.inf, "all")
-"""Amount that stands for all messages in view, for a part of a policy that retains every message."""
+"""Amount that means all messages in view, for a part of a policy that retains every message."""
 
 
 class DueAmounts(NamedTuple):
     """Sizes of the view (the messages that the model sees next) at which a trigger makes the policy act."""
 
     amounts: tuple[Amount, ...] = ()
-    """Sizes of the view, in tokens or messages, of which each alone makes the policy act; empty if the policy acts for another
-    reason or never."""
+    """Sizes of the view, in tokens or messages; reaching any one of them makes the policy act. Empty if the policy acts for
+    another reason or never."""
     smallest_view: Amount | None = None
     """Minimum size of the view at which the policy can be triggered; infinite if it never can, None if the size is unknown."""
 

@@ -44,14 +44,14 @@ class SizeTarget:
     input_share: float
     """Length of the longest input of the model, as a share of the window."""
     trigger_share: float
-    """Maximum size of the view after a compaction, as a share of the trigger threshold, while the view holds few answers."""
+    """Maximum size of the view after a compaction, as a share of the trigger threshold, while few answers are in view."""
     long_share: float
-    """Maximum size of the view after a compaction, as a share of the longest input, once the view holds many answers."""
+    """Maximum size of the view after a compaction, as a share of the longest input, once many answers are in view."""
     long_answers: int
     """Number of the model's answers in view from which on the size limit for long conversations applies."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
-        """Return the number of tokens that the view (the messages that the model sees next) may hold after a compaction."""
+        """Return how many tokens the view (the messages that the model sees next) may have after a compaction."""
         answers = sum(item.message.role == "assistant" for item in view.items)
         if answers >= self.long_answers:
             return int(self.long_share * self.input_share * budget.window_tokens)

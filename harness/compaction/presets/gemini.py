@@ -65,7 +65,7 @@ class ClipOldResults:
     protect_tokens: int
     """Size in tokens of the newest tool output, in which no result is shortened."""
     characters: int
-    """Maximum length in characters of an old tool result, which lies outside the protected newest output."""
+    """Maximum length in characters of a tool result that is older than the protected newest output."""
     head_share: float
     """Share of a shortened result that is taken from its beginning; the rest is taken from its end."""
     counter: Counter

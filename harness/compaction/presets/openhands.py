@@ -64,7 +64,7 @@ class LastBelowThreshold:
     share: float
     """Limit on the first and last messages together, as a share of the number of tokens that triggers compaction."""
     head_events: int
-    """Number of events at the beginning of the view that are retained too and use up part of the room."""
+    """Number of events at the beginning of the view that are retained too; their tokens count towards the limit."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter used for a message that belongs only in part, with some of its tool calls, to the retained beginning."""
 
@@ -144,7 +144,7 @@ class EventList:
     """Whether the prompt for the summarizer contains the arguments of tool calls."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message that holds the section titles, the former summary and the list of events."""
+        """Return one user message with the section titles, the former summary and the list of events."""
         titles = "\n".join(f"{title}:" for title in self.titles)
         former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut_text(request.previous_summary)}\n</PREVIOUS SUMMARY>"
         events = "\n".join(f"<EVENT>\n{event.format_line()}\n</EVENT>" for event in self.list_events(request.to_summarize))

@@ -78,7 +78,7 @@ class SummarizeBeforeRecent:
     keep_tokens: int
     """Minimum number of estimated tokens retained at the end of the view."""
     history: SummaryFormat
-    """Format of the summary of everything before the turn in which the cut lies."""
+    """Format of the summary of everything before the first turn that is retained, wholly or in part."""
     beginning: SummaryFormat
     """Format of the summary of the evicted beginning of a turn, used if earlier turns are summarized too."""
     max_tokens: int
@@ -103,7 +103,7 @@ class SummarizeBeforeRecent:
         return Plan(reason=f"{reason}{split}", forget=gone, slots=slots)
 
     def _is_enough(self, view: View, budget: Budget, start: int, turn: int) -> bool:
-        """Return whether a cut before a turn makes room, so that the turn is not split.
+        """Return whether a cut before a turn evicts enough messages, so that the turn need not be split.
 
         A cut before the newest turn must retain no more than the tokens to retain. Any other cut must evict messages, and those
         that it leaves must not exceed the threshold.

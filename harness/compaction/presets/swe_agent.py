@@ -141,7 +141,7 @@ class SummarizeOldestTurns:
     turns: int
     """Number of turns (answers with tool calls) that one checkpoint summarizes."""
     latest_only: bool
-    """Whether only the newest checkpoint stays in view, so that former ones are evicted."""
+    """Whether only the newest checkpoint stays in view and older ones are evicted."""
     format: SummaryFormat
     """Format of the prompt for the summarizer and of the checkpoint inserted into the view."""
     max_tokens: int

@@ -78,7 +78,7 @@ STRATEGIES: dict[str, Strategy] = {
         focus=("Error patterns", "Reproduction steps", "Failed attempts"),
     ),
 }
-"""Tool results to retain and topics to summarize for each kind of agent, with the names of this project's tools."""
+"""Tool results to retain and topics to summarize, by the kind of agent; patterns use the names of this project's tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
