@@ -110,7 +110,7 @@ class Range(NamedTuple):
     """Range of the numbers that are valid in a field of a policy; None is also valid if the type of the field allows it."""
 
     contains: Callable[[float], bool]
-    """Function that returns whether a number is in the range."""
+    """Function that returns whether a number is valid."""
     requirement: str
     """End of the error message for a value that is out of range, such as `must be at least 1`."""
 

@@ -48,7 +48,7 @@ class SizeTarget:
     long_share: float
     """Maximum size of the view after a compaction, as a share of the longest input, once many answers are in view."""
     long_answers: int
-    """Number of the model's answers in view from which on the size limit for long conversations applies."""
+    """Number of the model's answers in view from which on `long_share` sets the maximum size instead of `trigger_share`."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
         """Return how many tokens the view (the messages that the model sees next) may have after a compaction."""
@@ -67,7 +67,7 @@ class BeforeNewest:
     """
 
     most_tokens: int
-    """Number of newest tokens to retain at the end of the view; fewer if the size limit after a compaction requires it."""
+    """Number of newest tokens to retain at the end of the view; fewer if `target` allows fewer."""
     target: SizeTarget
     """Maximum size of the view after a compaction."""
 
@@ -367,7 +367,7 @@ class _ClineSdk(Preset):
         )
 
     def _build_pipeline(self, summarize: Summarize | None = None) -> Pipeline:
-        """Return a pipeline that summarizes at the threshold; a notice without a model is used after a failure or overflow."""
+        """Return rules that summarize at the threshold; after a failure or an overflow, a notice is written without a model."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         reducer = OnFailure(first=summarize, then=digest) if summarize else digest
         rules = (Rule(Full(), reducer), Rule(Always(), digest, hook="overflow"))
@@ -446,7 +446,7 @@ class ClineBasic(_ClineSdk):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that replaces old messages by a notice, before a step at the threshold and after an overflow."""
+        """Rules that replace old messages by a notice when the threshold is reached, and after an overflow."""
         return self._build_pipeline()
 
 

@@ -65,9 +65,9 @@ class RequestsAndTools:
     """Writer of the text that replaces a failed summary: a list of the user's requests and of the tools used."""
 
     request_characters: int = 200
-    """Maximum length in characters of a user request in the list."""
+    """Maximum length in characters of a user request in the text that replaces a failed summary."""
     requests: int = 5
-    """Maximum number of user requests in the list; the newest ones are taken."""
+    """Maximum number of user requests in the text that replaces a failed summary; the newest ones are taken."""
 
     def write_summary(self, request: SummaryRequest) -> str:
         """Return a text with one line for each request of the user, and one line with the number of calls of each tool."""

@@ -28,9 +28,9 @@ class EvictThenSummarize:
     every_messages: int
     """Number of waiting messages at which a summary is requested; messages about to be evicted are included."""
     evict: Forget
-    """Reducer that evicts messages without a summary and retains former summaries."""
+    """Reducer that evicts messages without a summary but retains earlier summaries."""
     summarize: Summarize
-    """Reducer that replaces the same messages, and the former summary, by a summary."""
+    """Reducer that replaces the messages that `evict` would evict, and the former summary, by a new summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts messages and lets them wait for a summary, or requests a summary of all that wait.
