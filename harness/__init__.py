@@ -1,6 +1,6 @@
-"""Run coding agents under grids of context-compaction policies, and compare them.
+"""Run coding agents under many policies for the compaction of their context, and compare these policies.
 
-The names below are loaded when they are first used, so that importing the package costs nothing.
+The names below are loaded when they are first used, so that importing the package takes almost no time.
 """
 
 from importlib import import_module

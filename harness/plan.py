@@ -80,7 +80,8 @@ class SummaryProcedure:
     shorter: PromptShortener | None = None
     """Method to shorten the summarizer's prompt after a failed request; None means that the summary fails instead."""
     shorter_for: Literal["overflow", "failed"] = "overflow"
-    """Failures after which the summarizer gets a shorter prompt: only a prompt that is too long, or every failed request."""
+    """Failures after which the summarizer gets a shorter prompt: only a prompt that is too long (`overflow`), or every failed
+    request (`failed`)."""
     retry_text: str = ""
     """Text appended to the prompt for one retry if the summarizer's answer is empty; an empty text disables the retry."""
     review: Review | None = None
@@ -88,7 +89,8 @@ class SummaryProcedure:
     stand_in: StandIn | None = None
     """Writer of a text that replaces a failed summary, whose failure is still logged; None disables the replacement."""
     stand_in_for: Literal["empty", "failed"] = "failed"
-    """Failures after which a replacement text is used instead of the summary: only an empty answer, or every failure."""
+    """Failures after which a replacement text is used instead of the summary: only an empty answer (`empty`), or every failure
+    (`failed`)."""
     skips_empty: bool = False
     """Whether the compaction is skipped, so that all messages stay, if the summarizer answers without text; the plan's
     replacement (`Plan.fallback`) is then not used."""

@@ -100,7 +100,7 @@ class WindowTable:
     thresholds: tuple[tuple[int, int], ...]
     """Pairs of a context window's size and the number of tokens that triggers compaction in it."""
     share: float
-    """Share of the window at which, at the earliest, compaction is triggered if the window's size is not in the table."""
+    """Share of the window below which compaction is never triggered if the window's size is not in the table."""
     reserve_tokens: int
     """Number of tokens kept free in a window whose size is not in the table, unless `share` triggers compaction later."""
 
@@ -167,8 +167,8 @@ This limit is the choice of this project, since the source sets none.
 class Digest:
     """Reducer that replaces old messages by a notice, which lists their files, commands and last answers; no model is called.
 
-    The reducer retains every message of the user, the last answer without tool calls in each turn but the last, and the newest
-    messages that fit the target size.
+    Three kinds of messages are retained: every message of the user; of each older turn, the last answer without tool calls; and
+    of the last turn, the newest messages that fit the target size.
     """
 
     target: SizeTarget

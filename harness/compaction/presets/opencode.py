@@ -141,7 +141,7 @@ class OpenCode(SummarizingPreset):
         return int(self.input_limit_tokens is None)
 
     def check_combination(self) -> None:
-        """Raise UsageError if `tail_least_tokens` exceeds `tail_most_tokens`, or the reserve leaves nothing of the input limit."""
+        """Raise UsageError if `tail_least_tokens` exceeds `tail_most_tokens`, or if the reserve uses up the input limit."""
         if self.tail_least_tokens > self.tail_most_tokens:
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")

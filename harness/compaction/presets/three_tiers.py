@@ -99,8 +99,9 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
         truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.
         truncate_lines: Maximum number of lines of a tool output; a longer output is truncated. Default: `2_000`.
         truncate_bytes: Maximum number of bytes of a tool output; a longer output is truncated. Default: `51_200`.
-        truncate_keep: End of a longer output that stays in view; the whole output is saved and can be read by tools. The exit
-            code of a command and the last lines of its standard error stay in either case. Default: `'head'`.
+        truncate_keep: Part of a longer output that stays in view, either its beginning (`head`) or its end (`tail`). The whole
+            output is saved and can be read by tools. The exit code of a command and the last lines of its standard error stay in
+            either case. Default: `'head'`.
         prune: Whether old tool outputs are cleared (tier 2). Default: `True`.
         prune_at: Time at which old tool outputs are cleared; `turn` is before a turn, and `step`, for sessions with one prompt,
             before each model call without protecting turns. Default: `'turn'`.
