@@ -65,14 +65,15 @@ def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summari
 
 def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() -> None:
     assert describe_stages(KeepLast(keep_last=7)) == (
-        "output: Truncation(max_characters=10000, keep_essentials=True)",
+        "output: Truncation(max_characters=10000, keep_essentials=True, proposes_explore=True)",
         "step: Full → Summarize(Middle(LastMessages(count=7)), SixSections, max_tokens=800, role=assistant)",
     )
     cut, summarize, _ = describe_stages(ThreeTiers(prune=False))
-    assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, keep_essentials=True, saved=True)"
+    assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, keep_essentials=True, saved=True, proposes_explore=True)"
     assert summarize.endswith("former=among, (user 'What did we do so far?'), (user 'Continue if you have next steps'))")
     assert describe_stages(OracleRetention())[1:] == ("step: Full → Retain(MissingRanking, share=0.5)",)
-    assert describe_stages(NoCompaction(clip_characters=70)) == ("output: Truncation(max_characters=70, keep_essentials=True)",)
+    (only_cut,) = describe_stages(NoCompaction(clip_characters=70))
+    assert only_cut == "output: Truncation(max_characters=70, keep_essentials=True, proposes_explore=True)"
 
 
 def test_a_source_is_the_sentence_that_names_it_wherever_it_stands() -> None:

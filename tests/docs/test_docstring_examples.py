@@ -4,6 +4,7 @@ Examples that take long are skipped (`# doctest: +SKIP`) or written as a literal
 arguments must exist as well.
 """
 
+import builtins
 import doctest
 import inspect
 import re
@@ -25,7 +26,10 @@ def find_doctests(value: object, name: str) -> list[doctest.DocTest]:
 def run_doctest(test: doctest.DocTest) -> str:
     """Run an example in an empty name space and return the report of failures."""
     report: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    try:
+        doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    finally:
+        vars(builtins).pop("_", None)  # in which an example leaves its last value
     return "".join(report)
 
 
