@@ -285,9 +285,9 @@ def _flatten_configuration(configuration: Mapping[str, Any]) -> dict[str, object
 
 
 def _is_equal(value: object, wanted: object) -> bool:
-    """Return whether a value of a trial equals a wanted value.
+    """Return whether a value of a trial is the one that a user asked for.
 
-    For a policy, the wanted value may be a policy object or the name of a kind of policy, which matches whatever its fields.
+    A policy can be asked for as an object or by its name. The name matches the policy with any values of its fields.
     """
     if isinstance(value, Mapping) and isinstance(wanted, str):
         return bool(value.get("kind") == wanted)
@@ -306,7 +306,9 @@ def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str
     if not isinstance(path, str):
         raise UsageError(f"the path of a value must be text such as 'policy.threshold' (got {path!r:.80})")
     if is_block(path):
-        raise UsageError(f"{path!r} varies within an arm, so it cannot select one; compare pairs trials of equal task and seed")
+        raise UsageError(
+            f"{path!r} cannot select an arm, which contains all tasks and seeds; compare pairs trials of equal task and seed"
+        )
     for known in (axis_paths, all_paths):
         ends = [one for one in known if one == path or one.endswith(f".{path}")]
         if path in ends or len(ends) == 1:

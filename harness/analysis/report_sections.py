@@ -141,7 +141,7 @@ def _build_axis_sections(results: Tables) -> Iterator[Section]:
 
 
 def _choose_baselines(results: Tables) -> list[str]:
-    """Return the names of the arms that serve as baselines: arms without compaction, repeated arms, or else the first arm."""
+    """Return the arms that the others are compared with: those without compaction and those that ran twice, or else the first."""
     trials = results.trials
     controls = trials[trials["policy"] == "none"]["arm"]
     return list(dict.fromkeys([*controls, *pair_repeats(trials)["arm_a"]])) or order_arms(trials)[:1]

@@ -188,7 +188,7 @@ class SessionCompactor:
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
-        """Request the summaries of a plan and return all changes of the view; `outcome` records the requests."""
+        """Request every summary that a plan needs, and return all changes of the plan. `outcome` records the calls."""
         inserts: list[Insert] = []
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
         items = apply_patch(view.items, Patch(replace=changes), 0, self.policy.counter)
@@ -360,7 +360,7 @@ def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
-    """Return the event of a compaction attempt that changes nothing; events of other outcomes are changed copies of it."""
+    """Return the log event of a compaction that was tried and changed nothing."""
     return Compaction(
         round=view.rounds,
         step=step,

@@ -145,7 +145,7 @@ class ShareOfAvailable:
     """Maximum number of tokens at which compaction begins, also used if the window is unknown; None sets no maximum."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget whose threshold is a share of the window less the reserves, but at most `at_most_tokens`."""
+        """Subtract the reserves from the window, and return a budget whose threshold is a share of the rest, at most `at_most_tokens`."""
         if window.tokens == 0:
             return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens
@@ -321,7 +321,7 @@ class Always:
     """Trigger that makes the policy act at every check, whatever the size of the view."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the same reason at every check, so that the policy always acts."""
+        """Return a reason to compact at every check, so the policy always acts."""
         return "asked at every step"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
@@ -409,7 +409,7 @@ class SmallestThreshold:
     """Rules that each compute a threshold in tokens from the context window; the smallest threshold is used."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget with the smallest threshold out of those that several rules compute for the window."""
+        """Compute a budget for the window by each rule, and return the one with the smallest threshold."""
         budgets = [division.compute_budget(window) for division in self.divisions]
         return min(budgets, key=lambda budget: budget.threshold_tokens or 0)
 

@@ -95,7 +95,7 @@ class ResolvedTrial(NamedTuple):
 
 
 class UncompressedRun:
-    """Sessions without compaction of a finished run, in which quantiles of context lengths are looked up."""
+    """Finished run without compaction, from whose sessions quantiles of context lengths are computed."""
 
     def __init__(self, folder: Path) -> None:
         """Read which trials a finished run contains; the lengths of their requests are read later, when a quantile is looked up.

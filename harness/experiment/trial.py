@@ -130,7 +130,7 @@ class Trial(codec.StrictFields):
 
     @property
     def problem(self) -> str:
-        """Name of the task, with the settings that vary it (its world) if any are set, e.g. `long-march(steps=400)`.
+        """Name of the task and, if any are set, the settings that vary it (its world), e.g. `long-march(steps=400)`.
 
         Arms (compared configurations) are paired on equal problems.
         """

@@ -67,7 +67,7 @@ def _make_metric(name: str, unit: str, sql: str, description: str) -> Column:
 
 
 def _make_flag(name: str, sql: str, description: str) -> Column:
-    """Return a column that is true for a session if one number of its metrics, such as its number of loops, is above 0."""
+    """Return a yes-or-no column of a session: whether one of its counts, such as its number of loops, is above 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
     return Column(name, "boolean", "", f"{description}; {_MISSING_METRICS}", sql)
 

@@ -155,7 +155,7 @@ def test_an_arm_is_found_by_its_name_or_its_values(selection, arm):
         ({"threshold": 0.5}, UsageError, "matches 2 arms: '0.5, 4', '0.5, 10'; give more values"),
         ({"threshold": 0.6}, UsageError, "no arm has {'threshold': 0.6}; the arms are 'control', '0.5, 4'"),
         ({"treshold": 0.5}, UnknownName, "policy.threshold"),
-        ({"seed": 0}, UsageError, "'seed' varies within an arm"),
+        ({"seed": 0}, UsageError, "'seed' cannot select an arm"),
         ({"policy": "codex"}, UsageError, "no arm has {'policy': 'codex'}"),
         ({5: 0}, UsageError, "must be text such as 'policy.threshold' (got 5)"),
         (["a"], UsageError, "by its name or by values"),

@@ -38,7 +38,8 @@ from harness.view import Item, View, apply_patch
 class SizeTarget:
     """Rule for how many tokens may be in view (the messages that the model sees next) after a compaction.
 
-    The maximum is a share of the trigger threshold or, once the view has many answers, a share of the longest input of the model.
+    While the view has few answers, the maximum is a share of the threshold at which compaction begins. With many answers, it is a
+    share of the longest input of the model.
     """
 
     input_share: float
@@ -60,10 +61,10 @@ class SizeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeNewest:
-    """Rule that selects the messages to replace: those before the newest tokens and before the user's last message.
+    """Rule that selects the messages to replace. The newest tokens, and everything from the user's last message on, are kept.
 
-    If the user's last message is the first message of all, only the newest tokens count. They are at most what the size limit
-    leaves beside the system message. The message after the selected ones is an answer or a message of the user.
+    If the user wrote only one message, it does not protect what follows it. Fewer tokens are kept if `target` allows only fewer.
+    The first message that is kept is an answer or a message of the user.
     """
 
     most_tokens: int
@@ -105,7 +106,7 @@ class WindowTable:
     """Number of tokens kept free in a window whose size is not in the table, unless `share` triggers compaction later."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return a budget whose threshold is looked up by the window's size, or computed for a size that is not in the table."""
+        """Look up the threshold for the window's size in the table, or compute it for other sizes, and return it as a budget."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))

@@ -18,10 +18,10 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpToShare:
-    """Rule that selects the oldest messages, more in each step until the remaining messages fit a share of the window.
+    """Rule that selects as few of the oldest messages as needed, so that the rest fits a share of the window.
 
-    In each step the selection ends before the last answer within a share of the messages. If no such selection is enough,
-    everything but the system message is selected.
+    It tries a share of the messages first (`first_share` + `step_share`) and adds `step_share` until the rest fits. A selection
+    always ends before an answer of the model. If none is large enough, everything but the system message is selected.
     """
 
     first_share: float
@@ -58,7 +58,7 @@ class Ends:
     """Share of the messages' characters to keep at the beginning, and again at the end, of the shortened prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with tool results cut (1st attempt) or without the middle (2nd attempt); an empty result later."""
+        """Return a shorter prompt: tool results are cut in attempt 1, the middle is left out in attempt 2. Later, return nothing."""
         clamped = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
             return clamped

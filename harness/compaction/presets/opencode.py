@@ -33,7 +33,7 @@ class BeforeTurns:
     """Upper bound of the number of tokens that the retained turns may fill, which applies where `share` gives more."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """Return the messages before the retained last turns; of a turn that is too long, only the end is retained."""
+        """Return the messages to evict: all before the last turns, and the beginning of a last turn that is too long."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
         request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]

@@ -55,7 +55,7 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """Trigger that makes the policy act when the tokens in view reach this trigger's own threshold instead of the policy's."""
+    """Trigger with a threshold of its own: the policy acts when the tokens in view reach it."""
 
     division: Division
     """Rule that computes the threshold of this trigger from the size of the context window."""
@@ -67,7 +67,7 @@ class FullBy:
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger's threshold is not part of the policy's budget."""
+        """Return `DUE_IN_ANY_VIEW` (acts at any size), because the budget of the policy does not contain this trigger's threshold."""
         return DUE_IN_ANY_VIEW
 
 

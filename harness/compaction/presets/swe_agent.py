@@ -35,7 +35,7 @@ class _ResultTally:
         """Whether the view contains a tool result that was already replaced by a line."""
 
     def add(self, item: Item) -> None:
-        """Count the next message of the view if it is a tool result; reset the count if the result was replaced by a line."""
+        """Count the next message if it is a tool result. A result that was replaced by a line sets the count back to 0."""
         if item.message.role == "tool":
             elided = _is_elided(item)
             self.masked |= elided

@@ -179,7 +179,7 @@ def make_call_id(position: int, tool: str, taken: set[str]) -> str:
 
 
 def build_reply(message: Message, prompt_tokens: int, profile: Profile) -> Reply:
-    """Return a message as a model's reply, with token counts, the simulated time of the profile and the nominal price."""
+    """Return the model's reply that contains a message. Its duration, token counts and price are simulated."""
     usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=count_message_tokens(message))
     seconds = profile.compute_seconds(prompt_tokens, usage.output_tokens)
     return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))

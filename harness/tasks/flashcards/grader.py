@@ -77,7 +77,7 @@ def _read_modules(submission: Submission) -> list[str]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on what the agent's modules do when they are called; see `judge`."""
+    """Yield the results of the checks that call the agent's code and look at its answers; see `judge`."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     table, version, limit = values["cards_table"], int(values["schema_version"]), int(values["new_per_day"])
     yield "own_tests", *check_tests(answers, MIN_TESTS)

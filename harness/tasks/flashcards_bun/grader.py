@@ -71,7 +71,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on what the agent's modules do when they are called; see `judge`."""
+    """Yield the results of the checks that call the agent's code and look at its answers; see `judge`."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     limit, draft, program = int(values["new_per_day"]), values["draft_mark"], values["program_name"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")

@@ -54,7 +54,7 @@ class Mark:
 
     @property
     def page_path(self) -> str:
-        """Path of the page that states the fact and can be read again; used only if `on_page` is set."""
+        """Path of the file from which the agent can read the number again. The file exists only if `on_page` is set."""
         return f"pages/{self.key}.md"
 
     @property

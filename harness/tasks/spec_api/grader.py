@@ -76,7 +76,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on what the agent's modules do when they are called; see `judge`."""
+    """Yield the results of the checks that call the agent's code and look at its answers; see `judge`."""
     limit, cursor, code, weight = (
         int(values["page_limit"]),
         values["cursor_field"],

@@ -365,7 +365,7 @@ class SessionCache:
         return self._afresh
 
     def observe_in_fresh_process(self) -> Observation:
-        """Return where the template reads the clock and what it can draw, as observed in a new Python process.
+        """Run the task template in a new Python process, and return its clock calls and the random values that it can draw.
 
         Raises:
             UsageError: The template makes no task in the new process.
