@@ -145,7 +145,7 @@ class ShareOfAvailable:
     """Maximum number of tokens at which compaction begins, also used if the window is unknown; None sets no maximum."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Subtract the reserves from the window, and return a budget whose threshold is a share of the rest, at most `at_most_tokens`."""
+        """Return a budget whose threshold is a share of the window without the reserves, at most `at_most_tokens`."""
         if window.tokens == 0:
             return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens

@@ -58,7 +58,7 @@ class Ends:
     """Share of the messages' characters to keep at the beginning, and again at the end, of the shortened prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return a shorter prompt: tool results are cut in attempt 1, the middle is left out in attempt 2. Later, return nothing."""
+        """Return a shorter prompt: with cut tool results in attempt 1, without the middle in attempt 2, nothing later."""
         clamped = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
             return clamped

@@ -67,7 +67,7 @@ class FullBy:
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW` (acts at any size), because the budget of the policy does not contain this trigger's threshold."""
+        """Return `DUE_IN_ANY_VIEW` (acts at any size), because the policy's budget lacks this trigger's threshold."""
         return DUE_IN_ANY_VIEW
 
 
