@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.truncation import Truncation, format_preview, preview_output
+from harness.truncation import Truncation, build_mark, format_preview, preview_output
 
 SEED = Truncation(max_lines=2_000, max_bytes=50 * 1024, saved=True)
 
@@ -40,7 +40,7 @@ def test_of_a_first_line_that_is_too_long_as_much_stays_as_may_be() -> None:
 
 def test_the_mark_says_how_many_bytes_went_and_where_the_whole_is() -> None:
     preview = preview_output(rows(2_001), SEED)
-    text = format_preview(preview, SEED, "output-12ab")
+    text = format_preview(preview, SEED, build_mark("output-12ab", SEED))
     assert text.startswith(preview.text + "\n\n...2010 bytes truncated...\n\nFull output saved to: output-12ab\n")
     assert "search_output" in text
     assert "read_output" in text

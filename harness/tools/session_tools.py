@@ -30,9 +30,15 @@ def find_tool_revisions(policy: Policy, *, explore: bool = False) -> dict[str, i
     return {name: TOOL_REVISIONS[name] for name in names if name in TOOL_REVISIONS}
 
 
-def choose_truncation(policy: Policy) -> Truncation:
-    """Return the limits to which a compaction policy shortens long tool outputs."""
-    return policy.truncation if isinstance(policy, TruncatingPolicy) else Truncation(max_characters=policy.clip_characters)
+def choose_truncation(policy: Policy, *, explore: bool = False) -> Truncation:
+    """Return the limits to which a compaction policy shortens long tool outputs in a session.
+
+    Args:
+        policy: Compaction policy of the session.
+        explore: Whether the agent has the tool `explore`. Without it, no shortened output proposes the tool.
+    """
+    limits = policy.truncation if isinstance(policy, TruncatingPolicy) else Truncation(max_characters=policy.clip_characters)
+    return limits if explore else replace(limits, proposes_explore=False)
 
 
 def make_session_tools(
@@ -52,7 +58,6 @@ def make_session_tools(
         timeout_seconds: Maximum duration of one command in seconds.
         explore: Whether the agent also has the tool `explore`, so that the note in a shortened output may propose it.
     """
-    limits = choose_truncation(policy)
-    limits = replace(limits, proposes_explore=limits.proposes_explore and explore)
+    limits = choose_truncation(policy, explore=explore)
     tools: tuple[Tool, ...] = make_standard_tools(sandbox, timeout_seconds=timeout_seconds, limits=limits, outputs=outputs)
     return (*tools, *make_output_tools(outputs)) if limits.saved and outputs is not None else tools

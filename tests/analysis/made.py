@@ -49,6 +49,7 @@ def trial(**changes):
         "prompt_tokens": 900_000,
         "output_tokens": 20_000,
         "cost_usd": 3.0,
+        "sub_agent_cost_usd": 0.0,
         "peak_context_tokens": 20_000,
         "treatment": "as planned",
         "sandbox": "bubblewrap",
@@ -167,5 +168,6 @@ def session(arm: str, seed: int, axes: dict[str, Any] | None, replicate: int) ->
         "prompt_tokens": prompt,
         "cost_usd": prompt * 3e-6,
         "summarizer_cost_usd": len(drops) * 0.06,
+        "sub_agent_cost_usd": 0.0,
     }
     return row, steps, drops

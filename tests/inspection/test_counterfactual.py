@@ -165,7 +165,7 @@ def test_a_log_without_a_step_is_refused():
 def test_a_policy_that_must_know_the_future_is_refused_where_nobody_knows_it():
     _, course = sample()
     session = RecordedSession(name="other", entries=())
-    with pytest.raises(UsageError, match="'oracle' needs to know"):
+    with pytest.raises(UsageError, match="'oracle' needs a forecast"):
         DryRun(session, course, DryRunSpec(policy=PRESETS["oracle"](), window_tokens=WINDOW_TOKENS))
 
 

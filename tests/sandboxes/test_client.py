@@ -126,6 +126,9 @@ INTERRUPTED_SCRIPT = r"""
 import os, signal, threading, time
 from harness.sandboxes import open_sandbox
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell makes background jobs ignore the signal
+
+
 def interrupt():
     while "begun" not in {entry.name for entry in sandbox.list(".")}:
         time.sleep(0.01)

@@ -160,7 +160,7 @@ def test_the_policy_is_scaled_to_the_window_and_the_first_event_says_so():
 def test_an_oracle_comes_from_the_task_or_is_handed_in():
     task = tiny(0)
     assembled(SessionSpec(request=task.prompt, policy=OracleRetention(), task=task))
-    with pytest.raises(UsageError, match="only the script of a task"):
+    with pytest.raises(UsageError, match="a forecast of the messages"):
         assembled(SessionSpec(request="x", policy=OracleRetention()), model=FakeModel([]))
 
 

@@ -50,7 +50,7 @@ def test_only_the_newest_value_counts_and_only_one_message_for_a_step() -> None:
 
 
 def test_without_a_script_the_oracle_is_refused() -> None:
-    with pytest.raises(UsageError, match="only the script of a task"):
+    with pytest.raises(UsageError, match="a forecast of the messages"):
         supply_oracle(OracleRetention(), None, None)
     plain = KeepLast()
     assert supply_oracle(plain, None, None) is plain

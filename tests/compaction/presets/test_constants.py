@@ -282,6 +282,7 @@ CHOICES: dict[str, Choices] = {
         **RETOLD,
         **BY_ASSISTANT,
         "Mask.completed_only": (True,),
+        "Mask.exempt_tools": ("explore",),
         "Mask.stop_at_summary": (True,),
         "Message.role": ("user",),
         "Rule.quiet": (True,),

@@ -162,10 +162,11 @@ def test_code_that_forges_a_verdict_gets_none(copied):
 
 def test_nothing_of_the_grader_is_there_when_the_code_that_it_judges_runs(copied):
     root = copied()
+    outside = root.parent / "seen"  # what the code leaves in the workspace is removed
     with (root / "flashcards" / "__init__.py").open("a") as file:
-        file.write("\nimport os\nopen('seen', 'a').write(' '.join(os.listdir('.')))\n")
+        file.write(f"\nimport os\nopen({str(outside)!r}, 'a').write(' '.join(os.listdir('.')))\n")
     assert failed(grade(make_flashcards(1), root)) == set()
-    seen = (root / "seen").read_text()
+    seen = outside.read_text()
     assert "flashcards" in seen
     assert ".grade" not in seen
     assert ".nonce" not in seen
