@@ -24,10 +24,7 @@
     │   │   └── SummaryEmpty  the summarizer replied without text
     │   └── IllegalPlan       a policy proposed an invalid view
     ├── StoreError            the journal or the results
-    └── WorkerError           the workers that run the trials of an experiment
-        ├── WorkerDied        a worker process ended before its trial did
-        ├── JobFailed         a worker raised an error instead of recording the trial
-        └── WorkersLost       no worker can be reached any more, e.g. because the scheduler of the cluster ended
+    └── WorkerDied            a worker process ended before its trial did
 
 A command with a non-zero exit code is not an error but a value (`ExecResult`), and a session that is stopped ends with an event
 that holds the reason. Exceptions keep the values named in their messages as attributes and have no other behavior.
@@ -242,26 +239,10 @@ class StoreError(HarnessError):
     """The journal (the file with the log of a session) or the stored results cannot be read or written."""
 
 
-class WorkerError(HarnessError):
-    """An error of the workers that run the trials of an experiment."""
-
-
-class WorkerDied(WorkerError):
+class WorkerDied(HarnessError):
     """A worker process ended before its trial did, e.g. because its memory ran out; perhaps the trial never began."""
 
     def __init__(self, *, exit_code: int | None = None, has_begun: bool = True, detail: str = "") -> None:
         self.exit_code, self.has_begun, self.detail = exit_code, has_begun, detail
         code = "" if exit_code is None else f" (exit code {exit_code})"
         super().__init__(f"the worker process died{code}: {detail or 'out of memory, or killed from outside'}")
-
-
-class JobFailed(WorkerError):
-    """A worker on another machine raised an error instead of recording the trial; `traceback` says where."""
-
-    def __init__(self, text: str, traceback: str = "") -> None:
-        self.traceback = traceback
-        super().__init__(text)
-
-
-class WorkersLost(WorkerError):
-    """The run cannot go on, because no worker can be reached any more; finished trials are stored."""

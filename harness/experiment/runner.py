@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from harness.errors import HarnessError, JobFailed, StoreError, WorkerDied, WorkersLost
+from harness.errors import HarnessError, StoreError, WorkerDied
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
@@ -60,7 +60,6 @@ class Runner:
 
         Raises:
             HarnessError: Worker processes cannot be started here.
-            WorkersLost: No worker can be reached any more.
         """
         waiting, running = _Queue(jobs), dict[Future[FinishedTrial], Job]()
         workers = self.open_workers()
@@ -149,8 +148,6 @@ class Runner:
         error, started_at = future.exception(), self._start_times.pop(future, self.clock())
         if error is None:
             return future.result()
-        if isinstance(error, WorkersLost):
-            raise error
         if isinstance(error, WorkerDied) and (finished := read_finished_trial(job.journal)):
             return finished
         worker_traceback = str(getattr(error, "traceback", ""))
@@ -214,7 +211,7 @@ def _describe_error(error: BaseException) -> str:
     match error:
         case TimeoutError():
             return "killed: the trial ran longer than trial_timeout_seconds"
-        case WorkerDied() | JobFailed():
+        case WorkerDied():
             return str(error)
         case _:
             return f"{type(error).__name__}: {error}"

@@ -214,7 +214,7 @@ class SharedFields:
 
     def compute_trial_id(self, trial: Trial) -> str:
         """Return the id of a trial, equal to `Trial.trial_id`."""
-        key = trial.task, trial.model, trial.explore, id(self._encode(trial, "policy")[0])
+        key = trial.task, trial.model, trial.explore, id(self._encode(trial, "policy")[0])  # all that `find_additions` reads
         if key not in self._additions:
             self._additions[key] = [
                 codec.to_canonical_json({name: value}, dict)[1:-1] for name, value in trial.find_additions().items()

@@ -52,7 +52,7 @@ class Workers(Protocol):
 
         When the future is done, everything that the trial has logged is in the file `job.journal` of this machine, wherever the
         trial ran. The future fails with `WorkerDied` if the worker died, with `TimeoutError` if the job exceeded its time limit,
-        with `WorkersLost` if no worker can be reached any more, and with the error of the job if the job raised one.
+        and with the error of the job if the job raised one.
 
         Raises:
             WorkerDied: The worker died immediately; the job has not begun and can be submitted again.
