@@ -8,21 +8,22 @@ Compactions in the log of the session are ignored, and tool outputs are used as 
 counts get estimates instead.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, cast
+from typing import NamedTuple, cast, overload
 
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.view_history import ViewHistory
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
-from harness.view import View, drop_rolled_back, fold
+from harness.view import View, drop_rolled_back
 
 STAND_IN_TOKENS = 800
 STAND_IN_LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
@@ -179,18 +180,27 @@ class DryRun:
         self.budget_rule = assembled.fitted_policy.describe_rule(self.budget.rule)
         """Text that explains, with numbers, how the compaction threshold follows from the context window."""
         self.counter = trace.make_cached_counter(spec.policy.counter)
-        self.scenes: list[StepState] = []
+        self.view_tokens: list[int] = []
+        """Estimated tokens in view right before the model call of each step processed so far."""
         self.attempts: list[Entry] = []
         """Compaction events of the dry run in order, including attempts that were not applied."""
         self._items: list[ItemId] = []
         """Ids of the recorded messages that the dry run has processed so far, in the order of the session."""
-        self._view, self._usage = View(), cast("Usage | None", None)
+        self._history = ViewHistory(self.counter)
+        self._places: list[tuple[int, int]] = []
+        """Numbers of events and of attempted compactions before the model call of each step processed so far."""
+        self._usage = cast("Usage | None", None)
         self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
 
     @property
     def is_done(self) -> bool:
         """Whether the dry run has processed all steps of the recorded session."""
-        return len(self.scenes) == len(self.trace.steps)
+        return self.steps == len(self.trace.steps)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of the recorded session that the dry run has processed so far."""
+        return len(self.view_tokens)
 
     def advance(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Apply the policy to the next step of the recorded session, then to more steps until the end.
@@ -201,7 +211,7 @@ class DryRun:
             IllegalPlan: The policy proposed an invalid plan, for example one that evicts a tool call but not its result.
         """
         while not self.is_done:
-            self._run_step(self.trace.steps[len(self.scenes)])
+            self._run_step(self.trace.steps[self.steps])
             if should_stop():
                 return
 
@@ -210,10 +220,11 @@ class DryRun:
             self._compact(step, "turn")
         self._add_messages(step.messages_at_request)
         self._compact(step, "step")
-        if self._view.tokens > self.budget.window_tokens > 0:
+        if self._history.view.tokens > self.budget.window_tokens > 0:
             self._compact(step, "overflow")
-        self.scenes.append(StepState(step, self._view, len(self.attempts)))
-        sent_tokens = self._view.tokens
+        sent_tokens = self._history.view.tokens
+        self.view_tokens.append(sent_tokens)
+        self._places.append((len(self._history), len(self.attempts)))
         self._add_messages(step.messages_at_end)
         self._fold_event(step.end_event)
         answers = self.trace.messages[step.messages_at_request : step.messages_at_end][:1]
@@ -227,52 +238,79 @@ class DryRun:
 
     def _compact(self, step: TraceStep, hook: Hook) -> None:
         """Let the policy compact the conversation of the dry run if a compaction is due, and record the attempt."""
-        edits = self._view.edits
-        event = self._compactor.compact(self._view, self._usage, step.end_event.step, hook, ignore)
+        view = self._history.view
+        event = self._compactor.compact(view, self._usage, step.end_event.step, hook, ignore)
         if event is not None:
             self.attempts.append(self._fold_event(event))
-        if self._view.edits != edits:
+        if self._history.view.edits != view.edits:
             self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
         """Apply an event, such as a compaction, to the dry run's conversation, and return the event as a numbered log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)
-        self._view = fold(self._view, entry, self.counter)
+        self._history.append(entry)
         return entry
 
-    def list_message_states(self, index: int) -> list[MessageState]:
+    def state_at(self, index: int) -> StepState:
+        """Return the state right before the model call of a step.
+
+        Args:
+            index: Index of the step, from 0; below `steps`.
+        """
+        events, attempts = self._places[index]
+        return StepState(self.trace.steps[index], self._history.view_after(events), attempts)
+
+    def list_message_states(self, state: StepState) -> "MessageStates":
         """Return for each message before a model call whether the policy kept, masked, summarized or dropped it.
 
         Args:
-            index: Index, from 0, of the step to which the model call belongs.
+            state: State at the step to which the model call belongs.
         """
-        state = self.scenes[index]
         visible_tokens = {item.item_id: item.tokens for item in state.view.items}
-        edited_ids = {item for item, _ in state.view.original_tokens}
-        effects = _CompactionEffects.from_attempts(self.attempts[: state.attempt_count])
-        items = self._items[: state.step.messages_at_request]
-        counts = map(self.counter.count, self.trace.messages)
-        pairs = zip(items, counts, strict=False)
-        return [_build_message_state(item, tokens, visible_tokens, edited_ids, effects) for item, tokens in pairs]
-
-    def look_up_item_id(self, message: int) -> ItemId:
-        """Return the id by which compactions of the dry run refer to a message of the recorded session.
-
-        Args:
-            message: Index of the message in the session, from 0.
-        """
-        return self._items[message]
+        return MessageStates(
+            items=self._items[: state.step.messages_at_request],
+            tokens_before=[self.counter.count(message) for message in self.trace.messages[: state.step.messages_at_request]],
+            visible_tokens=visible_tokens,
+            edited_ids={item for item, _ in state.view.original_tokens},
+            effects=_CompactionEffects.from_attempts(self.attempts[: state.attempt_count], visible_tokens.keys()),
+        )
 
 
-def _build_message_state(
-    item: ItemId, tokens_before: int, visible_tokens: Mapping[ItemId, int], edited_ids: set[ItemId], effects: "_CompactionEffects"
-) -> MessageState:
-    changed_at_step = effects.changed_at_step.get(item, 0)
-    if item in visible_tokens:
-        return MessageState("masked" if item in edited_ids else "kept", tokens_before, visible_tokens[item], changed_at_step)
-    summary_id = effects.find_summary(item, visible_tokens)
-    return MessageState("dropped" if summary_id is None else "summarized", tokens_before, 0, changed_at_step, summary_id)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageStates(Sequence[MessageState]):
+    """States of the messages before one model call of a dry run, in order; each is computed when it is read.
+
+    A long session has tens of thousands of messages, and keeping an object for each would slow down Python's garbage collection.
+    """
+
+    items: Sequence[ItemId]
+    """Ids by which compactions of the dry run refer to the messages."""
+    tokens_before: Sequence[int]
+    visible_tokens: Mapping[ItemId, int]
+    edited_ids: Collection[ItemId]
+    effects: "_CompactionEffects"
+
+    def __len__(self) -> int:
+        """Return the number of messages."""
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, index: int) -> MessageState: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[MessageState]: ...
+
+    def __getitem__(self, index: int | slice) -> MessageState | list[MessageState]:
+        """Return the state of one message, or the states of a range of messages."""
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        item, tokens_before = self.items[index], self.tokens_before[index]
+        changed_at_step = self.effects.changed_at_step.get(item, 0)
+        if (tokens_after := self.visible_tokens.get(item)) is not None:
+            return MessageState("masked" if item in self.edited_ids else "kept", tokens_before, tokens_after, changed_at_step)
+        summary_id = self.effects.summarized_by.get(item)
+        return MessageState("dropped" if summary_id is None else "summarized", tokens_before, 0, changed_at_step, summary_id)
 
 
 @dataclass(slots=True)
@@ -280,28 +318,22 @@ class _CompactionEffects:
     """Record of what the compactions of a dry run did to each message: the step of the last change, and the covering summary."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
-    summarized_by: dict[ItemId, ItemId] = field(default_factory=dict)
+    summarized_by: dict[ItemId, ItemId | None] = field(default_factory=dict)
+    """Id of the summary in view that covers a removed message; None if the summary that covered it is gone as well."""
 
     @classmethod
-    def from_attempts(cls, attempts: Iterable[Entry]) -> "_CompactionEffects":
+    def from_attempts(cls, attempts: Sequence[Entry], visible_ids: Collection[ItemId]) -> "_CompactionEffects":
         effects = cls()
-        for seq, event in attempts:
+        for seq, event in reversed(attempts):  # so that what became of a summary is known before the messages that it covers
             if isinstance(event, Compaction) and event.status == "applied":
-                removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
-                effects.changed_at_step.update(dict.fromkeys(removed_items, event.step))
-                for slot, insert in enumerate(event.patch.insert):
-                    effects.summarized_by.update(dict.fromkeys(insert.stands_for, ItemId(seq, slot)))
+                for item in (*event.patch.forget, *(change.item for change in event.patch.replace)):
+                    effects.changed_at_step.setdefault(item, event.step)
+                for slot, insert in reversed(list(enumerate(event.patch.insert))):
+                    summary_id = ItemId(seq, slot)
+                    covering_id = summary_id if summary_id in visible_ids else effects.summarized_by.get(summary_id)
+                    for item in insert.stands_for:
+                        effects.summarized_by.setdefault(item, covering_id)
         return effects
-
-    def find_summary(self, item: ItemId, visible_tokens: Mapping[ItemId, int]) -> ItemId | None:
-        """Return the id of the summary in view that covers a removed message, or None if no summary does.
-
-        If a later summary has replaced that summary in turn, the id of the later one is returned.
-        """
-        summary_id = self.summarized_by.get(item)
-        while summary_id is not None and summary_id not in visible_tokens:
-            summary_id = self.summarized_by.get(summary_id)
-        return summary_id
 
 
 def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:

@@ -12,12 +12,13 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.codec import copy_fields, digest_message
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
+from harness.inspection.view_history import ViewHistory
 from harness.messages import Message
 from harness.policies import policy_from_plain
 from harness.session.totals import SessionTotals
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
-from harness.view import View, drop_rolled_back, fold, fold_all, render_messages
+from harness.view import View, drop_rolled_back, fold, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Kind of a message in the statistics of a session. Messages of the session itself are classified by their role.
@@ -28,6 +29,7 @@ Messages inserted by a compaction are `summaries` or, if they summarize no other
 MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool results", "summaries", "markers")
 _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
 
+MAX_CACHED_DIGESTS = 200_000
 
 UNKNOWN_START = SessionStarted(
     session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
@@ -352,7 +354,96 @@ class SentRequest:
         return self.digest == self.logged_digest
 
 
-def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
+class _StepPlace(NamedTuple):
+    """Indices in a session's log of the parts of one step."""
+
+    previous_end: int
+    """Index of the end of the previous step, or 0; compactions before the request are logged after this index."""
+    answer: int | None
+    """Index of the model's answer; None if the log contains no answer up to the end of the step."""
+    end: int
+
+
+def _find_places(entries: Sequence[Entry]) -> dict[int, _StepPlace]:
+    """Return the place in the log of each finished step, by number of the step."""
+    places: dict[int, _StepPlace] = {}
+    previous_end, end, answer = 0, 0, None
+    for index, (_, event) in enumerate(entries):
+        if isinstance(event, MessageAdded) and event.message.role == "assistant":
+            previous_end, answer = end, index
+        elif isinstance(event, StepFinished):
+            end = index
+            places[event.step] = _StepPlace(previous_end, answer, end)
+    return places
+
+
+class RequestHistory:
+    """Requests that were sent in a session, reconstructed from its log, one at a time.
+
+    The preparation takes time that grows with the length of the session; each request then takes a fraction of a second.
+    """
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        """Prepare the reconstruction.
+
+        Args:
+            entries: Log of the session. Events that were rolled back are ignored.
+        """
+        log = tuple(entries)
+        self._entries = drop_rolled_back(log)
+        self._views = ViewHistory(find_counter(log), self._entries)
+        self._places = _find_places(self._entries)
+        self._digests: dict[tuple[bytes, int], bytes] = {}
+
+    def reconstruct(self, step: int) -> SentRequest:
+        """Reconstruct the request that was sent to the model in a step, with the answer and the tool results.
+
+        Args:
+            step: Number of the step, from 1.
+
+        Raises:
+            UsageError: The step is not finished, or the log does not contain its answer.
+        """
+        if step not in self._places:
+            known = f"it has steps 1 to {len(self._places)}" if self._places else "no step has finished"
+            raise UsageError(f"the session has no finished step {step}; {known}")
+        place = self._places[step]
+        if place.answer is None:
+            raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
+        answer, *later = [
+            event.message for _, event in self._entries[place.answer : place.end] if isinstance(event, MessageAdded)
+        ]
+        end_event = self._entries[place.end].event
+        assert isinstance(end_event, StepFinished)
+        view = self._views.view_after(place.answer)
+        messages = render_messages(view.messages)
+        return SentRequest(
+            step=step,
+            view=view,
+            messages=messages,
+            digest=self._compute_digest(messages),
+            logged_digest=end_event.request_digest,
+            compactions=tuple(
+                event for _, event in self._entries[place.previous_end : place.answer] if isinstance(event, Compaction)
+            ),
+            answer=answer,
+            results=tuple(message for message in later if message.role == "tool"),
+            end_event=end_event,
+        )
+
+    def _compute_digest(self, messages: Sequence[Message]) -> str:
+        digest = b""
+        for message in messages:
+            key = digest, id(message)  # the log keeps its messages, so that no other message gets this `id`
+            if key not in self._digests:
+                if len(self._digests) >= MAX_CACHED_DIGESTS:
+                    self._digests.clear()
+                self._digests[key] = digest_message(message, digest)
+            digest = self._digests[key]
+        return digest.hex()
+
+
+def reconstruct_request(entries: Iterable[Entry], step: int) -> SentRequest:
     """Reconstruct from the log the request that was sent to the model in a step, with the answer and the tool results.
 
     Args:
@@ -368,35 +459,4 @@ def reconstruct_request(entries: Sequence[Entry], step: int) -> SentRequest:
         sent = harness.reconstruct_request(location.read_entries(), step=12)
         print(len(sent.messages), sent.answer.text)
     """
-    entries = drop_rolled_back(entries)
-    ends = {event.step: (place, event) for place, (_, event) in enumerate(entries) if isinstance(event, StepFinished)}
-    if step not in ends:
-        known = f"it has steps 1 to {len(ends)}" if ends else "no step has finished"
-        raise UsageError(f"the session has no finished step {step}; {known}")
-    end, end_event = ends[step]
-    added = {place: event.message for place, (_, event) in enumerate(entries[:end]) if isinstance(event, MessageAdded)}
-    answer_place = max((place for place, message in added.items() if message.role == "assistant"), default=None)
-    if answer_place is None:
-        raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
-    before = entries[:answer_place]
-    view = fold_all(before, find_counter(entries))
-    messages = render_messages(view.messages)
-    last_end = max((place for place, _ in ends.values() if place < answer_place), default=0)
-    return SentRequest(
-        step=step,
-        view=view,
-        messages=messages,
-        digest=_compute_digest(messages),
-        logged_digest=end_event.request_digest,
-        compactions=tuple(event for _, event in before[last_end:] if isinstance(event, Compaction)),
-        answer=added[answer_place],
-        results=tuple(message for place, message in added.items() if place > answer_place and message.role == "tool"),
-        end_event=end_event,
-    )
-
-
-def _compute_digest(messages: Sequence[Message]) -> str:
-    digest = b""
-    for message in messages:
-        digest = digest_message(message, digest)
-    return digest.hex()
+    return RequestHistory(entries).reconstruct(step)

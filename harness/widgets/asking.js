@@ -2,14 +2,17 @@
 
 const PATIENCE_MS = 15000;
 
-/** Send one request at a time; of the requests made meanwhile, only the last is sent. */
-function asker(model) {
+/**
+ * Send one request at a time; of the requests made meanwhile, only the last is sent.
+ * `rows()` returns the range of rows that the kernel should send with its answer.
+ */
+function asker(model, rows = () => null) {
   const own = Math.random().toString(36).slice(2);
   let [count, asked, wanted, timer] = [0, null, null, 0];
   const pump = () => {
     if (asked !== null || wanted === null) return;
     asked = `${own}:${(count += 1)}`;
-    model.send({ kind: "look", request: asked, look: wanted });
+    model.send({ kind: "look", request: asked, look: wanted, rows: rows() });
     wanted = null;
     clearTimeout(timer);
     timer = setTimeout(() => { asked = null; pump(); }, PATIENCE_MS);

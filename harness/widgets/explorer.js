@@ -37,7 +37,7 @@ function knob(control, value, turned) {
 class Explorer {
   constructor(model, el) {
     this.model = model;
-    this.ask = asker(model);
+    this.ask = asker(model, () => this.list.visible());
     this.root = stage(el, "Compaction explorer");
     this.root.classList.add("harness-looking");
     this.look = null;
@@ -74,7 +74,10 @@ class Explorer {
     this.sums = make("tbody");
     const heads = ["disposition", "messages", "tokens as logged", "tokens in view"].map((text) => make("th", { text, scope: "col" }));
     this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" });
-    this.list = rows("messages", (index) => this.row(index), (index) => this.model.send({ kind: "read", message: index }));
+    this.list = rows(
+      "messages", (row) => this.row(row),
+      (index) => this.model.send({ kind: "read", message: index }), (wanted) => this.model.send({ kind: "rows", rows: wanted }),
+    );
     const field = (text, ...controls) => make("label", { class: "h-field" }, make("span", { text }), ...controls);
     this.root.append(
       make("header", { class: "h-head" }, make("strong", { text: "Compaction explorer" }), this.name),
@@ -141,6 +144,7 @@ class Explorer {
       this.draw(whole);
       if (newest && !picture.done) this.ask.want(this.look);
     }
+    if (changed.rows) this.list.receive(whole.rows);
     if (changed.reading !== undefined) this.read(whole.reading);
   }
 
@@ -196,7 +200,7 @@ class Explorer {
     this.said.textContent = `${number(picture.view_tokens)} of ${number(session.whole[index])} tokens in view: ${fates}. ${here}`;
     this.drawBars(session, picture, offered, run);
     this.sums.replaceChildren(...sums.map((one) => this.sum(one)));
-    this.list.show(picture.fates.length);
+    this.list.show(picture);
     if (this.list.chosen() >= 0) this.model.send({ kind: "read", message: this.list.chosen() });
   }
 
@@ -207,15 +211,9 @@ class Explorer {
   }
 
   drawBars(session, picture, offered, run) {
-    const logged = [];
-    picture.fates.forEach((fate, place) => {
-      const last = logged[logged.length - 1];
-      if (last && last[0] === fate) last[1] += picture.before[place];
-      else logged.push([fate, picture.before[place]]);
-    });
     const widest = Math.max(session.whole[picture.index], picture.view_tokens, 1);
     this.bars.replaceChildren(
-      this.bar("as logged", logged, session.whole[picture.index], widest, offered),
+      this.bar("as logged", picture.logged, session.whole[picture.index], widest, offered),
       this.bar("in view", picture.shown, picture.view_tokens, widest, offered),
     );
   }
@@ -231,13 +229,9 @@ class Explorer {
     return make("div", { class: "h-barline" }, make("span", { class: "h-faint", text: name }), make("span", {}, bar));
   }
 
-  row(index) {
-    const { session, offered, picture } = this.known;
-    const [role, text] = session.messages[index];
-    const fate = offered.fates[picture.fates[index]];
-    const [before, after] = [picture.before[index], picture.after[index]];
+  row([role, text, fate, before, after, changed]) {
     const tokens = fate === "masked" ? `${number(before)}→${number(after)}` : number(before);
-    const since = picture.since[index] ? ` since step ${number(picture.since[index])}` : "";
+    const since = changed ? ` since step ${number(changed)}` : "";
     return {
       class: `h-is-${fate}`,
       children: [

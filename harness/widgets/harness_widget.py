@@ -20,6 +20,8 @@ from harness.widgets.message_channel import MAX_RETAINED_ITEMS, SHARED_SENDER, M
 
 ASSETS_FOLDER = Path(__file__).parent
 VIEW_MIMETYPE = "application/vnd.jupyter.widget-view+json"
+MAX_SENT_ROWS = 200
+"""Maximum number of rows of a list that one message to the pages contains."""
 LEFT_ALIGN_ATTRIBUTE = ' style="text-align: left"'
 
 
@@ -136,7 +138,10 @@ class SnapshotWidget(HarnessWidget):
 
 
 class StepWidget(HarnessWidget):
-    """Base class of widgets that show one step of a session and switch to another step when a page requests it."""
+    """Base class of widgets that show one step of a session, with a list of its messages.
+
+    Pages receive only those rows of the list that they show, because a session may have tens of thousands of messages.
+    """
 
     def __init__(self, sender: MessageSender) -> None:
         """Open the message channel to the widget's pages.
@@ -146,24 +151,53 @@ class StepWidget(HarnessWidget):
         """
         super().__init__(sender)
         self._lock = threading.Lock()
+        self._version = 0
+        """Number that changes with the step shown, so that pages do not mix rows of different steps."""
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a page's request for another step or for the texts of a message.
+        """Handle a page's request for another step, for rows of the list of messages, or for the texts of a message.
 
-        The messages are `{"kind": "look", "request": ..., "look": ...}` and `{"kind": "read", "message": NUMBER}`.
+        The messages are `{"kind": "look", "request": ..., "look": ..., "rows": [FIRST, END]}`, `{"kind": "rows", "rows": [FIRST,
+        END]}` and `{"kind": "read", "message": NUMBER}`.
         """
         with self._lock:
             if message.get("kind") == "look":
                 request = str(message.get("request"))
                 try:
-                    self._show_view(request, message.get("look"))
+                    self._show_view(request, message.get("look"), message.get("rows"))
                 except (UsageError, CompactionError) as error:
                     self.channel.update_state(refused={"request": request, "text": str(error)})
+            elif message.get("kind") == "rows":
+                self.channel.update_state(rows=self._build_rows(message.get("rows")))
             elif message.get("kind") == "read":
                 self.channel.update_state(reading=self._read_message(message.get("message")))
 
-    def _show_view(self, request: str, look: object) -> None:
+    def _build_rows(self, wanted: object) -> dict[str, Any]:
+        """Return rows of the list of messages, with the number of all rows.
+
+        Args:
+            wanted: Index of the first row and index after the last row, as a list; anything else stands for the first rows.
+        """
+        count = self._count_rows()
+        match wanted:
+            case [int(first), int(end)] if 0 <= first < end:
+                first = min(first, count)
+            case _:
+                first, end = 0, MAX_SENT_ROWS
+        end = min(end, first + MAX_SENT_ROWS, count)
+        rows = [self._build_row(index) for index in range(first, end)]
+        return {"version": self._version, "count": count, "first": first, "rows": rows}
+
+    def _show_view(self, request: str, look: object, rows: object) -> None:
         """Send the content of the requested step to the pages, together with the id of the request."""
+        raise NotImplementedError
+
+    def _count_rows(self) -> int:
+        """Return the number of rows in the list of messages of the step shown."""
+        raise NotImplementedError
+
+    def _build_row(self, index: int) -> Sequence[object]:
+        """Return the cells of one row in the list of messages of the step shown."""
         raise NotImplementedError
 
     def _read_message(self, number: object) -> dict[str, Any] | None:

@@ -30,7 +30,10 @@ class Inspector {
     this.told = make("tbody");
     this.compactions = make("div", { class: "h-compactions" });
     this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" });
-    this.list = rows("messages of this step", (index) => this.row(index), (index) => this.model.send({ kind: "read", message: index }));
+    this.list = rows(
+      "messages of this step", (row) => this.row(row),
+      (index) => this.model.send({ kind: "read", message: index }), (wanted) => this.model.send({ kind: "rows", rows: wanted }),
+    );
     this.root.append(
       make("header", { class: "h-head" }, make("strong", { text: "Session inspector" }), this.name),
       make("details", { class: "h-more" }, make("summary", { text: "about the session" }), make("table", { class: "h-facts" }, this.facts)),
@@ -97,6 +100,7 @@ class Inspector {
       this.error.textContent = "";
       this.draw(whole);
     }
+    if (changed.rows) this.list.receive(whole.rows);
     if (changed.reading) {
       const { title, text } = whole.reading;
       this.texts.replaceChildren(make("h4", { text: title }), make("pre", { text }));
@@ -126,9 +130,9 @@ class Inspector {
     this.at.textContent = `step ${number(session.steps[step.place - 1])} of ${number(session.steps.length)}`;
     this.told.replaceChildren(...step.told.map(([name, text]) => this.fact(name, text)));
     this.compactions.replaceChildren(...step.compactions.map((one) => this.compaction(one)));
-    this.list.show(step.messages.length);
-    this.list.select(step.messages.length - 1);
-    this.list.select(step.messages.findIndex(([kind]) => kind === "answer"));
+    this.list.show(step);
+    this.list.bring(step.count - 1);
+    this.list.select(step.answer);
   }
 
   compaction({ title, reason, summary }) {
@@ -137,8 +141,7 @@ class Inspector {
     return make("div", { class: "h-compaction" }, ...parts);
   }
 
-  row(index) {
-    const [kind, role, mark, text] = this.known.step.messages[index];
+  row([kind, role, mark, text]) {
     return {
       class: `h-part-${kind}`,
       children: [

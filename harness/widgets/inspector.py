@@ -5,21 +5,21 @@ every message.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import HarnessError, UsageError, format_count
 from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
-from harness.inspection.timeline import SentRequest, inspect_session, reconstruct_request
+from harness.inspection.timeline import RequestHistory, SentRequest, inspect_session
 from harness.messages import Message
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
 from harness.session.totals import format_price, format_sub_agent_totals
 from harness.store.sessions.lookup import SessionLocation
 from harness.view import drop_rolled_back
-from harness.widgets.explorer.exploration import format_full_text, format_message_line
-from harness.widgets.harness_widget import StepWidget, load_script, load_style, render_table
+from harness.widgets.explorer.exploration import cut_text, format_full_text, format_message_line
+from harness.widgets.harness_widget import MAX_SENT_ROWS, StepWidget, load_script, load_style, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 
 MAX_CACHED_STEPS = 20
@@ -67,6 +67,7 @@ class SessionInspector(StepWidget):
         self._workspace_events = [
             entry.event for entry in drop_rolled_back(self.session.entries) if isinstance(entry.event, WorkspaceSaved)
         ]
+        self._history = RequestHistory(self.session.entries)
         self._sent: dict[int, SentRequest] = {}
         self._step_number = 1
         self.channel.update_state(session=self._build_constants(), step=self._build_step(""), refused=None)
@@ -88,7 +89,7 @@ class SessionInspector(StepWidget):
         with self._lock:
             self._go_to_step("", step)
 
-    def _show_view(self, request: str, look: object) -> None:
+    def _show_view(self, request: str, look: object, rows: object) -> None:
         self._go_to_step(request, look.get("step") if isinstance(look, Mapping) else None)
 
     def render_text(self) -> str:
@@ -114,16 +115,22 @@ class SessionInspector(StepWidget):
     def _load_current_step(self) -> SentRequest:
         if self._step_number not in self._sent:
             step = self._inspection.timeline[self._step_number - 1].step
-            self._sent[self._step_number] = reconstruct_request(self.session.entries, step)
+            self._sent[self._step_number] = self._history.reconstruct(step)
             if len(self._sent) > MAX_CACHED_STEPS:
                 del self._sent[next(iter(self._sent))]
         return self._sent[self._step_number]
 
-    def _list_messages(self) -> list[tuple[str, Message]]:
-        """Return all messages of the step shown in order, each with its kind: `sent`, `answer` or `result`."""
+    def _count_messages(self) -> int:
         sent = self._load_current_step()
-        results = [("result", message) for message in sent.results]
-        return [*(("sent", message) for message in sent.messages), ("answer", sent.answer), *results]
+        return len(sent.messages) + 1 + len(sent.results)
+
+    def _find_message(self, index: int) -> tuple[str, Message]:
+        """Return a message of the step shown with its kind: first the messages `sent`, then the `answer`, then each `result`."""
+        sent = self._load_current_step()
+        answer = len(sent.messages)
+        if index < answer:
+            return "sent", sent.messages[index]
+        return ("answer", sent.answer) if index == answer else ("result", sent.results[index - answer - 1])
 
     def _describe_session(self) -> list[tuple[str, str]]:
         session, totals = self._inspection, self._inspection.totals
@@ -173,19 +180,28 @@ class SessionInspector(StepWidget):
         except HarnessError as error:
             return str(error)
 
+    def _count_rows(self) -> int:
+        return self._count_messages() + self._has_workspace_changed(self._load_current_step().step)
+
+    def _build_row(self, index: int) -> Sequence[object]:
+        if index == self._count_messages():
+            return ("workspace", "", "", "changes of this step, line by line")
+        kind, message = self._find_message(index)
+        is_new = kind == "sent" and index >= self._load_current_step().end_event.kept_prefix_messages
+        return (kind, message.role, "new" if is_new else "", format_message_line(message))
+
     def _build_step(self, request: str) -> dict[str, Any]:
-        sent, shared = self._load_current_step(), self._load_current_step().end_event.kept_prefix_messages
-        messages = [
-            [kind, message.role, "new" if kind == "sent" and index >= shared else "", format_message_line(message)]
-            for index, (kind, message) in enumerate(self._list_messages())
-        ]
-        if self._has_workspace_changed(sent.step):
-            messages.append(["workspace", "", "", "changes of this step, line by line"])
+        """Return the step shown as it is sent to the pages, with the rows around the answer, to which the pages scroll."""
+        self._version += 1
+        sent = self._load_current_step()
+        answer = len(sent.messages)
+        first = max(0, answer - MAX_SENT_ROWS // 2)
         return {
             "request": request,
             "place": self._step_number,
             "told": self._describe_step(),
-            "messages": messages,
+            "answer": answer,
+            **self._build_rows([first, first + MAX_SENT_ROWS]),
             "compactions": [_encode_compaction(one) for one in sent.compactions],
         }
 
@@ -205,12 +221,12 @@ class SessionInspector(StepWidget):
         }
 
     def _read_message(self, number: object) -> dict[str, Any] | None:
-        messages, step = self._list_messages(), self._load_current_step().step
-        if number == len(messages) and self._has_workspace_changed(step):
+        count, step = self._count_messages(), self._load_current_step().step
+        if number == count and self._has_workspace_changed(step):
             return {"message": number, "title": "workspace, changes of this step", "text": self._read_patch(step)}
-        if not isinstance(number, int) or not 0 <= number < len(messages):
+        if not isinstance(number, int) or not 0 <= number < count:
             return None
-        kind, message = messages[number]
+        kind, message = self._find_message(number)
         return {"message": number, "title": f"{kind}, {message.role}", "text": format_full_text(message)}
 
 
@@ -220,5 +236,5 @@ def _encode_compaction(event: Compaction) -> dict[str, Any]:
     return {
         "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
         "reason": event.reason[:MAX_REASON_CHARACTERS],
-        "summary": event.summary,
+        "summary": cut_text(event.summary),
     }

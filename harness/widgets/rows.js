@@ -5,23 +5,35 @@ const ROWS_BEYOND = 6;
 let listsMade = 0;
 
 /**
- * Create a list. `fill(index)` returns children and class of a row; `choose(index)` is called when a row is selected.
- * `show(count)` redraws the list; `select(index, bring)` selects a row and, if `bring`, scrolls to it.
+ * Create a list whose rows come from the kernel when they become visible.
+ *
+ * `fill(row)` returns children and class of a row from its data, `choose(index)` is called when a row is selected, and
+ * `need([first, end])` is called for visible rows that are missing. A block of rows is `{version, count, first, rows}`: `show`
+ * starts a new list with a block, `receive` adds the rows of a block that has the same version. `select(index, scroll)` selects a
+ * row and, if `scroll`, brings it into sight, as `bring(index)` does. `visible()` returns the range of visible rows.
  */
-function rows(label, fill, choose) {
+function rows(label, fill, choose, need) {
   const name = `h-list-${(listsMade += 1)}-${Math.random().toString(36).slice(2)}`;
   const seen = make("div", { class: "h-seen" });
   const whole = make("div", { class: "h-rows-whole" }, seen);
   const element = make("div", { class: "h-rows", role: "listbox", tabindex: "0", "aria-label": label }, whole);
-  let [count, chosen, frame] = [0, -1, 0];
+  let [count, chosen, frame, version, known, asked] = [0, -1, 0, null, new Map(), null];
+
+  const visible = () => {
+    const first = Math.max(0, Math.floor(element.scrollTop / ROW_PIXELS) - ROWS_BEYOND);
+    const end = Math.ceil((element.scrollTop + (element.clientHeight || 300)) / ROW_PIXELS) + ROWS_BEYOND;
+    return [first, Math.max(first + 1, end)];
+  };
 
   const paint = () => {
     frame = 0;
-    const first = Math.max(0, Math.floor(element.scrollTop / ROW_PIXELS) - ROWS_BEYOND);
-    const last = Math.min(count, Math.ceil((element.scrollTop + (element.clientHeight || 300)) / ROW_PIXELS) + ROWS_BEYOND);
+    const [first, end] = visible();
+    const last = Math.min(count, end);
     const made = [];
+    let missing = false;
     for (let index = first; index < last; index += 1) {
-      const row = fill(index);
+      missing ||= !known.has(index);
+      const row = known.has(index) ? fill(known.get(index)) : { children: ["…"] };
       made.push(
         make(
           "div",
@@ -37,18 +49,23 @@ function rows(label, fill, choose) {
     seen.style.transform = `translateY(${first * ROW_PIXELS}px)`;
     if (chosen >= first && chosen < last) element.setAttribute("aria-activedescendant", `${name}-${chosen}`);
     else element.removeAttribute("aria-activedescendant");
+    if (missing && asked !== `${version}:${first}`) {
+      asked = `${version}:${first}`;
+      need([first, last]);
+    }
   };
   const later = () => {
     frame ||= requestAnimationFrame(paint);
   };
-  const select = (index, bring = true) => {
+  const bring = (index) => {
+    const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
+  };
+  const select = (index, scroll = true) => {
     if (index < 0 || index >= count) return;
     chosen = index;
-    if (bring) {
-      const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
-      if (top < element.scrollTop) element.scrollTop = top;
-      else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
-    }
+    if (scroll) bring(index);
     later();
     choose(index);
   };
@@ -61,11 +78,20 @@ function rows(label, fill, choose) {
     event.stopPropagation();
     select(Math.min(count - 1, Math.max(0, chosen + steps[event.key])));
   });
-  const show = (now) => {
-    count = now;
+  const keep = (block) => block.rows.forEach((row, place) => known.set(block.first + place, row));
+  const show = (block) => {
+    [version, known, asked] = [block.version, new Map(), null];
+    keep(block);
+    count = block.count;
     chosen = Math.min(chosen, count - 1);
     whole.style.height = `${count * ROW_PIXELS}px`;
-    paint();
+    later();
   };
-  return { element, show, select, chosen: () => chosen };
+  const receive = (block) => {
+    if (block.version !== version) return;
+    asked = null;
+    keep(block);
+    later();
+  };
+  return { element, show, receive, select, bring, visible, chosen: () => chosen };
 }

@@ -41,6 +41,7 @@ from harness.events import (
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
+from harness.experiment.trial import Trial
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.session.grading import GradedCheck
 from harness.store.journal import Journal
@@ -126,7 +127,7 @@ def write_trial(journal: Journal, cell: Cell, experiment: str, draw: random.Rand
     run = TrialRun(started_at=started_at, session_id=job.trial_id)
     run.fitted_policy = FittedPolicy(policy=cell.trial.policy, scale=1.0)
     can_compact = inspect_abilities(cell.trial.policy).can_act
-    session = SessionWriter(job, draw, can_compact)
+    session = SessionWriter(job.trial_id, cell.trial, draw, can_compact=can_compact)
     log = journal.open_session_log(job.trial_id, created_at_ms=int(started_at * 1_000), clock=clock)
     with closing(log):
         for events in session.generate(max(2, round(draw.gauss(steps, steps / 6)))):
@@ -158,18 +159,18 @@ class Clock:
 class SessionWriter:
     """Writer of the events of one session, in the batches in which a scripted trial logs them."""
 
-    def __init__(self, job: Job, draw: random.Random, can_compact: bool) -> None:
-        self._job, self._draw, self._can_compact = job, draw, can_compact
+    def __init__(self, session_id: str, trial: Trial, draw: random.Random, *, can_compact: bool) -> None:
+        self._session_id, self._trial, self._draw, self._can_compact = session_id, trial, draw, can_compact
         self._view: list[tuple[int, int]] = []  # event and tokens of each message in view
         self._seq = 0
         self._compactions: list[int] = []
         self._steps = 0
 
     def generate(self, steps: int) -> Iterator[Sequence[Event]]:
-        draw, trial = self._draw, self._job.trial
+        draw, trial = self._draw, self._trial
         yield self._number(
             SessionStarted(
-                session_id=self._job.trial_id,
+                session_id=self._session_id,
                 task=trial.task,
                 model="scripted",
                 policy_json="{}",

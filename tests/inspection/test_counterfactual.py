@@ -71,10 +71,12 @@ def finished(step):
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_under_every_policy_the_fates_account_for_every_token_in_view(name):
     rehearsal = rehearsed(PRESETS[name]())
-    for index in (0, len(rehearsal.scenes) // 2, len(rehearsal.scenes) - 1):
-        scene, standings = rehearsal.scenes[index], rehearsal.list_message_states(index)
+    for index in (0, rehearsal.steps // 2, rehearsal.steps - 1):
+        scene = rehearsal.state_at(index)
+        standings = rehearsal.list_message_states(scene)
+        assert scene.view.tokens == rehearsal.view_tokens[index]
         assert len(standings) == scene.step.messages_at_request
-        ours = {rehearsal.look_up_item_id(number) for number in range(len(standings))}
+        ours = set(standings.items)
         new = sum(item.tokens for item in scene.view.items if item.item_id not in ours)
         assert sum(one.tokens_after for one in standings) + new == scene.view.tokens
         for one in standings:
@@ -98,19 +100,20 @@ def test_with_summaries_the_first_compaction_takes_what_it_takes_in_the_live_ses
     change = run_on_sample(KeepLast(), WINDOW_TOKENS, max_compactions=1).applied_attempts[0]
     rehearsal = rehearsed(KeepLast())
     event = rehearsal.attempts[0].event
-    index = next(index for index, scene in enumerate(rehearsal.scenes) if scene.step.end_event.step == event.step)
+    index = next(index for index, step in enumerate(rehearsal.trace.steps) if step.end_event.step == event.step)
     assert (event.step, event.tokens_before) == (change.event.step, change.event.tokens_before)
     live = [one.disposition for one in classify_messages(change) if one.disposition != "summary"]
-    assert [one.disposition for one in rehearsal.list_message_states(index)] == live
+    assert [one.disposition for one in rehearsal.list_message_states(rehearsal.state_at(index))] == live
 
 
 def test_messages_that_went_with_a_summary_are_dropped_when_that_summary_goes_unsaid():
     policy = policy_from_plain({"kind": "openhands-v0", "max_size": 10, "keep_first": 2})
     rehearsal = rehearsed(policy)
-    standings = rehearsal.list_message_states(len(rehearsal.scenes) - 1)
-    shown = {item.item_id for item in rehearsal.scenes[-1].view.items}
+    scene = rehearsal.state_at(rehearsal.steps - 1)
+    standings = rehearsal.list_message_states(scene)
+    shown = {item.item_id for item in scene.view.items}
     tellers = {one.summarized_by for one in standings if one.summarized_by is not None}
-    assert rehearsal.scenes[-1].view.rounds > 3
+    assert scene.view.rounds > 3
     assert tellers <= shown
     assert len(tellers) == 1
 
@@ -134,12 +137,13 @@ def test_a_rehearsal_may_be_stopped_and_carried_on():
     sliced = DryRun(session, course, setting)
     asked = 0
     while not sliced.is_done:
-        before = len(sliced.scenes)
+        before = sliced.steps
         sliced.advance(lambda: True)
-        assert len(sliced.scenes) == before + 1
+        assert sliced.steps == before + 1
         asked += 1
     assert asked == len(course.steps)
-    assert sliced.scenes == rehearsed(KeepLast()).scenes
+    whole = rehearsed(KeepLast())
+    assert [sliced.state_at(index) for index in range(asked)] == [whole.state_at(index) for index in range(asked)]
 
 
 def test_a_turn_of_the_user_begins_before_its_message():

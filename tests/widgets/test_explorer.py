@@ -9,16 +9,24 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.widgets.explorer import CompactionExplorer
+from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs
+from harness.widgets.harness_widget import MAX_SENT_ROWS
 from tests.inspection.test_counterfactual import finished
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 SAID_TOKENS = 30_000
+LONG_SAID_TOKENS = 170_000
 WINDOW_TOKENS = 24_000
 
 
 @pytest.fixture(scope="module")
 def session():
     return RecordedSession(name="a session", entries=build_sample_log(SAID_TOKENS))
+
+
+@pytest.fixture(scope="module")
+def long_session():
+    return RecordedSession(name="a long session", entries=build_sample_log(LONG_SAID_TOKENS))
 
 
 @pytest.fixture
@@ -95,7 +103,11 @@ def test_a_session_that_is_not_there_is_refused():
 
 
 @pytest.mark.parametrize(
-    "message", [{}, {"kind": "look"}, {"kind": "look", "look": {"policy": 7}}, {"kind": "read", "message": "x"}]
+    "message",
+    [
+        *({}, {"kind": "look"}, {"kind": "look", "look": {"policy": 7}}, {"kind": "read", "message": "x"}),
+        *({"kind": "rows", "rows": rows} for rows in (None, "x", [3], [5, 2], [-1, 9], [0.5, 2], [10**30, 10**31])),
+    ],
 )
 def test_a_page_may_say_anything(explorer, message):
     before = explorer.render_text()
@@ -121,7 +133,7 @@ def test_the_page_shows_what_the_table_says(link, explorer, page):
         assert shown(page, fate) == (len(rows), rows["tokens_after"].sum())
     first = page.locator(".h-row").first
     assert first.locator(".h-fate").inner_text() == table["fate"][0]
-    assert page.locator(".h-tick.h-applied").count() == explorer._exploration.scene.view.rounds
+    assert page.locator(".h-tick.h-applied").count() == explorer._exploration.shown.view.rounds
 
 
 def drag(page, slider):
@@ -190,6 +202,51 @@ def test_the_buttons_and_the_timeline_lead_to_compactions_and_steps(link, explor
     page.get_by_role("button", name="next compaction").click()
     linked.settle()
     assert explorer._exploration.settings.step == steps[0]
+
+
+@pytest.mark.parametrize("rows", [[0, 5], [190, 10**9], [100, 150]])
+def test_a_page_gets_the_rows_that_it_asks_for_but_never_all_of_a_long_session(long_session, rows):
+    explorer = CompactionExplorer(long_session, window_tokens=WINDOW_TOKENS)
+    block = explorer._build_rows(rows)
+    table = explorer.to_dataframe()
+    end = min(rows[1], rows[0] + MAX_SENT_ROWS)
+    assert (block["first"], block["count"]) == (rows[0], len(table))
+    assert [row[2] for row in block["rows"]] == list(table["fate"][rows[0] : end])
+    assert [row[1] for row in block["rows"]] == list(table["text"][rows[0] : end])
+
+
+def test_a_bar_of_a_thousand_messages_has_a_bounded_number_of_parts_and_every_token():
+    messages = [(index % 2, 1 + index % 7) for index in range(20_000)]
+    parts = _group_runs(messages)
+    assert len(parts) <= MAX_BAR_PARTS
+    for fate in (0, 1):
+        assert sum(tokens for one, tokens in parts if one == fate) == sum(tokens for one, tokens in messages if one == fate)
+    assert _group_runs([(0, 1), (0, 2), (1, 0), (0, 5)]) == [(0, 3), (1, 0), (0, 5)]
+    assert sum(tokens for _, tokens in _group_runs([(index % 2, 0) for index in range(5_000)])) == 0
+
+
+@pytest.mark.browser
+def test_rows_come_as_they_are_scrolled_into_sight_and_follow_the_step(link, long_session, post, page):
+    explorer = CompactionExplorer(long_session, window_tokens=WINDOW_TOKENS, sender=post)
+    linked = link(explorer)
+    table = explorer.to_dataframe()
+    assert len(table) > 2 * MAX_SENT_ROWS
+    page.get_by_role("listbox").focus()
+    for key, place in (("End", len(table)), ("Home", 1)):
+        page.keyboard.press(key)
+        linked.settle()
+        row = page.locator(f".h-row[aria-posinset='{place}']")
+        assert row.locator(".h-fate").inner_text() == table["fate"][place - 1]
+        assert row.locator(".h-label").inner_text()[:20] == table["text"][place - 1][:20]
+    page.locator(".h-rows").evaluate("list => { list.scrollTop = 24 * 300; }")
+    linked.settle()
+    explorer.change_settings(step=explorer.step_count - 5, threshold=0.3)
+    linked.settle()
+    fates = explorer.to_dataframe()["fate"]
+    rows = page.locator(".h-row").all()
+    places = [int(row.get_attribute("aria-posinset")) for row in rows]
+    assert 301 in places
+    assert [row.locator(".h-fate").inner_text() for row in rows] == [fates[place - 1] for place in places]
 
 
 @pytest.mark.browser

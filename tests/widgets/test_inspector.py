@@ -1,6 +1,7 @@
 """The inspector: every step of a session with requests and answers, by mouse and keyboard, with hostile texts as texts."""
 
 import hashlib
+import json
 
 import pytest
 
@@ -12,6 +13,7 @@ from harness.inspection.sample_run import build_sample_log, run_on_sample
 from harness.inspection.timeline import reconstruct_request
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.tokens import Estimated
+from harness.widgets.explorer.exploration import format_message_line
 from harness.widgets.inspector import SessionInspector
 from tests.inspection.test_counterfactual import finished, small_log
 
@@ -94,6 +96,20 @@ def test_the_workspace_is_named_where_it_was_kept():
     assert "workspace" not in dict(
         SessionInspector(RecordedSession(name="s", entries=small_log(("a", "b", None))))._describe_step()
     )
+
+
+def test_a_step_of_a_long_session_is_sent_in_part(post):
+    steps = 2_000
+    inspector = SessionInspector(
+        RecordedSession(name="long", entries=small_log(*[(None, "word " * 30, "output " * 30)] * steps)), sender=post
+    )
+    inspector.show_step(steps)
+    assert inspector._count_messages() > steps
+    assert len(json.dumps(inspector._build_step(""))) < 200_000
+    block = inspector._build_rows([10, 20])
+    assert [row[3] for row in block["rows"]] == [
+        format_message_line(inspector._find_message(index)[1]) for index in range(10, 20)
+    ]
 
 
 @pytest.mark.parametrize("step", [0, -1, 10**6, None, "2", 2.5])

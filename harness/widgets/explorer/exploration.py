@@ -4,7 +4,8 @@ The state consists of the session, the settings and the messages that the model 
 `DryRun` calls the policy at every step of the session without calling a model. Recent dry runs are cached.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple, cast, get_args
@@ -16,9 +17,8 @@ from harness.inspection.counterfactual import (
     STAND_IN_TOKENS,
     DryRun,
     DryRunSpec,
-    MessageState,
+    MessageStates,
     SessionTrace,
-    StepState,
     count_uncompacted_tokens,
 )
 from harness.inspection.disposition import Disposition
@@ -27,10 +27,13 @@ from harness.messages import Message, extract_part_text
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
 from harness.text import shorten_line
+from harness.view import View
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
-"""All results that a policy can have for a message, such as `kept` or `dropped`; pages receive the index in this tuple."""
+"""All results that a policy can have for a message, such as `kept` or `dropped`; parts of a bar have the index in this tuple."""
 MAX_CACHED_REHEARSALS = 6
+MAX_BAR_PARTS = 1_000
+"""Maximum number of parts of a bar that shows the messages; a bar is about as many pixels wide."""
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 """Sizes of the context window, in tokens, that the compaction explorer offers for choice."""
 DEFAULT_WINDOW_SHARE = 0.75
@@ -98,6 +101,40 @@ class CompactionAttempt(NamedTuple):
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownStep:
+    """State of a dry run at one step, and what the policy did to each message that was logged before the step."""
+
+    rehearsal: DryRun
+    index: int
+    """Index of the step, from 0."""
+    view: View
+    """Messages that the model would see in this step."""
+    messages: MessageStates
+    dispositions: Sequence[int]
+    """Index in `DISPOSITIONS` for each message."""
+    tokens_after: Sequence[int]
+    """Tokens in view of each message."""
+
+    @classmethod
+    def compute(cls, rehearsal: DryRun, index: int) -> "ShownStep":
+        """Compute what a step of a dry run shows."""
+        state = rehearsal.state_at(index)
+        messages = rehearsal.list_message_states(state)
+        dispositions, tokens_after = [], []
+        for one in messages:
+            dispositions.append(DISPOSITIONS.index(one.disposition))
+            tokens_after.append(one.tokens_after)
+        return cls(
+            rehearsal=rehearsal,
+            index=index,
+            view=state.view,
+            messages=messages,
+            dispositions=dispositions,
+            tokens_after=tokens_after,
+        )
+
+
 class Exploration:
     """Recorded session, and what a policy with the explorer's current settings would do to its messages. Not thread-safe."""
 
@@ -116,6 +153,7 @@ class Exploration:
         self.uncompacted_tokens = list(count_uncompacted_tokens(self.course))
         """Estimated tokens that the whole conversation would have at each step without compaction."""
         self._rehearsals: dict[str, DryRun] = {}
+        self._shown: ShownStep | None = None
         plain = {"kind": policy} if isinstance(policy, str) else codec.to_plain(policy)
         window = window_tokens or self._choose_window()
         self.settings = ExplorerSettings(
@@ -164,16 +202,15 @@ class Exploration:
     @property
     def step_index(self) -> int:
         """Index, from 0, of the step shown: the selected step or, until the dry run reaches it, the last computed step."""
-        return min(self.settings.step, len(self.rehearsal.scenes)) - 1
+        return min(self.settings.step, self.rehearsal.steps) - 1
 
     @property
-    def scene(self) -> StepState:
-        """State of the dry run at the step shown, including the view (the messages that the model would see)."""
-        return self.rehearsal.scenes[self.step_index]
-
-    def list_standings(self) -> list[MessageState]:
-        """Return what the policy did to each message logged before the step shown, e.g. kept or dropped it."""
-        return self.rehearsal.list_message_states(self.step_index)
+    def shown(self) -> ShownStep:
+        """State of the dry run at the step shown, and what the policy did to each message logged before it."""
+        rehearsal, index = self.rehearsal, self.step_index
+        if self._shown is None or self._shown.rehearsal is not rehearsal or self._shown.index != index:
+            self._shown = ShownStep.compute(rehearsal, index)
+        return self._shown
 
     def build_run(self) -> dict[str, Any]:
         """Return what the page shows about the session as a whole: the token curve, the compactions and the thresholds.
@@ -182,7 +219,7 @@ class Exploration:
         """
         budget = self.rehearsal.budget
         return {
-            "curve": [scene.view.tokens for scene in self.rehearsal.scenes],
+            "curve": list(self.rehearsal.view_tokens),
             "attempts": list(self.list_attempts()),
             "window_tokens": budget.window_tokens,
             "available_tokens": budget.available_tokens,
@@ -191,25 +228,30 @@ class Exploration:
         }
 
     def build_picture(self) -> dict[str, Any]:
-        """Return what the page shows about the current step, such as each message's tokens and whether it was kept.
-
-        Lists about messages have one entry per message logged before that step.
-        """
-        standings, scene = self.list_standings(), self.scene
-        places = {item.item_id: place for place, item in enumerate(scene.view.items)}
+        """Return what the page shows about the current step as a whole, such as the tokens of kept and dropped messages."""
+        shown = self.shown
         return {
             "look": codec.to_plain(self.settings),
             "done": self.rehearsal.is_done,
             "index": self.step_index,
-            "fates": [DISPOSITIONS.index(one.disposition) for one in standings],
-            "before": [one.tokens_before for one in standings],
-            "after": [one.tokens_after for one in standings],
-            "since": [one.changed_at_step for one in standings],
-            "teller": [-1 if one.summarized_by is None else places[one.summarized_by] for one in standings],
-            "shown": self._group_view(standings),
-            "sums": self.sum_by_disposition(standings),
-            "view_tokens": scene.view.tokens,
+            "logged": _group_runs(zip(shown.dispositions, shown.messages.tokens_before, strict=True)),
+            "shown": self._group_view(),
+            "sums": self.sum_by_disposition(),
+            "view_tokens": shown.view.tokens,
         }
+
+    def build_row(self, number: int) -> tuple[str, str, str, int, int, int]:
+        """Return what the page shows about one message that was logged before the step shown.
+
+        These are its role, the beginning of its text, what the policy did to it, its tokens as logged and in view, and the step
+        before which it was last changed (0 if unchanged).
+
+        Args:
+            number: Number of the message, from 0.
+        """
+        message, state = self.course.messages[number], self.shown.messages[number]
+        sizes = state.tokens_before, state.tokens_after
+        return (message.role, format_message_line(message), state.disposition, *sizes, state.changed_at_step)
 
     def list_attempts(self) -> Iterable[CompactionAttempt]:
         """Yield every compaction that the policy attempted, up to the last step computed so far."""
@@ -218,27 +260,28 @@ class Exploration:
             reason = event.reason[:MAX_REASON_CHARACTERS]
             yield CompactionAttempt(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
-    def _group_view(self, standings: list[MessageState]) -> list[tuple[int, int]]:
-        """Return groups of consecutive messages that the policy treated alike, each as index in `DISPOSITIONS` and tokens."""
-        indices = [DISPOSITIONS.index(one.disposition) for one in standings]
-        fates = {self.rehearsal.look_up_item_id(number): index for number, index in enumerate(indices)}
-        new = DISPOSITIONS.index("summary")
-        shown = [(fates.get(item.item_id, new), item.tokens) for item in self.scene.view.items]
-        return [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(shown, key=lambda one: one[0])]
+    def _group_view(self) -> list[tuple[int, int]]:
+        """Return groups of consecutive messages in view that the policy treated alike, as in `_group_runs`."""
+        dispositions = dict(zip(self.shown.messages.items, self.shown.dispositions, strict=True))
+        inserted = DISPOSITIONS.index("summary")
+        return _group_runs((dispositions.get(item.item_id, inserted), item.tokens) for item in self.shown.view.items)
 
-    def sum_by_disposition(self, standings: list[MessageState]) -> list[DispositionTotal]:
+    def sum_by_disposition(self) -> list[DispositionTotal]:
         """Return number and tokens of kept, masked, summarized and dropped messages; the last row is for inserted messages."""
-        rows = []
-        for disposition in DISPOSITIONS[:-1]:
-            states = [one for one in standings if one.disposition == disposition]
-            sizes = sum(one.tokens_before for one in states), sum(one.tokens_after for one in states)
-            rows.append(DispositionTotal(disposition, len(states), *sizes))
-        view, held = self.scene.view, sum(row.tokens_after for row in rows)
-        return [*rows, DispositionTotal("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
+        shown, totals = self.shown, [[0, 0, 0] for _ in DISPOSITIONS]
+        for index, before, after in zip(shown.dispositions, shown.messages.tokens_before, shown.tokens_after, strict=True):
+            total = totals[index]
+            total[0] += 1
+            total[1] += before
+            total[2] += after
+        kept, masked, *_, inserted = totals
+        inserted[0] = len(shown.view.items) - kept[0] - masked[0]
+        inserted[2] = shown.view.tokens - sum(shown.tokens_after)
+        return [DispositionTotal(name, *total) for name, total in zip(DISPOSITIONS, totals, strict=True)]
 
     def describe(self) -> list[tuple[str, str]]:
         """Return the explorer's settings, and the tokens that the model would see, as pairs of a label and a text for display."""
-        look, view = self.settings, self.scene.view
+        look, view = self.settings, self.shown.view
         given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
         step = self.course.steps[self.step_index].end_event.step
         held = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
@@ -255,18 +298,38 @@ class Exploration:
 
         The texts are the message as logged, its shortened form if it is masked, and the summary that replaces it, if any.
         """
-        standings = self.list_standings()
-        if not isinstance(number, int) or not 0 <= number < len(standings):
+        states = self.shown.messages
+        if not isinstance(number, int) or not 0 <= number < len(states):
             return None
-        items = {item.item_id: item.message for item in self.scene.view.items}
-        standing, now = standings[number], items.get(self.rehearsal.look_up_item_id(number))
+        items = {item.item_id: item.message for item in self.shown.view.items}
+        state, now = states[number], items.get(states.items[number])
         return {
             "message": number,
             "role": self.course.messages[number].role,
             "logged": format_full_text(self.course.messages[number]),
-            "shown": format_full_text(now) if standing.disposition == "masked" and now else None,
-            "told": format_full_text(items[standing.summarized_by]) if standing.summarized_by is not None else None,
+            "shown": format_full_text(now) if state.disposition == "masked" and now else None,
+            "told": format_full_text(items[state.summarized_by]) if state.summarized_by is not None else None,
         }
+
+
+def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the parts of a bar: groups of consecutive messages with the same disposition, and their tokens.
+
+    In a bar of too many parts to be seen, messages that are close to each other are grouped by disposition.
+
+    Args:
+        messages: Index in `DISPOSITIONS` and tokens of each message, in order.
+    """
+    parts = [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(messages, key=lambda one: one[0])]
+    if len(parts) <= MAX_BAR_PARTS:
+        return parts
+    segment_tokens = max(1.0, sum(tokens for _, tokens in parts) * len(DISPOSITIONS) / MAX_BAR_PARTS)
+    merged: Counter[tuple[int, int]] = Counter()  # tokens by segment of the bar and disposition
+    start_tokens = 0
+    for fate, tokens in parts:
+        merged[int(start_tokens // segment_tokens), fate] += tokens
+        start_tokens += tokens
+    return [(fate, tokens) for (_, fate), tokens in sorted(merged.items())]
 
 
 def format_message_line(message: Message) -> str:
@@ -278,6 +341,10 @@ def format_message_line(message: Message) -> str:
 
 def format_full_text(message: Message) -> str:
     """Return the whole text of a message for display, cut to the maximum number of characters that a page shows."""
-    text = "\n\n".join(extract_part_text(part) for part in message.parts)
+    return cut_text("\n\n".join(extract_part_text(part) for part in message.parts))
+
+
+def cut_text(text: str) -> str:
+    """Return a text for display, cut to the maximum number of characters that a page shows."""
     rest = len(text) - MAX_TEXT_CHARACTERS
     return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} more characters)"

@@ -44,7 +44,7 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
 
 def _draw_lines(exploration: Exploration, ax: "Axes") -> None:
     steps = [step.end_event.step for step in exploration.course.steps]
-    curve = [scene.view.tokens for scene in exploration.rehearsal.scenes]
+    curve = exploration.rehearsal.view_tokens
     budget = exploration.rehearsal.budget
     top = HEADROOM_FACTOR * max(*curve, min(exploration.uncompacted_tokens[-1], 2 * max(curve)))
     ax.plot(

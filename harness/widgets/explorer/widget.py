@@ -5,6 +5,7 @@ The page requests one step at a time. The results of a long dry run are sent in 
 
 import os
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -78,7 +79,8 @@ class CompactionExplorer(StepWidget):
         super().__init__(sender)
         recorded = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._exploration = Exploration(recorded, policy, window_tokens)
-        self.channel.update_state(**self._build_constants(), **self._build_controls(), **self._build_state(""))
+        controls, run = self._build_controls(), self._exploration.build_run()
+        self.channel.update_state(**self._build_constants(), **controls, run=run, **self._build_step(""))
 
     @property
     def step_count(self) -> int:
@@ -110,7 +112,7 @@ class CompactionExplorer(StepWidget):
         it is unchanged), `text` (beginning of the message).
         """
         with self._lock:
-            states = self._exploration.list_standings()
+            states = self._exploration.shown.messages
             messages = self._exploration.course.messages[: len(states)]
         columns: dict[str, list[Any]] = {
             "message": list(range(len(states))),
@@ -133,18 +135,28 @@ class CompactionExplorer(StepWidget):
             self._exploration.rehearse(self._exploration.settings)
             return draw_timeline(self._exploration, ax)
 
-    def _show_view(self, request: str, look: object) -> None:
+    def _show_view(self, request: str, look: object, rows: object) -> None:
         deadline = time.monotonic() + SLICE_SECONDS
-        self._apply_settings(request, codec.from_plain(ExplorerSettings, look, "look"), deadline)
+        self._apply_settings(request, codec.from_plain(ExplorerSettings, look, "look"), deadline, rows)
+
+    def _count_rows(self) -> int:
+        return len(self._exploration.shown.messages)
+
+    def _build_row(self, index: int) -> Sequence[object]:
+        return self._exploration.build_row(index)
 
     def _read_message(self, number: object) -> dict[str, Any] | None:
         return self._exploration.read_message(number)
 
-    def _apply_settings(self, request: str, settings: ExplorerSettings, deadline: float | None = None) -> None:
-        before = self._exploration.settings
+    def _apply_settings(
+        self, request: str, settings: ExplorerSettings, deadline: float | None = None, rows: object = None
+    ) -> None:
+        before, computed = self._exploration.settings, (self._exploration.rehearsal, self._exploration.rehearsal.steps)
         self._exploration.rehearse(settings, lambda: deadline is not None and time.monotonic() > deadline)
         new = self._build_controls() if settings.policy != before.policy else {}
-        self.channel.update_state(**new, **self._build_state(request))
+        if computed != (self._exploration.rehearsal, self._exploration.rehearsal.steps):
+            new["run"] = self._exploration.build_run()
+        self.channel.update_state(**new, **self._build_step(request, rows))
 
     def render_text(self) -> str:
         """Return the settings, and the number and tokens of kept, masked, summarized and dropped messages, as plain text."""
@@ -152,7 +164,7 @@ class CompactionExplorer(StepWidget):
             rows = [f"{name}: {value}" for name, value in self._exploration.describe()]
             rows += [
                 f"{one.disposition}: {format_count(one.messages, 'message')}, {one.tokens_after:,} tokens in view"
-                for one in self._sum_by_disposition()
+                for one in self._exploration.sum_by_disposition()
             ]
             return "\n".join(rows)
 
@@ -160,17 +172,17 @@ class CompactionExplorer(StepWidget):
         """Return HTML tables of the settings, the tokens kept, masked, summarized and dropped, and all attempted compactions."""
         with self._lock:
             facts = render_table((), self._exploration.describe())
-            sums = render_table(("disposition", "messages", "tokens as logged", "tokens in view"), self._sum_by_disposition())
+            sums = render_table(
+                ("disposition", "messages", "tokens as logged", "tokens in view"), self._exploration.sum_by_disposition()
+            )
             rows = list(self._exploration.list_attempts())
             header = ("before step", "tokens before", "tokens after", "status", "reason")
             return f"{facts}{sums}{render_table(header, rows) if rows else ''}"
 
-    def _sum_by_disposition(self) -> list[Any]:
-        return self._exploration.sum_by_disposition(self._exploration.list_standings())
-
-    def _build_state(self, request: str) -> dict[str, Any]:
+    def _build_step(self, request: str, rows: object = None) -> dict[str, Any]:
+        self._version += 1
         picture = {**self._exploration.build_picture(), "request": request}
-        return {"run": self._exploration.build_run(), "picture": picture, "refused": None}
+        return {"picture": {**picture, **self._build_rows(rows)}, "refused": None}
 
     def _build_constants(self) -> dict[str, Any]:
         """Return the parts of the page's state that never change: the session, and the policies and windows to choose from."""
@@ -179,7 +191,6 @@ class CompactionExplorer(StepWidget):
         policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
         session = {
             "name": explored.session.name,
-            "messages": [[one.role, format_message_line(one)] for one in explored.course.messages],
             "steps": [step.end_event.step for step in explored.course.steps],
             "whole": explored.uncompacted_tokens,
         }
