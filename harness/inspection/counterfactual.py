@@ -202,6 +202,11 @@ class DryRun:
         """Number of steps of the recorded session that the dry run has processed so far."""
         return len(self.view_tokens)
 
+    def list_oversized_steps(self) -> list[int]:
+        """Return the indices, from 0, of the steps whose request exceeds the context window; a provider would refuse them."""
+        window_tokens = self.budget.window_tokens
+        return [index for index, tokens in enumerate(self.view_tokens) if tokens > window_tokens > 0]
+
     def advance(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Apply the policy to the next step of the recorded session, then to more steps until the end.
 

@@ -69,6 +69,10 @@ class Explorer {
     this.at = make("output", { class: "h-at" });
     const jump = (text, title, way) =>
       make("button", { type: "button", text, title, "aria-label": title, on: { click: () => this.jump(way) } });
+    this.pin = make("button", { type: "button", on: { click: () => this.model.send({ kind: this.known.run.pinned ? "unpin" : "pin" }) } });
+    this.comparison = make("table", { class: "h-comparison", hidden: true });
+    this.code = make("pre", { tabindex: "0", "aria-label": "Python code" });
+    this.plan = make("pre", { tabindex: "0", "aria-label": "lines of a plan file" });
     this.said = make("p", { class: "h-said", "aria-live": "polite" });
     this.bars = make("div", { class: "h-bars" });
     this.sums = make("tbody");
@@ -82,13 +86,15 @@ class Explorer {
     this.root.append(
       make("header", { class: "h-head" }, make("strong", { text: "Compaction explorer" }), this.name),
       make("div", { class: "h-choices" }, field("policy", this.policy), field("window", this.window),
-        make("label", { class: "h-field" }, this.scaled, this.scaledLabel)),
+        make("label", { class: "h-field" }, this.scaled, this.scaledLabel), this.pin),
       this.first, this.more, this.sentence, this.rule, this.error, this.line.element,
       make("div", { class: "h-steps" }, this.step, this.at,
         jump("◀ compaction", "previous compaction", -1), jump("compaction ▶", "next compaction", 1)),
-      this.said, this.bars,
+      this.said, this.comparison, this.bars,
       make("table", { class: "h-sums" }, make("thead", {}, make("tr", {}, ...heads)), this.sums),
       make("div", { class: "h-pair" }, this.list.element, this.texts),
+      make("details", { class: "h-more h-use" }, make("summary", { text: "use in a grid" }),
+        make("p", { text: "Python, for any task:" }), this.code, make("p", { text: "plan.toml, for any task:" }), this.plan),
     );
   }
 
@@ -191,17 +197,38 @@ class Explorer {
     const marks = this.marks();
     const applied = marks.filter((one) => one.kind === "applied").length;
     const label = `tokens in view over ${counted(session.steps.length, "step")}, ${counted(applied, "compaction")}`;
-    this.line.show({ whole: session.whole, curve: run.curve, limits, marks, at: index, label });
+    const pinned = run.pinned?.curve ?? [];
+    this.line.show({ whole: session.whole, pinned, curve: run.curve, oversized: run.oversized, limits, marks, at: index, label });
+    this.pin.textContent = run.pinned ? "unpin" : "pin to compare";
+    this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with these";
+    this.compare(run.comparison, picture);
+    [this.code.textContent, this.plan.textContent] = [run.code, run.plan];
     this.rule.textContent = run.rule;
     const until = picture.done ? "" : `, computed to step ${number(session.steps[run.curve.length - 1])} so far`;
     this.at.textContent = `step ${number(session.steps[index])} of ${number(session.steps.length)}${until}`;
     const here = marks.filter((one) => one.index === index).map((one) => one.text).join("; ");
     const fates = sums.filter(([, count]) => count).map(([fate, count]) => `${number(count)} ${fate}`).join(", ");
-    this.said.textContent = `${number(picture.view_tokens)} of ${number(session.whole[index])} tokens in view: ${fates}. ${here}`;
+    const excess = picture.view_tokens - run.window_tokens;
+    const refused = excess > 0 ? `This request exceeds the window by ${number(excess)} tokens, so a provider would refuse it. ` : "";
+    this.said.textContent = `${refused}${number(picture.view_tokens)} of ${number(session.whole[index])} tokens in view: ${fates}. ${here}`;
     this.drawBars(session, picture, offered, run);
     this.sums.replaceChildren(...sums.map((one) => this.sum(one)));
     this.list.show(picture);
     if (this.list.chosen() >= 0) this.model.send({ kind: "read", message: this.list.chosen() });
+  }
+
+  /** Show the current settings beside the pinned ones, over the whole session and at the current step. */
+  compare(rows, picture) {
+    this.comparison.hidden = rows.length === 0;
+    if (!rows.length) return;
+    const sums = new Map(picture.pinned_sums.map(([fate, count, , after]) => [fate, [count, after]]));
+    const cell = (count, after) => `${counted(count, "message")}, ${number(after)} tokens`;
+    const here = picture.sums.map(([fate, count, , after]) => [`at this step: ${fate}`, cell(count, after), cell(...sums.get(fate))]);
+    const [[, shown, pinned], ...rest] = rows;
+    const heads = ["", `shown: ${shown}`, `pinned (dashed line): ${pinned}`].map((text) => make("th", { text, scope: "col" }));
+    const body = [...rest, ...here].map(([name, ours, theirs]) =>
+      make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: ours }), make("td", { text: theirs })));
+    this.comparison.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
   }
 
   sum([fate, count, before, after]) {

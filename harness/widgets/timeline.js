@@ -15,9 +15,20 @@ function corners(values, steps, top) {
   return made.join(" ");
 }
 
+/** Return ascending indices as ranges `[first, end]` of consecutive ones. */
+function ranges(indices) {
+  const found = [];
+  for (const index of indices) {
+    const last = found[found.length - 1];
+    if (last && last[1] === index) last[1] += 1;
+    else found.push([index, index + 1]);
+  }
+  return found;
+}
+
 /**
- * Create a timeline. A click calls `choose(index)`. `show` takes `whole` and `curve` (tokens by step, `whole` may be empty),
- * `limits` (`[{tokens, name, kind}]`), `marks` (`[{index, text, kind}]`), `at` (index of the current step) and `label`.
+ * Create a timeline. A click calls `choose(index)`. `show` takes `whole`, `pinned` and `curve` (tokens by step; the first two may be
+ * empty), `oversized` (indices of steps whose request exceeds the window), `limits` (`[{tokens, name, kind}]`), `marks` (`[{index, text, kind}]`), `at` (index of the current step) and `label`.
  */
 function timeline(choose) {
   const svg = draw("svg", { viewBox: `0 0 ${TIMELINE.width} ${TIMELINE.height}`, preserveAspectRatio: "none", role: "img" });
@@ -31,20 +42,25 @@ function timeline(choose) {
     const index = Math.floor(((event.clientX - box.left) / box.width) * steps);
     choose(Math.min(steps - 1, Math.max(0, index)));
   });
-  const show = ({ whole, curve, limits, marks, at, label }) => {
+  const show = ({ whole, pinned = [], curve, oversized = [], limits, marks, at, label }) => {
     steps = Math.max(whole.length, curve.length, 1);
-    const seen = [...curve, ...limits.map((one) => one.tokens)].reduce((most, one) => Math.max(most, one), 1);
+    const seen = [...curve, ...pinned, ...limits.map((one) => one.tokens)].reduce((most, one) => Math.max(most, one), 1);
     const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.length ? whole[whole.length - 1] : 0));
     const clipped = whole.map((tokens) => Math.min(tokens, most));
     const cursor = ((at + 0.5) / steps) * TIMELINE.width;
     const level = (one) => (TIMELINE.height * (1 - one.tokens / most)).toFixed(1);
     svg.replaceChildren(
       draw("polyline", { class: "h-whole", points: corners(clipped, steps, most) }),
+      draw("polyline", { class: "h-pinned", points: corners(pinned, steps, most) }),
       draw("polyline", { class: "h-curve", points: corners(curve, steps, most) }),
       ...limits.map((one) => draw("line", { class: `h-${one.kind}`, x1: 0, x2: TIMELINE.width, y1: level(one), y2: level(one) })),
       ...marks.map((one) => {
         const x = ((one.index + 0.5) / steps) * TIMELINE.width;
         return draw("line", { class: `h-mark h-${one.kind}`, x1: x, x2: x, y1: 0, y2: TIMELINE.height });
+      }),
+      ...ranges(oversized).map(([first, end]) => {
+        const [x, width] = [first, Math.max(end - first, steps / TIMELINE.width)].map((one) => (one / steps) * TIMELINE.width);
+        return draw("rect", { class: "h-oversized", x, width, y: 0, height: TIMELINE.height });
       }),
       draw("line", { class: "h-cursor", x1: cursor, x2: cursor, y1: 0, y2: TIMELINE.height }),
     );

@@ -1,13 +1,18 @@
 """The explorer: every slider and key takes effect at once, and hostile texts stay texts."""
 
+from dataclasses import replace
+
 import pytest
 
-from harness.compaction.presets.keep_last import KeepLast
+import harness
+from harness import codec
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, MessageAdded
+from harness.experiment.plan import read_plan
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import build_sample_log
+from harness.inspection.sample_run import build_sample_log, run_on_sample
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.policies import Codex, KeepLast, OracleRetention
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs
 from harness.widgets.harness_widget import MAX_SENT_ROWS
@@ -204,6 +209,98 @@ def test_the_buttons_and_the_timeline_lead_to_compactions_and_steps(link, explor
     assert explorer._exploration.settings.step == steps[0]
 
 
+def with_policy(run):
+    """Return the session of a run on the sample with its policy in the log, as in a session of a task."""
+    first, *rest = run.entries
+    started = replace(first.event, policy_json=codec.to_canonical_json(run.policy))
+    return RecordedSession(name="with a policy", entries=(Entry(first.seq, started), *rest))
+
+
+@pytest.mark.parametrize(("policy", "window_tokens"), [(KeepLast(threshold=0.6), 48_000), (Codex(), 90_000)])
+def test_a_session_with_a_policy_is_shown_with_its_own_policy_window_and_threshold(policy, window_tokens):
+    run = run_on_sample(policy, window_tokens, max_compactions=2)
+    explorer = CompactionExplorer(with_policy(run))
+    assert explorer._exploration.settings.policy == policy.kind
+    budget = explorer._exploration.rehearsal.budget
+    assert (budget.window_tokens, budget.threshold_tokens) == (run.budget.window_tokens, run.budget.threshold_tokens)
+    first = next(attempt for attempt in explorer._exploration.list_attempts() if attempt.status == "applied")
+    assert (first.step, first.tokens_before) == (
+        run.applied_attempts[0].event.step,
+        run.applied_attempts[0].event.tokens_before,
+    )
+    share = (
+        f"{budget.threshold_tokens:,} tokens, {budget.threshold_tokens / window_tokens:.0%} of the window of {window_tokens:,}"
+    )
+    assert f"threshold {share}" in explorer.render_text()
+
+
+def test_a_session_whose_policy_cannot_be_applied_is_shown_with_keep_last():
+    run = run_on_sample(OracleRetention(), 60_000, max_compactions=1)
+    explorer = CompactionExplorer(with_policy(run))
+    assert explorer._exploration.settings.policy == "keep-last"
+    assert explorer._exploration.settings.window_tokens == 60_000
+
+
+def test_two_policies_are_compared_over_the_same_session(explorer):
+    with pytest.raises(UsageError, match="no policy is pinned"):
+        explorer.compare()
+    explorer.pin()
+    pinned = explorer.to_dataframe()
+    explorer.change_settings(policy="none")
+    table = explorer.compare()
+    assert list(table.loc["policy"]) == ["none", "keep-last"]
+    assert table.loc["compactions", "shown"] == "0"
+    tokens = [int(text.replace(",", "")) for text in table.loc["tokens sent in all requests"]]
+    assert tokens[0] == sum(explorer._exploration.uncompacted_tokens) > tokens[1]
+    oversized = sum(one > WINDOW_TOKENS for one in explorer._exploration.uncompacted_tokens)
+    assert list(table.loc["requests that exceed the window"]) == [f"{oversized}", "0"]
+    assert oversized > 0
+    explorer.change_settings(policy="keep-last")
+    assert explorer.to_dataframe().equals(pinned)
+    assert table.columns.tolist() == ["shown", "pinned"]
+    assert (explorer.compare()["shown"] == explorer.compare()["pinned"]).all()
+    explorer.unpin()
+    with pytest.raises(UsageError, match="no policy is pinned"):
+        explorer.compare()
+
+
+def test_the_values_found_are_those_of_the_trial_the_code_and_the_plan(explorer, tmp_path):
+    explorer.change_settings(threshold=0.65, keep_last=7)
+    trial = explorer.to_trial("flashcards")
+    assert (trial.policy, trial.window_tokens) == (KeepLast(threshold=0.65, keep_last=7), WINDOW_TOKENS)
+    names: dict[str, object] = {"harness": harness}
+    exec(explorer._exploration.format_code(), names)
+    assert names["base"] == trial
+    (tmp_path / "plan.toml").write_text(explorer._exploration.format_plan())
+    assert read_plan(tmp_path).base == trial
+
+
+@pytest.mark.browser
+def test_a_policy_is_pinned_and_requests_that_exceed_the_window_are_marked(link, explorer, page):
+    linked = link(explorer)
+    assert page.locator(".h-oversized").count() == 0
+    assert not page.locator(".h-comparison").is_visible()
+    page.get_by_role("button", name="pin to compare").click()
+    linked.settle()
+    page.get_by_label("policy").select_option("none")
+    linked.settle()
+    heads = page.locator(".h-comparison thead th").all_inner_texts()
+    assert heads == ["", "shown: none", "pinned (dashed line): keep-last"]
+    assert page.locator(".h-oversized").count() == 1
+    assert page.locator(".h-said").inner_text().startswith("This request exceeds the window by ")
+    assert page.locator(".h-pinned").get_attribute("points") != page.locator(".h-curve").get_attribute("points")
+    page.locator(".h-use summary").click()
+    assert "policies.NoCompaction()" in page.get_by_label("Python code").inner_text()
+    page.get_by_role("slider", name="step", exact=True).focus()
+    page.keyboard.press("Home")
+    linked.settle()
+    assert "exceeds" not in page.locator(".h-said").inner_text()
+    page.get_by_role("button", name="unpin").click()
+    linked.settle()
+    assert not page.locator(".h-comparison").is_visible()
+    assert page.locator(".h-pinned").get_attribute("points") == ""
+
+
 @pytest.mark.parametrize("rows", [[0, 5], [190, 10**9], [100, 150]])
 def test_a_page_gets_the_rows_that_it_asks_for_but_never_all_of_a_long_session(long_session, rows):
     explorer = CompactionExplorer(long_session, window_tokens=WINDOW_TOKENS)
@@ -269,8 +366,6 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
 @pytest.mark.browser
 def test_what_cannot_be_is_said_and_mended_by_the_next_move(link, explorer, page):
     linked = link(explorer)
-    page.get_by_role("checkbox", name="constants scaled").click()
-    linked.settle()
     page.get_by_label("window", exact=True).select_option("8192")
     linked.settle()
     assert "leave nothing of the window of 8192" in page.get_by_role("alert").inner_text()

@@ -4,6 +4,7 @@ The state consists of the session, the settings and the messages that the model 
 `DryRun` calls the policy at every step of the session without calling a model. Recent dry runs are cached.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,8 +12,11 @@ from itertools import groupby
 from typing import Any, NamedTuple, cast, get_args
 
 from harness import codec
+from harness.compaction.description import inspect_abilities
 from harness.errors import UsageError, format_count
 from harness.events import Compaction
+from harness.experiment.source_text import format_trial_code, format_trial_plan
+from harness.experiment.trial import Trial
 from harness.inspection.counterfactual import (
     STAND_IN_TOKENS,
     DryRun,
@@ -27,6 +31,7 @@ from harness.messages import Message, extract_part_text
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
 from harness.text import shorten_line
+from harness.tokens import Budget
 from harness.view import View
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
@@ -36,12 +41,16 @@ MAX_BAR_PARTS = 1_000
 """Maximum number of parts of a bar that shows the messages; a bar is about as many pixels wide."""
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 """Sizes of the context window, in tokens, that the compaction explorer offers for choice."""
+DEFAULT_POLICY = "keep-last"
+"""Name of the policy that is shown first for a session without a policy."""
+EXAMPLE_TASK = "flashcards"
+"""Task in the code and the plan that the explorer offers for a grid."""
 DEFAULT_WINDOW_SHARE = 0.75
 """Maximum size of the context window chosen by default, as a share of all tokens of the conversation, 0 to 1."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""Size in tokens of the context window for which most published policies chose their constants, such as thresholds.
+"""Size in tokens of the context window for which most published policies chose their constants, such as reserves.
 
-By default these constants are scaled down for a smaller window.
+The constants can be scaled down for a smaller window, and are scaled by default if they would leave nothing of it.
 """
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 
@@ -134,17 +143,49 @@ class ShownStep:
             tokens_after=tokens_after,
         )
 
+    def sum_by_disposition(self) -> list[DispositionTotal]:
+        """Return number and tokens of kept, masked, summarized and dropped messages; the last row is for inserted messages."""
+        totals = [[0, 0, 0] for _ in DISPOSITIONS]
+        for index, before, after in zip(self.dispositions, self.messages.tokens_before, self.tokens_after, strict=True):
+            total = totals[index]
+            total[0] += 1
+            total[1] += before
+            total[2] += after
+        kept, masked, *_, inserted = totals
+        inserted[0] = len(self.view.items) - kept[0] - masked[0]
+        inserted[2] = self.view.tokens - sum(self.tokens_after)
+        return [DispositionTotal(name, *total) for name, total in zip(DISPOSITIONS, totals, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """Dry run that other settings are compared with, complete to the last step of the session."""
+
+    name: str
+    """Policy and its fields, for display."""
+    rehearsal: DryRun
+
+    def encode(self) -> dict[str, Any]:
+        """Return what the page shows about the pinned dry run as a whole."""
+        return {"name": self.name, "curve": list(self.rehearsal.view_tokens)}
+
+    def sum_by_disposition(self, index: int) -> list[DispositionTotal]:
+        """Return number and tokens of the messages at a step, given by its index from 0, as in `ShownStep`."""
+        return ShownStep.compute(self.rehearsal, index).sum_by_disposition()
+
 
 class Exploration:
     """Recorded session, and what a policy with the explorer's current settings would do to its messages. Not thread-safe."""
 
-    def __init__(self, session: RecordedSession, policy: str | Policy, window_tokens: int | None) -> None:
+    def __init__(self, session: RecordedSession, policy: str | Policy | None, window_tokens: int | None) -> None:
         """Run the policy over all steps of the session, and select the last step to be shown.
 
         Args:
             session: Recorded session to explore.
-            policy: Name of the kind of compaction policy, or a policy object.
-            window_tokens: Size of the context window in tokens; None chooses a window that the session fills.
+            policy: Name of the kind of compaction policy, or a policy object; None is the policy of the session itself, or
+                `keep-last` if it has none.
+            window_tokens: Size of the context window in tokens; None is the window of the session itself, or one that the session
+                fills.
 
         Raises:
             UsageError: The session has no step, or the policy cannot work in that window.
@@ -154,25 +195,43 @@ class Exploration:
         """Estimated tokens that the whole conversation would have at each step without compaction."""
         self._rehearsals: dict[str, DryRun] = {}
         self._shown: ShownStep | None = None
-        plain = {"kind": policy} if isinstance(policy, str) else codec.to_plain(policy)
+        self.pinned: Pinned | None = None
+        """Dry run that was pinned for comparison; None if there is none."""
         window = window_tokens or self._choose_window()
-        self.settings = ExplorerSettings(
-            policy=str(plain.pop("kind")),
-            fields=plain,
-            window_tokens=window,
-            nominal_window_tokens=NOMINAL_WINDOW_TOKENS if window < NOMINAL_WINDOW_TOKENS else None,
-            step=len(self.course.steps),
-        )
-        self.rehearse(self.settings)
+        choices = [policy] if policy is not None else [self._find_own_policy(), DEFAULT_POLICY]
+        scales = [None, NOMINAL_WINDOW_TOKENS] if window < NOMINAL_WINDOW_TOKENS else [None]
+        attempts = [(choice, scale) for choice in choices if choice is not None for scale in scales]
+        for choice, scale in attempts:
+            plain = {"kind": choice} if isinstance(choice, str) else codec.to_plain(choice)
+            kind = str(plain.pop("kind"))
+            steps = len(self.course.steps)
+            self.settings = ExplorerSettings(
+                policy=kind, fields=plain, window_tokens=window, nominal_window_tokens=scale, step=steps
+            )
+            try:
+                self.rehearse(self.settings)
+                break
+            except UsageError:  # constants of many policies are too large for a small window unless they are scaled
+                if (choice, scale) == attempts[-1]:
+                    raise
+
+    def _find_own_policy(self) -> Policy | None:
+        """Return the policy with which the session was recorded; None if it is unknown, or if it compacts nothing."""
+        started = self.session.start_event
+        try:
+            policy = policy_from_plain(json.loads(started.policy_json)) if started else None
+        except (UsageError, ValueError, TypeError):
+            return None
+        return policy if policy and inspect_abilities(policy).can_act else None
 
     def _choose_window(self) -> int:
         """Return a default context window, in tokens, that is small enough to be filled by the session.
 
-        This is the window recorded in the session if the conversation exceeds it, or else the largest window that is offered and
-        that holds at most three quarters of the conversation.
+        This is the window recorded in the session if the session has a policy or exceeds the window, or else the largest window
+        that is offered and that holds at most three quarters of the conversation.
         """
         started, whole_tokens = self.session.start_event, self.uncompacted_tokens[-1]
-        if started and 0 < started.window_tokens < whole_tokens:
+        if started and started.window_tokens > 0 and (started.window_tokens < whole_tokens or self._find_own_policy()):
             return started.window_tokens
         fitting = [one for one in WINDOW_CHOICES if one <= DEFAULT_WINDOW_SHARE * whole_tokens]
         return max(fitting, default=WINDOW_CHOICES[0])
@@ -224,8 +283,62 @@ class Exploration:
             "window_tokens": budget.window_tokens,
             "available_tokens": budget.available_tokens,
             "threshold_tokens": budget.threshold_tokens,
-            "rule": self.rehearsal.budget_rule,
+            "rule": f"{describe_threshold(budget)}; {self.rehearsal.budget_rule}",
+            "oversized": self.rehearsal.list_oversized_steps(),
+            "pinned": self.pinned.encode() if self.pinned else None,
+            "comparison": self.compare() if self.pinned and self.rehearsal.is_done else [],
+            "code": self.format_code(),
+            "plan": self.format_plan(),
         }
+
+    def pin(self) -> None:
+        """Pin the current settings, so that the settings chosen next are compared with them."""
+        self.rehearse(self.settings)
+        self.pinned = Pinned(name=self._format_settings(), rehearsal=self.rehearsal)
+
+    def compare(self) -> list[tuple[str, str, str]]:
+        """Return a table that compares the current settings with the pinned ones, each row a label and two values for display.
+
+        The dry run with the current settings must have reached the last step.
+        """
+        assert self.pinned is not None
+        ours, theirs = self._measure(self.rehearsal), self._measure(self.pinned.rehearsal)
+        return [("", self._format_settings(), self.pinned.name), *((name, value, theirs[name]) for name, value in ours.items())]
+
+    def _measure(self, rehearsal: DryRun) -> dict[str, str]:
+        applied = sum(cast("Compaction", entry.event).status == "applied" for entry in rehearsal.attempts)
+        tokens, window_tokens = rehearsal.view_tokens, rehearsal.budget.window_tokens
+        return {
+            "compactions": f"{applied:,}",
+            "attempts without effect": f"{len(rehearsal.attempts) - applied:,}",
+            "threshold": describe_threshold(rehearsal.budget),
+            "tokens sent in all requests": f"{sum(tokens):,}",
+            "tokens in view, mean": f"{sum(tokens) / len(tokens):,.0f}",
+            "tokens in view, largest": f"{max(tokens):,} ({max(tokens) / window_tokens:.0%} of the window)",
+            "requests that exceed the window": f"{len(rehearsal.list_oversized_steps()):,}",
+        }
+
+    def _format_settings(self) -> str:
+        given = ", ".join(f"{name}={value}" for name, value in self.settings.fields.items())
+        return f"{self.settings.policy} {given}".strip()
+
+    def build_trial(self, task: str) -> Trial:
+        """Return a trial of a task with the current policy and window."""
+        setting = self.settings.rehearsal_setting
+        return Trial(
+            task=task,
+            policy=setting.policy,
+            window_tokens=setting.window_tokens,
+            nominal_window_tokens=setting.nominal_window_tokens,
+        )
+
+    def format_code(self) -> str:
+        """Return Python code of a trial with the current policy and window."""
+        return f"base = {format_trial_code(self.build_trial(EXAMPLE_TASK))}"
+
+    def format_plan(self) -> str:
+        """Return the lines of a plan file for a trial with the current policy and window."""
+        return format_trial_plan(self.build_trial(EXAMPLE_TASK))
 
     def build_picture(self) -> dict[str, Any]:
         """Return what the page shows about the current step as a whole, such as the tokens of kept and dropped messages."""
@@ -238,6 +351,7 @@ class Exploration:
             "shown": self._group_view(),
             "sums": self.sum_by_disposition(),
             "view_tokens": shown.view.tokens,
+            "pinned_sums": self.pinned.sum_by_disposition(self.step_index) if self.pinned else [],
         }
 
     def build_row(self, number: int) -> tuple[str, str, str, int, int, int]:
@@ -268,27 +382,17 @@ class Exploration:
 
     def sum_by_disposition(self) -> list[DispositionTotal]:
         """Return number and tokens of kept, masked, summarized and dropped messages; the last row is for inserted messages."""
-        shown, totals = self.shown, [[0, 0, 0] for _ in DISPOSITIONS]
-        for index, before, after in zip(shown.dispositions, shown.messages.tokens_before, shown.tokens_after, strict=True):
-            total = totals[index]
-            total[0] += 1
-            total[1] += before
-            total[2] += after
-        kept, masked, *_, inserted = totals
-        inserted[0] = len(shown.view.items) - kept[0] - masked[0]
-        inserted[2] = shown.view.tokens - sum(shown.tokens_after)
-        return [DispositionTotal(name, *total) for name, total in zip(DISPOSITIONS, totals, strict=True)]
+        return self.shown.sum_by_disposition()
 
     def describe(self) -> list[tuple[str, str]]:
         """Return the explorer's settings, and the tokens that the model would see, as pairs of a label and a text for display."""
-        look, view = self.settings, self.shown.view
-        given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
+        view = self.shown.view
         step = self.course.steps[self.step_index].end_event.step
         held = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
         return [
             ("session", self.session.name),
-            ("policy", f"{look.policy} {given}".strip()),
-            ("budget", self.rehearsal.budget_rule),
+            ("policy", self._format_settings()),
+            ("budget", f"{describe_threshold(self.rehearsal.budget)}; {self.rehearsal.budget_rule}"),
             ("step", f"{step}, number {self.step_index + 1} of {len(self.course.steps)}"),
             ("in view", f"{held}, {format_count(len(view.items), 'message')}, after {format_count(view.rounds, 'compaction')}"),
         ]
@@ -310,6 +414,14 @@ class Exploration:
             "shown": format_full_text(now) if state.disposition == "masked" and now else None,
             "told": format_full_text(items[state.summarized_by]) if state.summarized_by is not None else None,
         }
+
+
+def describe_threshold(budget: Budget) -> str:
+    """Return the threshold of a policy in tokens and as a share of the context window, as text."""
+    if budget.threshold_tokens is None:
+        return f"no threshold in tokens; window {budget.window_tokens:,} tokens"
+    share = budget.threshold_tokens / budget.window_tokens
+    return f"threshold {budget.threshold_tokens:,} tokens, {share:.0%} of the window of {budget.window_tokens:,}"
 
 
 def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

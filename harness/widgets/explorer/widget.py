@@ -5,14 +5,15 @@ The page requests one step at a time. The results of a long dry run are sent in 
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness import codec
 from harness.compaction.description import extract_description
-from harness.errors import format_count
+from harness.errors import UsageError, format_count
+from harness.experiment.trial import Trial
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
 from harness.policies import PRESETS, list_policy_names, load_policy_class
 from harness.protocols import Policy
@@ -40,22 +41,27 @@ SLICE_SECONDS = 0.1
 class CompactionExplorer(StepWidget):
     """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop, step by step.
 
-    Sliders change the fields of the policy and the window. No model is called: summaries are placeholders of a given length, and
-    the agent's recorded actions stay the same whatever the policy removes.
+    Sliders change the fields of the policy and the window. Two policies are compared by pinning one and choosing another; the
+    values found can be used in a grid, as Python code, as lines of a plan or with `to_trial`. No model is called: summaries are
+    placeholders of a given length, and the agent's recorded actions stay the same whatever the policy removes.
 
     Args:
         session: Journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
             `sample`.
         session_id: Session id, or a unique beginning or end of it, needed if there are several sessions. Default: `None`.
-        policy: Name of the policy that is shown first, or a policy object. Default: `keep-last`.
-        window_tokens: Size of the context window in tokens; None chooses a window that the session fills. Default: `None`.
+        policy: Name of the policy that is shown first, or a policy object; None is the session's own policy, or `keep-last` if it
+            has none. Default: `None`.
+        window_tokens: Size of the context window in tokens; None is the session's own window, or one that the session fills.
+            Default: `None`.
         sender: Message sender shared by all widgets, which limits their messages per second. Default: the sender of the
             process.
 
     Example::
 
         explorer = harness.CompactionExplorer("sample", policy="codex", window_tokens=100_000)
-        explorer.to_dataframe()
+        explorer.pin()
+        explorer.change_settings(policy="keep-last", threshold=0.6)
+        explorer.compare()
 
     Raises:
         UsageError: The session or policy does not exist, or the policy cannot work in that window.
@@ -71,7 +77,7 @@ class CompactionExplorer(StepWidget):
         session: str | os.PathLike[str] | RecordedSession = SAMPLE_NAME,
         *,
         session_id: str | None = None,
-        policy: str | Policy = "keep-last",
+        policy: str | Policy | None = None,
         window_tokens: int | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
@@ -104,6 +110,41 @@ class CompactionExplorer(StepWidget):
             plain = {**codec.to_plain(before), **own, "fields": {**kept, **changes}}
             self._apply_settings("", codec.from_plain(ExplorerSettings, plain))
 
+    def pin(self) -> None:
+        """Pin the policy and the window that are shown, so that those chosen next are compared with them side by side."""
+        with self._lock:
+            self._change_pin("pin")
+
+    def unpin(self) -> None:
+        """End the comparison with the pinned policy."""
+        with self._lock:
+            self._change_pin("unpin")
+
+    def compare(self) -> pd.DataFrame:
+        """Return a table of the policy that is shown beside the pinned one.
+
+        Rows: compactions, attempts without effect, threshold, tokens sent in all requests, tokens in view (mean and largest) and
+        requests that exceed the window. Columns: `shown` and `pinned`, as texts with units.
+
+        Raises:
+            UsageError: No policy is pinned.
+        """
+        with self._lock:
+            if self._exploration.pinned is None:
+                raise UsageError("no policy is pinned to compare with; call pin(), then choose another policy or other values")
+            self._exploration.rehearse(self._exploration.settings)
+            names, shown, pinned = zip(*self._exploration.compare(), strict=True)
+        return pd.DataFrame({"shown": shown, "pinned": pinned}, index=["policy", *names[1:]])
+
+    def to_trial(self, task: str) -> Trial:
+        """Return a trial with the policy and the window that are shown, e.g. as the base of an experiment.
+
+        Args:
+            task: Name of the trial's task.
+        """
+        with self._lock:
+            return self._exploration.build_trial(task)
+
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table of what the policy did to each message that was logged before the step shown.
 
@@ -134,6 +175,21 @@ class CompactionExplorer(StepWidget):
         with self._lock:
             self._exploration.rehearse(self._exploration.settings)
             return draw_timeline(self._exploration, ax)
+
+    def handle_message(self, message: Mapping[str, Any]) -> None:
+        """Handle a message from the widget's page; besides those of the base class, `{"kind": "pin"}` and `{"kind": "unpin"}`."""
+        if message.get("kind") in ("pin", "unpin"):
+            with self._lock:
+                self._change_pin(message["kind"])
+        else:
+            super().handle_message(message)
+
+    def _change_pin(self, change: str) -> None:
+        if change == "pin":
+            self._exploration.pin()
+        else:
+            self._exploration.pinned = None
+        self.channel.update_state(run=self._exploration.build_run(), **self._build_step(""))
 
     def _show_view(self, request: str, look: object, rows: object) -> None:
         deadline = time.monotonic() + SLICE_SECONDS

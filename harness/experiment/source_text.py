@@ -1,0 +1,91 @@
+"""Text of a configuration as Python code and as lines of a `plan.toml`, to be copied into a notebook or a file.
+
+Only fields that differ from their defaults are written, so that a reader sees what was chosen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import tomlkit
+
+from harness import codec
+from harness.compaction.description import name_policy
+from harness.experiment.trial import Trial, to_plain
+from harness.policies import PRESETS
+from harness.protocols import Policy
+
+PLAIN_TYPES = (str, int, float, bool, type(None))
+
+
+def format_trial_code(trial: Trial) -> str:
+    """Return Python code that builds a trial from `harness` and `harness.policies`, with one field a line."""
+    lines = []
+    for name, value in _list_changed_fields(trial).items():
+        text = _format_policy(trial.policy) if name == "policy" else _format_value(value)
+        lines.append(f"    {name}={text},")
+    return "\n".join(["harness.Trial(", *lines, ")"])
+
+
+def format_trial_plan(trial: Trial) -> str:
+    """Return the tables `[trial]` and `[trial.policy]` of a plan file that describe a trial.
+
+    TOML has no value for None. A policy's field that is None although its default is another value is named in a comment.
+    """
+    plain = to_plain(trial)
+    document = tomlkit.document()
+    table = tomlkit.table()
+    for name in _list_changed_fields(trial):
+        if name != "policy":
+            table.add(name, _drop_missing(plain[name]))
+    policy = tomlkit.table()
+    policy.add("kind", name_policy(trial.policy))
+    for name, value in _list_changed_fields(trial.policy).items():
+        if value is None:
+            policy.add(tomlkit.comment(f"{name} is None, which only Python can express"))
+        else:
+            policy.add(name, codec.to_plain(trial.policy)[name])
+    table.add("policy", policy)
+    document.add("trial", table)
+    return tomlkit.dumps(document)
+
+
+def _drop_missing(plain: object) -> object:
+    """Return plain data without the keys whose value is None; these are defaults of the fields of a trial."""
+    if not isinstance(plain, Mapping):
+        return plain
+    return {name: _drop_missing(value) for name, value in plain.items() if value is not None}
+
+
+def _list_changed_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass whose values differ from their defaults, and those without a default."""
+    changed = {}
+    for field in fields(value):
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if field.init and getattr(value, field.name) != default and field.name != "kind":
+            changed[field.name] = getattr(value, field.name)
+    return changed
+
+
+def _format_policy(policy: Policy) -> str:
+    changed = _list_changed_fields(policy)
+    if PRESETS.get(name_policy(policy)) is type(policy) and all(_is_plain(value) for value in changed.values()):
+        arguments = ", ".join(f"{name}={_format_value(value)}" for name, value in changed.items())
+        return f"harness.policies.{type(policy).__name__}({arguments})"
+    plain: Mapping[str, object] = codec.to_plain(policy)
+    return f"harness.policies.policy_from_plain({dict(plain)!r})"
+
+
+def _is_plain(value: object) -> bool:
+    return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, PLAIN_TYPES)
+
+
+def _format_value(value: object) -> str:
+    if type(value) is int and value >= 10_000:
+        return f"{value:_}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_format_value, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, PLAIN_TYPES):
+        return repr(value)
+    arguments = ", ".join(f"{name}={_format_value(one)}" for name, one in _list_changed_fields(value).items())
+    return f"{type(value).__module__}.{type(value).__name__}({arguments})"
