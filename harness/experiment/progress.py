@@ -12,7 +12,15 @@ from typing import Any, Literal, Protocol, TextIO, TypeAlias, get_args
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from harness.errors import UnknownName, format_count
 from harness.store.records import TrialRecord
@@ -66,11 +74,16 @@ class RunProgress:
 
 
 def format_record(record: TrialRecord) -> str:
-    """Return the result of a finished trial as one line of text."""
+    """Return the arm, seed and result of a finished trial as one line of text."""
+    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {format_outcome(record)}"
+
+
+def format_outcome(record: TrialRecord) -> str:
+    """Return the result of a finished trial as text, with its numbers of steps and compactions and its duration."""
     verdict = "success" if record.success else f"score {record.score:.2f}"
     ending = "" if record.status == "completed" else f", {record.status}: {record.reason}"
     counts = f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}"
-    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {verdict}{ending} ({counts}, {record.wall_seconds:.1f} s)"
+    return f"{verdict}{ending} ({counts}, {record.wall_seconds:.1f} s)"
 
 
 class Display(Protocol):
@@ -117,11 +130,12 @@ class PlainDisplay:
 
 
 class RichDisplay:
-    """Progress display for terminals: a bar with counts, elapsed time and the last result."""
+    """Progress display for terminals: a bar with counts, elapsed and remaining time and the last result."""
 
     def __init__(self, console: Console | None = None) -> None:
         """Create a progress display on a rich console; None is the terminal's standard error."""
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times)
         last = TextColumn("{task.fields[last]}", style="dim")
         self._bar = Progress(*columns, last, console=console or Console(stderr=True), refresh_per_second=8)
         self._task: TaskID | None = None

@@ -8,17 +8,27 @@ const LOST_MS = 16000;
 
 const percent = (value) => `${Math.round(100 * value)} %`;
 
-/** Fill the cell of an arm: successes, finished trials, their share, and trials still to run. */
-function fillCell(cell, arm, name) {
-  const { planned = 0, finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null } = arm ?? {};
+/** Return a duration in words, e.g. `3 min`. */
+function duration(seconds) {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+/** Fill the cell of an arm: successes, finished trials, their share, and trials still to run. A click calls `choose`. */
+function fillCell(cell, arm, name, planned, choose) {
+  const { finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null } = arm ?? {};
   const shade = share === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.floor(share * SHADES))}`;
   cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
-  const count = make("b", { text: finished ? `${succeeded}/${finished}` : "–" });
-  const small = share === null ? `0 of ${planned}` : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
-  cell.replaceChildren(count, make("span", { text: small }));
+  const count = make("b", { text: finished ? `${succeeded}/${finished}` : `0 of ${planned}` });
+  const small = share === null ? "finished" : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
   const mean = score === null ? "" : `, mean score ${score.toFixed(2)}`;
   cell.title = `${name}: ${finished ? `${succeeded} of ${finished} succeeded` : "no trial finished"}${mean}${rest}`;
+  const label = `${cell.title}. Show its trials.`;
+  const parts = [count, make("span", { text: small })];
+  const focused = cell.contains(document.activeElement);
+  cell.replaceChildren(make("button", { type: "button", "aria-label": label, on: { click: choose } }, ...parts));
+  if (focused) cell.firstChild.focus();
 }
 
 /** Create the tables of a plan and return the cell of each arm by number. */
@@ -62,11 +72,14 @@ function view({ model, el }) {
   const shades = Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` }));
   const legend = make("div", { class: "g-legend h-faint" }, make("span", { class: "g-scale" }, "0 %", ...shades, "100 % succeeded"),
     make("span", { text: "Each cell: succeeded / finished trials, share, 95 % Wilson interval. Dashed: trials still to run." }));
+  const chosen = make("section", { class: "g-chosen", "aria-label": "Trials of the selected cell", hidden: true });
+  const transcript = make("div", { class: "g-transcript" });
   const saved = make("style"); // hides the static form below a live view
   const list = make("ul", { class: "g-failures", tabindex: "0", "aria-label": "Trials without success" });
   const count = make("summary", { text: "No trial without success" });
   root.append(make("header", { class: "g-head" }, state, name, level, make("span", { class: "g-buttons" }, start, stop)),
-    make("div", { class: "g-progress" }, bar, words), alarm, running, heat, legend, make("details", {}, count, list), saved);
+    make("div", { class: "g-progress" }, bar, words), alarm, running, heat, legend, chosen, transcript,
+    make("details", {}, count, list), saved);
 
   const [arms, failures] = [new Map(), new Map()];
   let [cells, plan, whole, heardAt] = [new Map(), { arms: [], trials: 0 }, {}, performance.now()];
@@ -74,6 +87,38 @@ function view({ model, el }) {
   for (const [button, kind] of [[start, "start"], [stop, "stop"]]) {
     button.addEventListener("click", () => button.getAttribute("aria-disabled") !== "true" && model.send({ kind }));
   }
+
+  const fill = (at) => cells.has(at) && fillCell(cells.get(at), arms.get(at), plan.arms[at], plan.planned[at], () => model.send({ kind: "trials", arm: at }));
+  const showChosen = ({ name: arm, trials, finished, planned }) => {
+    const rows = trials.map(([trial, problem, outcome]) => make("tr", {},
+      make("td", {}, make("button", { type: "button", text: problem, title: `open the transcript of trial ${trial}`,
+        on: { click: () => model.send({ kind: "open", trial }) } })),
+      make("td", { text: outcome })));
+    const more = finished > trials.length ? `, the first ${number(trials.length)} of them below` : "";
+    const words = finished ? "A click on a trial opens its transcript." : "No trial has finished yet.";
+    chosen.hidden = false;
+    chosen.replaceChildren(make("h4", { text: arm }),
+      make("p", { class: "h-faint", text: `${number(finished)} of ${counted(planned, "trial")} finished${more}. ${words}` }),
+      make("table", { class: "g-trials" }, make("tbody", {}, ...rows)));
+  };
+  // The inspector of the opened trial is a widget of its own, whose view is placed below the grid.
+  let opened = null;
+  const showInspector = async () => {
+    const reference = model.get("inspector");
+    opened?.remove();
+    opened = null;
+    if (!reference || !model.widget_manager) return;
+    const child = await model.widget_manager.get_model(reference.replace("IPY_MODEL_", ""));
+    const made = await model.widget_manager.create_view(child);
+    if (model.get("inspector") !== reference) made.remove();
+    else {
+      opened = made;
+      transcript.replaceChildren(made.el);
+      made.el.scrollIntoView({ block: "nearest" });
+    }
+  };
+  model.on("change:inspector", showInspector);
+  showInspector();
 
   const showFailures = () => {
     const all = [...failures.values()];
@@ -91,7 +136,8 @@ function view({ model, el }) {
     level.textContent = whole.level ? `level ${whole.level}` : "";
     [bar.max, bar.value] = [Math.max(1, plan.trials), finished];
     const succeeded = [...arms.values()].reduce((sum, arm) => sum + arm.succeeded, 0);
-    words.textContent = `${number(finished)} of ${counted(plan.trials, "trial")} finished, ${number(succeeded)} succeeded`;
+    words.textContent = `${number(finished)} of ${counted(plan.trials, "trial")} finished, ${number(succeeded)} succeeded`
+      + (whole.left_seconds ? `, about ${duration(whole.left_seconds)} left` : "");
     alarm.hidden = !(failure || error);
     alarm.textContent = failure || error;
     running.textContent = whole.running?.length ? `running: ${whole.running.join("; ")}` : "";
@@ -120,15 +166,16 @@ function view({ model, el }) {
         plan = changed.plan;
         name.textContent = plan.name;
         cells = layTables(heat, plan);
-        plan.arms.forEach((arm, at) => cells.has(at) && fillCell(cells.get(at), arms.get(at), arm));
+        plan.arms.forEach((_, at) => fill(at));
       }
+      if (changed.chosen) showChosen(all.chosen);
       showState();
     },
     items(items) {
       for (const item of items) {
         if (item.kind === "arm") {
           arms.set(item.arm, item);
-          if (cells.has(item.arm)) fillCell(cells.get(item.arm), item, plan.arms[item.arm]);
+          fill(item.arm);
         } else if (item.over) failures.delete(item.trial);
         else failures.set(item.trial, item);
       }
@@ -146,6 +193,8 @@ function view({ model, el }) {
     end();
     clearInterval(beat);
     model.off("msg:custom", hear);
+    model.off("change:inspector", showInspector);
+    opened?.remove();
   };
 }
 

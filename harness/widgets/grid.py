@@ -12,12 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+import ipywidgets
+import traitlets
+
 from harness.errors import HarnessError, UsageError, format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.widgets.harness_widget import SnapshotWidget, load_script, load_style, render_preformatted, render_table
+from harness.widgets.inspector import SessionInspector
 from harness.widgets.success_grid import SuccessGrid
 
 if TYPE_CHECKING:
@@ -32,6 +36,8 @@ RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "
 class GridWidget(SnapshotWidget):
     """Widget that runs an experiment and shows its progress, success by arm (configuration) and trials without success.
 
+    A click on a cell lists the trials of the arm, and a click on a trial opens its transcript below, in a `SessionInspector`.
+
     Args:
         experiment: Experiment to run. Required.
         output: Folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
@@ -41,6 +47,7 @@ class GridWidget(SnapshotWidget):
         output: Folder of the journal and the tables.
         state: State of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`.
         failure: Error message of a failed run, or an empty string.
+        inspector: Inspector of the trial that was opened last, or None.
 
     Example::
 
@@ -51,6 +58,8 @@ class GridWidget(SnapshotWidget):
     Raises:
         StoreError: The journal in the folder cannot be read.
     """
+
+    inspector = traitlets.Instance(SessionInspector, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
 
     _esm: ClassVar[str] = load_script("grid")
     _css: ClassVar[str] = load_style("grid")
@@ -68,6 +77,7 @@ class GridWidget(SnapshotWidget):
         self._success_grid = SuccessGrid(experiment)
         self._stop_event, self._end_event = threading.Event(), threading.Event()
         self._end_event.set()
+        self._started_seconds = 0.0
         self.channel.update_state(plan=self._success_grid.build_layout(), state=self.state, failure="", running=[], last="")
         self._load_finished_trials()
 
@@ -98,6 +108,7 @@ class GridWidget(SnapshotWidget):
                 raise UsageError("this grid is running already; stop it first, or wait until it ends")
             self.state, self.failure = "running", ""
             self._stop_event, self._end_event = threading.Event(), threading.Event()
+            self._started_seconds = time.monotonic()
         self._publish_state()
         threading.Thread(target=self._run, name="harness-grid", daemon=True).start()
 
@@ -122,10 +133,33 @@ class GridWidget(SnapshotWidget):
         self._end_event.wait(timeout_seconds)
         return self.state
 
+    def open_trial(self, trial_id: str) -> SessionInspector:
+        """Open the transcript of a finished trial below the grid, and return its inspector.
+
+        Args:
+            trial_id: Id of the trial.
+
+        Raises:
+            UsageError: The trial is not a finished trial of this grid, or it ended before its first step.
+            StoreError: The journal cannot be read.
+        """
+        with self._lock:
+            record = self._success_grid.find_record(trial_id)
+        if record is None:
+            raise UsageError(f"the grid has no finished trial {trial_id!r}; the ids of its trials are in results.trials")
+        if not record.session_id:
+            raise UsageError(f"trial {trial_id} ended before its session began: {record.error or record.reason}")
+        previous, self.inspector = self.inspector, SessionInspector(self.output, session_id=record.session_id)
+        if previous is not None:
+            previous.close()
+        return self.inspector
+
     def close(self) -> None:
         """Stop the experiment, wait until its run has ended, and close the widget. May be called more than once."""
         self.stop()
         self._end_event.wait()
+        if self.inspector is not None:
+            self.inspector.close()
         super().close()
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
@@ -135,6 +169,11 @@ class GridWidget(SnapshotWidget):
                 self.start()
             case "stop":
                 self.stop()
+            case "trials":
+                self._list_trials(message.get("arm"))
+            case "open":
+                self.channel.update_state(error="")
+                self.open_trial(str(message.get("trial")))
             case "beat":
                 self.channel.update_state(beat=time.monotonic())
 
@@ -161,6 +200,13 @@ class GridWidget(SnapshotWidget):
             )
         return "".join(parts)
 
+    def _list_trials(self, arm: object) -> None:
+        """Send the finished trials of an arm to the pages; a number that is no arm is ignored."""
+        if isinstance(arm, int) and 0 <= arm < len(self._success_grid.arms):
+            with self._lock:
+                chosen = self._success_grid.list_trials(arm)
+            self.channel.update_state(chosen=chosen)
+
     def _describe_status(self) -> str:
         finished, total = self._success_grid.finished_trials, format_count(len(self._experiment.grid), "trial")
         failed = len(self._success_grid.failures)
@@ -179,7 +225,7 @@ class GridWidget(SnapshotWidget):
         finally:
             with self._lock:
                 self.state, self.failure = state, failure
-            self.channel.update_state(running=[])
+            self.channel.update_state(running=[], left_seconds=None)
             self._publish_state()
             self._end_event.set()
             self.update_snapshot()
@@ -209,7 +255,10 @@ class GridWidget(SnapshotWidget):
             if items:
                 self.channel.append(items)
                 self._publish_state()
-        self.channel.update_state(running=list(progress.running_trials), last=progress.last_result)
+        remaining_trials = progress.total_trials - progress.previously_finished - progress.finished
+        elapsed_seconds = time.monotonic() - self._started_seconds
+        left_seconds = elapsed_seconds / progress.finished * remaining_trials if progress.finished else None
+        self.channel.update_state(running=list(progress.running_trials), last=progress.last_result, left_seconds=left_seconds)
 
 
 class _WidgetDisplay(NoDisplay):

@@ -12,11 +12,12 @@ from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.paths import is_block
-from harness.experiment.progress import format_record
+from harness.experiment.progress import format_outcome, format_record
 from harness.store.records import TrialRecord
 from harness.widgets.message_channel import JsonObject
 
 MAX_ERROR_CHARACTERS = 600
+MAX_LISTED_TRIALS = 500
 
 
 @dataclass(slots=True)
@@ -95,8 +96,25 @@ class SuccessGrid:
                 failures.append(_encode_failure(arm, record))
         return [self.arms[name].to_plain(numbers[name]) for name in touched] + failures
 
+    def list_trials(self, number: int) -> JsonObject:
+        """Return the finished trials of an arm for the widget's page as plain JSON, by task and seed.
+
+        Args:
+            number: Number of the arm, by which pages identify it.
+        """
+        name = list(self.arms)[number]
+        arm = self.arms[name]
+        records = sorted(arm.records.values(), key=lambda one: (one.task, one.seed, one.replicate))
+        rows = [[record.trial_id, describe_problem(record), format_outcome(record)] for record in records[:MAX_LISTED_TRIALS]]
+        return {"arm": number, "name": name, "trials": rows, "finished": len(records), "planned": arm.planned_trials}
+
+    def find_record(self, trial_id: str) -> TrialRecord | None:
+        """Return the record of a finished trial of the grid, or None."""
+        arm = self.arms.get(self._arm_by_trial.get(trial_id, ""))
+        return arm.records.get(trial_id) if arm else None
+
     def build_layout(self) -> JsonObject:
-        """Return the names of the arms and their positions in the heat map as plain JSON."""
+        """Return the names of the arms, their numbers of trials and their positions in the heat map as plain JSON."""
         beside = {arm.name for arm in self.experiment.arms}
         numbers = {name: number for number, name in enumerate(self.arms)}
         cells = {cell.arm: cell for cell in self.experiment.grid if cell.arm not in beside}
@@ -104,9 +122,15 @@ class SuccessGrid:
             "name": self.experiment.name,
             "trials": len(self._arm_by_trial),
             "arms": list(self.arms),
+            "planned": [arm.planned_trials for arm in self.arms.values()],
             "tables": _build_tables(list(cells.values()), numbers),
             "beside": [numbers[name] for name in self.arms if name in beside],
         }
+
+
+def describe_problem(record: TrialRecord) -> str:
+    """Return the task and the seed of a trial and, if it is a repetition, its number, as text."""
+    return f"{record.task}, seed {record.seed}{f', replicate {record.replicate}' if record.replicate else ''}"
 
 
 def _encode_failure(arm: str, record: TrialRecord) -> JsonObject:

@@ -61,7 +61,7 @@ def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget,
     """C6."""
     monkeypatch.setenv(GATE, str(tmp_path / "gate"))
     linked = Linked(page, widget, SHARED_SENDER)
-    assert set(counts(page).values()) == {"–"}
+    assert set(counts(page).values()) == {f"0 of {SEEDS}"}
     button(linked, "Start").focus()
     page.keyboard.press("Enter")
     until(linked, "() => document.querySelector('progress').value >= 1")
@@ -128,6 +128,18 @@ def goes_on_to_the_end(page, notebook, gate, counting=1):
     assert notebook.strangers == []
 
 
+def opens_a_transcript(page):
+    """Click a cell and one of its trials: the inspector appears below the grid and follows the keys."""
+    page.locator(".g-cell button").first.click()
+    page.locator(".g-trials button").nth(1).click()
+    inspector = page.locator(".g-transcript .harness-looking")
+    inspector.wait_for()
+    inspector.get_by_text("equal to the log").wait_for()
+    inspector.get_by_role("button", name="next step").click()
+    page.wait_for_function("() => document.querySelector('.g-transcript .h-at').textContent.startsWith('step 2 of')")
+    assert page.locator(".g-transcript .harness-looking").count() == 1
+
+
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.bubblewrap
@@ -136,6 +148,7 @@ def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_ker
     notebook = open_notebook(IN_JUPYTER.replace("NAME", "grid-in-lab"), COUNTED, theme="dark")
     runs_until_it_is_stopped(page, notebook)
     goes_on_to_the_end(page, notebook, lab[0] / "grid-in-lab.gate")
+    opens_a_transcript(page)
     page.screenshot(path=tmp_path / "lab.png")
     outputs = "jupyterapp.shell.currentWidget.content.widgets[0].model.outputs.toJSON()"  # the saved form is among them
     page.wait_for_function(f"() => JSON.stringify({outputs}).includes(': done; {TRIALS} of {TRIALS} trials finished')")
@@ -190,6 +203,61 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
     alarm.wait_for()
     assert alarm.inner_text() == f"The kernel does not answer. {said}"
     widget.close()
+
+
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_a_cell_leads_to_its_trials_and_a_trial_to_its_transcript(page, tmp_path):
+    grid = replace(SMALL, axes={"seed": [0, 1], "policy.keep_last": [2, 4]}, arms=())
+    results = grid.run(tmp_path / "output", workers=2, progress="off")
+    widget = GridWidget(grid, tmp_path / "output")
+    linked = Linked(page, widget, SHARED_SENDER)
+    until(linked, "() => document.querySelectorAll('.g-cell b').length === 2")
+    arm = results.trials.arm.iloc[0]
+    trials = results.trials[results.trials.arm == arm].sort_values("seed")
+    page.locator(f"td.g-cell[title^='{arm}'] button").focus()
+    page.keyboard.press("Enter")
+    until(linked, "() => document.querySelector('.g-trials tr') !== null")
+    assert page.locator(".g-chosen h4").inner_text() == arm
+    assert page.locator(".g-trials button").all_inner_texts() == [f"{one.task}, seed {one.seed}" for one in trials.itertuples()]
+    page.locator(".g-trials button").nth(1).click()
+    linked.settle()
+    assert widget.inspector.session.name == trials.session_id.iloc[1]
+    first = widget.inspector
+    assert widget.open_trial(trials.trial_id.iloc[0]).step_count == trials.steps.iloc[0]
+    assert first.comm is None
+    widget.close()
+    assert widget.inspector.comm is None
+
+
+@pytest.mark.parametrize("message", [{}, {"arm": None}, {"arm": 10**9}, {"arm": -1}, {"arm": "0"}])
+def test_a_page_may_ask_for_cells_that_do_not_exist(message, tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    widget.handle_message({"kind": "trials", **message})
+    assert "chosen" not in widget.channel._state
+    with pytest.raises(UsageError, match="no finished trial"):
+        widget.handle_message({"kind": "open", "trial": HOSTILE})
+
+
+def test_a_trial_that_crashed_before_its_session_has_no_transcript(tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    cell = GRID.grid[0]
+    failed = record(trial_id=cell.trial.trial_id, arm=cell.arm, status="crashed", session_id="", error="the worker died")
+    widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(failed))
+    with pytest.raises(UsageError, match="ended before its session began: the worker died"):
+        widget.open_trial(cell.trial.trial_id)
+
+
+@pytest.mark.browser
+def test_the_remaining_time_follows_from_the_trials_of_this_run(page, tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    linked = Linked(page, widget, SHARED_SENDER)
+    widget._started_seconds = time.monotonic() - 600
+    cell = GRID.grid[0]
+    progress = RunProgress(experiment="e", total_trials=TRIALS, previously_finished=TRIALS - 3)
+    widget.show_progress(progress.with_record(record(trial_id=cell.trial.trial_id, arm=cell.arm)))
+    until(linked, "() => document.querySelector('.g-words').textContent.includes(' left')")
+    assert page.locator(".g-words").inner_text().endswith("about 20 min left")
 
 
 @pytest.mark.browser
