@@ -151,7 +151,8 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
         return PRESETS[name]
     points = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
     if not points:
-        raise UnknownName(f"policy at {where}.kind", name, list_policy_names())
+        what = "policy" if where == "policy" else f"policy in {where}:"
+        raise UnknownName(what, name, list_policy_names(), "`harness policies` describes each policy")
     return _load_entry_point(points[0])
 
 

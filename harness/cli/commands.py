@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "agent": ("agent", "Give the agent a request and watch it work."),
     "tasks": ("tasks:tasks_command", "List the built-in tasks, or show one task."),
     "task": ("tasks:task_command", "Create a task of your own, or check one."),
-    "policies": ("policies", "List the compaction policies, or show the effect of one."),
+    "policies": ("policies", "List the compaction policies, describe one, or show its effect."),
     "models": ("models:models_command", "List the small local models, or download them."),
     "serve-scripted": ("models:serve_command", "Serve the scripted models over an OpenAI-compatible HTTP API."),
     "cache": ("cache", "Show or empty the cache of sandbox commands and their results."),

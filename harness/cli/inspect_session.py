@@ -20,7 +20,7 @@ from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, ext
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
 from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
 
@@ -61,7 +61,7 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
     print_parts(build_overview(inspection, draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows))
 
 
-def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
+def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> Table:
     """Return a table with the totals of a session, and with the answer that the model is still writing, if there is one."""
     totals = session.totals
     due = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
@@ -90,7 +90,7 @@ def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
     return build_named_grid((name, text) for name, text in rows.items() if text)
 
 
-def _describe_draft(draft: Draft) -> str:
+def _describe_draft(draft: UnfinishedStep) -> str:
     if draft.calls:
         running = "; ".join(format_line(f"{call.name} {find_key_argument(call)}", 100) for call in draft.calls)
         return f"step {draft.step}: the answer is complete, these calls have no result yet: {running}"

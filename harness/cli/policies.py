@@ -1,6 +1,7 @@
-"""Command `harness policies`, which lists every compaction policy and shows its effect on a sample session."""
+"""Command `harness policies`, which lists the compaction policies, describes one, and shows its effect on a sample session."""
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -34,20 +35,43 @@ MAX_COMPACTIONS = 20
 """Maximum number of compactions in the sample session that shows the effect of each listed policy."""
 
 
-@click.group("policies", invoke_without_command=True)
+class PolicyGroup(click.Group):
+    """Group of the `policies` commands, in which the name of a policy is a command that describes the policy."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """Return the command with this name, or else the command that describes the policy with this name."""
+        return super().get_command(ctx, cmd_name) or _make_description_command(cmd_name)
+
+
+def _make_description_command(name: str) -> click.Command:
+    def describe_policy() -> None:
+        load_policy_class(name)
+        print_parts(*_build_entry(name))
+
+    help_text = f"Describe the policy {name}: source, stages, fields, and effect on a sample session."
+    return click.Command(name, callback=describe_policy, help=help_text)
+
+
+@click.group("policies", cls=PolicyGroup, invoke_without_command=True, subcommand_metavar="[NAME | show NAME]")
+@click.option("--full", is_flag=True, help="Describe each policy as `harness policies NAME` does; takes some seconds.")
 @click.pass_context
-def command(context: click.Context) -> None:
-    """List the compaction policies, including those of installed packages.
+def command(context: click.Context, full: bool) -> None:
+    """List the compaction policies, including those of installed packages, or describe the policy NAME.
 
-    Each policy is run on a sample session that overflows the window: one request of the user, followed by replies of the agent
-    and tool results. A policy marked INERT has no effect there; it may need a second message of the user or a larger window.
+    The list has one sentence for each policy. The description of a policy contains its source, its stages and its fields, and the
+    effect on a sample session that overflows the window: one request of the user, followed by replies of the agent and tool
+    results. A policy marked INERT has no effect there; it may need a second message of the user or a larger window.
 
-    Example: `harness policies show codex --window 32768`
+    Example: `harness policies codex`
     """
     if context.invoked_subcommand is not None:
         return
-    for name in list_policy_names():
-        print_parts(*_build_entry(name), "")
+    if full:
+        for name in list_policy_names():
+            print_parts(*_build_entry(name), "")
+    else:
+        hint = "`harness policies NAME` describes a policy, `harness policies show NAME` draws its effect"
+        print_parts(build_named_grid((name, _summarize_policy(name)) for name in list_policy_names()), "", hint)
 
 
 @command.command("show")
@@ -72,6 +96,15 @@ def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_
     properties = build_named_grid(list_properties(policy, context_window), indent="  ")
     heading = format_heading(name, inspect.getdoc(type(policy)) or "")
     print_parts(heading, properties, "", *draw_walk(run_on_sample(policy, window), rounds))
+
+
+def _summarize_policy(name: str) -> str:
+    """Return one sentence about a policy for the short list; for a policy that cannot be loaded, the error."""
+    try:
+        sentence = re.sub(r"^Policy that,? ", "", extract_description(load_policy_class(name)))
+    except Exception as error:  # noqa: BLE001  (a policy of another package may raise anything, and the list must go on)
+        return f"fails: {type(error).__name__}: {error}"
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _build_entry(name: str) -> tuple[Text, Table]:

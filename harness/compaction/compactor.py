@@ -98,7 +98,8 @@ class SessionCompactor:
             By default, the parts are ignored.
 
     Raises:
-        UsageError: The reserves leave nothing of the window, or the policy retains more than its threshold allows.
+        UsageError: The policy is not an object but a name, the reserves leave nothing of the window, or the policy retains more
+            than its threshold allows.
 
     Example:
         >>> from harness import KeepLast, SessionCompactor
@@ -117,6 +118,8 @@ class SessionCompactor:
         outputs: OutputStore | None = None,
         listen: Callable[[TextDelta], None] = ignore,
     ) -> None:
+        if isinstance(policy, str):
+            raise UsageError(f"expected a policy, got its name {policy!r}; pass harness.policies.resolve_policy({policy!r})")
         self.policy = policy
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)

@@ -92,7 +92,7 @@ class Experiment:
         Raises:
             UsageError: The file cannot be read, or a value in the plan is invalid; the message names the place.
         """
-        plan = read_plan(Path(path))
+        plan = read_plan(path)
         name = plan.folder.resolve().name
         return cls(name=name, base=plan.base, axes=plan.axes, arms=plan.arms, folder=plan.folder, settings=plan.settings)
 

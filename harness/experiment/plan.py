@@ -8,6 +8,7 @@ The file has four tables::
     [[arms]]       name, and under `trial` the differences from the base trial
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -89,7 +90,7 @@ class PlanFile:
     arms: tuple[Arm, ...]
 
 
-def read_plan(path: Path) -> PlanFile:
+def read_plan(path: str | os.PathLike[str]) -> PlanFile:
     """Read a plan file and check its shape.
 
     Args:
@@ -98,6 +99,7 @@ def read_plan(path: Path) -> PlanFile:
     Raises:
         UsageError: The file does not exist, is not valid TOML, or contains a table of the wrong shape.
     """
+    path = Path(path)
     file = path / PLAN_FILE_NAME if path.is_dir() else path
     tables = _load_tables(file)
     for name in sorted(tables.keys() - TABLE_NAMES):

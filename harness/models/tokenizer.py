@@ -64,7 +64,7 @@ def count_message_tokens(message: Message) -> Measured:
     return Measured(MESSAGE_OVERHEAD_TOKENS + sum(count_text_tokens(extract_part_text(part)) for part in message.parts))
 
 
-class PromptTokenCounter:
+class IncrementalTokenCounter:
     """Counter of the tokens in whole prompts. Thread-safe.
 
     Only the new messages of a prompt that extends the previous prompt are counted.

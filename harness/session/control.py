@@ -34,7 +34,7 @@ from harness.events import (
 from harness.messages import ToolCall, sanitize_message, user
 from harness.protocols import Log, ignore
 from harness.session import history
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 
 SAVE_INTERVAL_SECONDS = 1.0
 """Minimum time in seconds between two saves of an answer that the model has not finished."""
@@ -48,7 +48,7 @@ class DraftSaver:
     Not thread-safe: only the session's thread uses it.
     """
 
-    def __init__(self, save_draft: Callable[[Draft], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, save_draft: Callable[[UnfinishedStep], None], clock: Callable[[], float] = time.monotonic) -> None:
         """Create the collector for an answer whose first part is still to come.
 
         Args:
@@ -79,7 +79,7 @@ class DraftSaver:
         now = self._clock()
         if self._is_saved or now < self._next_seconds:
             return
-        self._save_draft(Draft(step, self._stream_buffer.text, self._stream_buffer.reasoning))
+        self._save_draft(UnfinishedStep(step, self._stream_buffer.text, self._stream_buffer.reasoning))
         self._is_saved, self._next_seconds = True, now + SAVE_INTERVAL_SECONDS
 
 
@@ -317,11 +317,11 @@ class QueuedLog:
         self._queued_by_seq = history.find_queued_messages(entries)
         self._early: list[MessageQueued] = []
         self._log: Log | None = None
-        self._save_draft: Callable[[Draft], None] | None = None
+        self._save_draft: Callable[[UnfinishedStep], None] | None = None
         self._taken_seq: int | None = None
         self._lock = threading.RLock()
 
-    def open(self, log: Log, save_draft: Callable[[Draft], None]) -> None:
+    def open(self, log: Log, save_draft: Callable[[UnfinishedStep], None]) -> None:
         """Begin to write to the underlying log. In a reopened session, messages that were queued before are logged now.
 
         Args:
@@ -333,7 +333,7 @@ class QueuedLog:
             if self.has_begun:
                 self.log_early_messages()
 
-    def save_draft(self, draft: Draft) -> None:
+    def save_draft(self, draft: UnfinishedStep) -> None:
         """Save an answer that the model has not finished, if the log is open.
 
         Raises:

@@ -31,7 +31,7 @@ from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.preflight import check_spec, find_sub_agent_warnings, find_warnings
 from harness.session.spec import SessionSpec, encode_setup
 from harness.session.storage import ProgressSaver, fail_on_error, open_storage
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import MemoryWorkspaces, Workspaces
 
@@ -154,7 +154,7 @@ def _collect_warnings(spec: SessionSpec, resources: SessionResources, model: Mod
 
 
 def connect_saver(
-    opened: OpenSession, spec: SessionSpec, workspaces: Workspaces | None, save_draft: Callable[[Draft], None]
+    opened: OpenSession, spec: SessionSpec, workspaces: Workspaces | None, save_draft: Callable[[UnfinishedStep], None]
 ) -> ProgressSaver:
     """Make an agent save its tool results and its workspace, and return the object that does so.
 

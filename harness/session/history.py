@@ -31,7 +31,7 @@ from harness.metrics.measurement import measure_session
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.visible_state import extract_searchable_text
 from harness.session.spec import find_setup
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 from harness.task import LaterMessage, Task
 from harness.tokens import Counter
 from harness.truncation import name_output
@@ -201,7 +201,7 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
     return (replace(start_event, session_id=session_id), *(event for _, event in prefix[1:]), fork_event, *withdrawals)
 
 
-def build_interrupted_entries(entries: Sequence[Entry], draft: Draft | None) -> tuple[Entry, ...]:
+def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | None) -> tuple[Entry, ...]:
     """Return the entries that are missing in the log of a session whose process was killed during a step; empty if none was.
 
     The entries contain, in this order: the saved part of the model's answer, unless the answer is already in the log; one result

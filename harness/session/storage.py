@@ -29,7 +29,7 @@ from harness.session.history import (
 from harness.session.spec import SessionSpec, decode_setup, find_setup
 from harness.store.journal import Journal
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 from harness.store.sessions.cleanup import OutputCleaner
 from harness.store.sessions.locks import lock_session
 from harness.store.sessions.lookup import SessionLocation
@@ -42,7 +42,7 @@ class SessionStorage(NamedTuple):
     log: Log
     outputs: OutputStore
     workspaces: Workspaces
-    save_draft: Callable[[Draft], None]
+    save_draft: Callable[[UnfinishedStep], None]
     """Function that saves an answer that the model has not finished yet."""
     fail_session: Callable[[Stop], None]
     """Function that marks the session as failed, for a session whose log has not begun."""
@@ -57,7 +57,7 @@ class ProgressSaver:
         self,
         sandbox: Sandbox,
         workspaces: Workspaces | None,
-        save_draft: Callable[[Draft], None],
+        save_draft: Callable[[UnfinishedStep], None],
         *,
         listen: EventListener,
         saves_after_each_call: bool,
@@ -73,7 +73,7 @@ class ProgressSaver:
         """
         self._sandbox, self._workspaces, self._save_draft = sandbox, workspaces, save_draft
         self._listen, self._saves_after_each_call = listen, saves_after_each_call
-        self._draft, self._results_lock = Draft(0, ""), threading.Lock()
+        self._draft, self._results_lock = UnfinishedStep(0, ""), threading.Lock()
         self._snapshot: Snapshot | None = None
 
     def restore_workspace(self, snapshot: Snapshot) -> None:
@@ -84,7 +84,7 @@ class ProgressSaver:
     def forget_results(self) -> None:
         """Forget the results of the last step, because after a rollback other steps have the same numbers."""
         with self._results_lock:
-            self._draft = Draft(0, "")
+            self._draft = UnfinishedStep(0, "")
 
     def save_workspace(self, step: int) -> Sequence[Event]:
         """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log."""
@@ -99,7 +99,7 @@ class ProgressSaver:
     def save_result(self, step: int, result: ToolResult) -> None:
         """Save the result of a tool call, then the workspace as it is now, so that a crash loses neither before the step ends."""
         with self._results_lock:
-            former = self._draft if self._draft.step == step else Draft(step, "")
+            former = self._draft if self._draft.step == step else UnfinishedStep(step, "")
             self._draft = former._replace(results=(*former.results, result))
             self._save_draft(self._draft)
         snapshot = self._take_snapshot() if self._saves_after_each_call else None

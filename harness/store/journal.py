@@ -17,7 +17,6 @@ from harness.store.database import Database, build_insert, extract_values
 from harness.store.log import SavedOutputs, SessionLog, read_entries
 from harness.store.records import (
     CheckRecord,
-    Draft,
     FactRecord,
     ProbeRecord,
     Probes,
@@ -25,6 +24,7 @@ from harness.store.records import (
     StepActions,
     StepMetrics,
     TrialRecord,
+    UnfinishedStep,
 )
 from harness.text import replace_surrogates
 from harness.tokens import Counter, QuarterOfCharacters
@@ -140,7 +140,7 @@ class Journal(AbstractContextManager["Journal"]):
         """
         return read_entries(self.database, self.find_key(session_id))
 
-    def read_draft(self, session_id: str) -> Draft | None:
+    def read_draft(self, session_id: str) -> UnfinishedStep | None:
         """Return the unfinished answer of a session's model, as last saved; None if every answer is complete and logged.
 
         Raises:
@@ -152,7 +152,9 @@ class Journal(AbstractContextManager["Journal"]):
         if not rows:
             return None
         step, text, reasoning, calls, results, tree_id = rows[0]
-        return Draft(step, text, reasoning, CALLS_ADAPTER.validate_json(calls), RESULTS_ADAPTER.validate_json(results), tree_id)
+        return UnfinishedStep(
+            step, text, reasoning, CALLS_ADAPTER.validate_json(calls), RESULTS_ADAPTER.validate_json(results), tree_id
+        )
 
     def find_key(self, session_id: str) -> int:
         """Return the integer key that identifies a session in the tables of the journal.

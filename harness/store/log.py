@@ -26,7 +26,7 @@ from harness.events import (
 from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, build_insert, extract_values, translate_errors
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 from harness.store.texts import Packer, attach_texts, detach_texts, list_addresses
 from harness.text import replace_surrogates
 from harness.tokens import Counter, Usage
@@ -105,7 +105,7 @@ class SessionLog:
         """Number of events in the log of the session."""
         return self._seq
 
-    def save_draft(self, draft: Draft) -> None:
+    def save_draft(self, draft: UnfinishedStep) -> None:
         """Store the unfinished answer of the model, which is deleted when the agent's next message or step is logged.
 
         Raises:

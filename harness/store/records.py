@@ -109,7 +109,7 @@ class TrialRecord:
     """Total cost of the sub-agents in USD; None if the price of a model is unknown, and in older records."""
 
 
-class Draft(NamedTuple):
+class UnfinishedStep(NamedTuple):
     """Unfinished step of a session, as last saved: the answer so far while the model writes, or the results while tools run."""
 
     step: int

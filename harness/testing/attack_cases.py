@@ -93,7 +93,7 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AttackVerdict:
     """Result of one attack on a sandbox: the name of the attack, and what it reached."""
 
     attack: str
@@ -125,7 +125,7 @@ class AttackedSandboxes:
         self._stack.close()
 
 
-def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> Verdict:
+def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> AttackVerdict:
     """Run one attack, and return what it reached or broke.
 
     The sandbox contained the attack if the attack reports nothing, and if the sandbox then still answers or says that the attack
@@ -152,10 +152,10 @@ def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> Verdict:
     if attack.family == "resources":
         sandboxes.close()
     escapes += _find_marked_files(mark)
-    return Verdict(attack=attack.name, escapes=tuple(escapes))
+    return AttackVerdict(attack=attack.name, escapes=tuple(escapes))
 
 
-def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sandbox]) -> Iterator[Verdict]:
+def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sandbox]) -> Iterator[AttackVerdict]:
     """Run attacks one after the other and yield the result of each."""
     sandboxes = AttackedSandboxes(make_sandbox)
     try:

@@ -12,7 +12,7 @@ from harness.events import MessageAdded, WorkspaceSaved
 from harness.messages import ToolCall, ToolResult, tool
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
 from tests.replay.outline import FIXTURES
@@ -53,10 +53,10 @@ def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
     with Journal.open(journal) as opened:
         log = begun(opened, "second")
         for draft, told in (
-            (Draft(1, "", "h\x1b[2Jm"), "step 1: 6 characters of the reasoning so far: h�[2Jm"),
-            (Draft(1, "I was \x1b[2J about", "hm"), "step 1: 16 characters of the answer so far: I was �[2J about"),
+            (UnfinishedStep(1, "", "h\x1b[2Jm"), "step 1: 6 characters of the reasoning so far: h�[2Jm"),
+            (UnfinishedStep(1, "I was \x1b[2J about", "hm"), "step 1: 16 characters of the answer so far: I was �[2J about"),
             (
-                Draft(1, "I run it", "hm", (CALL,)),
+                UnfinishedStep(1, "I run it", "hm", (CALL,)),
                 "the answer is complete, these calls have no result yet: execute_command sleep �[2J",
             ),
         ):

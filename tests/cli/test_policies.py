@@ -1,4 +1,4 @@
-"""Tests of `harness policies`: the list, which is measured on a sample session, and the drawing of one policy."""
+"""Tests of `harness policies`: both lists, of which the long one is measured on a sample session, and the drawing of a policy."""
 
 import re
 
@@ -10,10 +10,27 @@ from tests.cli.command import harness, within
 
 @pytest.fixture(scope="module")
 def listed():
-    """Entries of the list, by the name of the policy."""
-    shown = within("policies")
+    """Entries of the long list, by the name of the policy."""
+    shown = within("policies", "--full")
     assert shown.exit_code == 0, shown.stderr
     return {block.split()[0]: block for block in shown.stdout.strip().split("\n\n")}
+
+
+def test_the_short_list_has_one_line_for_each_policy_and_says_where_to_read_more():
+    *lines, _, hint = within("policies").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(PRESETS)
+    sentences = {line.split()[0]: line.split(maxsplit=1)[1].strip() for line in lines}
+    assert sentences["swe-agent"].startswith("Before every step, replaces all tool results but the newest 5")
+    assert sentences["none"].startswith("No compaction: the session goes on")
+    assert all(text[0].isupper() and text.endswith(".") and not text.startswith("Policy") for text in sentences.values())
+    assert "harness policies NAME" in hint
+
+
+def test_a_name_shows_the_entry_of_the_long_list_alone(listed):
+    assert within("policies", "keep-last").stdout.strip() == listed["keep-last"].strip()
+    refused = within("policies", "keep-lst")
+    assert refused.exit_code == 2
+    assert "unknown policy 'keep-lst'; did you mean 'keep-last'?" in refused.stderr
 
 
 def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(listed):
@@ -72,7 +89,7 @@ def test_constants_are_scaled_where_that_is_asked():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("keep-lst",), "unknown policy at policy.kind 'keep-lst'; did you mean 'keep-last'?"),
+        (("keep-lst",), "unknown policy 'keep-lst'; did you mean 'keep-last'? `harness policies` describes each policy"),
         (("keep-last", "--set", "keep_lst=3"), "did you mean 'keep_last'"),
         (("keep-last", "--set", "keep_last=0"), "keep_last=0 must be at least 1"),
         (("keep-last", "--window", "9000"), "leave nothing of the window of 9000"),

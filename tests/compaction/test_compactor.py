@@ -77,6 +77,11 @@ def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: P
     assert caught.value.policy == "stubborn"
 
 
+def test_the_name_of_a_policy_is_refused_with_what_to_pass_instead() -> None:
+    with pytest.raises(UsageError, match=r"got its name 'codex'; pass harness\.policies\.resolve_policy\('codex'\)"):
+        SessionCompactor(policy="codex", window=Window(tokens=32_768, source="configuration"), summarizer=None)  # type: ignore[arg-type]
+
+
 def test_a_summary_that_would_stand_nowhere_is_refused_and_not_lost() -> None:
     with pytest.raises(IllegalPlan, match="not in view"):
         apply(Plan(reason="r", forget=forget(2), slots=(slot(77, (2,)),)), FakeModel([assistant("s")]))

@@ -36,7 +36,7 @@ def test_the_quickstart_is_240_trials_a_control_and_an_a_a_arm_over_five_seeds()
 
 def test_a_plan_is_read_by_its_folder_or_its_file(tmp_path):
     folder = written(tmp_path, TRIAL)
-    assert read_plan(folder) == read_plan(folder / "plan.toml")
+    assert read_plan(folder) == read_plan(folder / "plan.toml") == read_plan(str(folder))
 
 
 def test_axes_may_be_nested_tables_or_quoted_paths(tmp_path):

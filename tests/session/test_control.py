@@ -26,7 +26,7 @@ class Keeper:
 
     def __init__(self):
         self.now = 0.0
-        self.kept: list[tuple[float, records.Draft]] = []
+        self.kept: list[tuple[float, records.UnfinishedStep]] = []
         self.draft = DraftSaver(lambda draft: self.kept.append((self.now, draft)), lambda: self.now)
 
 
@@ -43,7 +43,7 @@ def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
             said = StreamBuffer()
         keeper.draft.save_if_due(7)
         if len(keeper.kept) > before:
-            assert keeper.kept[-1][1] == records.Draft(7, said.text, said.reasoning)
+            assert keeper.kept[-1][1] == records.UnfinishedStep(7, said.text, said.reasoning)
     times = [at for at, _ in keeper.kept]
     assert all(later >= earlier + SAVE_INTERVAL_SECONDS for earlier, later in pairwise(times))
 
@@ -53,11 +53,11 @@ def test_a_second_later_all_is_kept_also_when_nothing_more_comes():
     for piece in ("I was ", "about ", "to say"):
         keeper.draft.add_event(TextDelta(text=piece))
         keeper.draft.save_if_due(1)
-    assert keeper.kept == [(0.0, records.Draft(1, "I was "))]
+    assert keeper.kept == [(0.0, records.UnfinishedStep(1, "I was "))]
     keeper.now = SAVE_INTERVAL_SECONDS
     keeper.draft.save_if_due(1)
     keeper.draft.save_if_due(1)
-    assert keeper.kept[1:] == [(SAVE_INTERVAL_SECONDS, records.Draft(1, "I was about to say"))]
+    assert keeper.kept[1:] == [(SAVE_INTERVAL_SECONDS, records.UnfinishedStep(1, "I was about to say"))]
 
 
 def test_nothing_is_kept_of_an_answer_that_is_logged():

@@ -8,7 +8,7 @@ from harness.errors import FileMissing, StoreError
 from harness.events import MessageQueued, SessionEnded, SessionStarted
 from harness.messages import ToolCall
 from harness.store.journal import Journal
-from harness.store.records import Draft, FactRecord, ProbeRecord, SessionMetrics, StepMetrics, TrialRecord
+from harness.store.records import FactRecord, ProbeRecord, SessionMetrics, StepMetrics, TrialRecord, UnfinishedStep
 from tests.store.samples import CONDUCT, PROBES, begun, checks, opening, plain, step, trial
 
 
@@ -145,10 +145,10 @@ def test_the_text_of_an_answer_that_is_coming_is_kept_until_the_agent_goes_on(jo
     log.append(opening())
     assert journal.read_draft("s") is None
     calls = (ToolCall(call_id="c", name="write_file", arguments_json='{"path": "\\ud83d"'),)
-    log.save_draft(Draft(4, "I was"))
-    log.save_draft(Draft(4, "I was about \udc80 to", "hm", calls))
+    log.save_draft(UnfinishedStep(4, "I was"))
+    log.save_draft(UnfinishedStep(4, "I was about \udc80 to", "hm", calls))
     log.append([MessageQueued(text="later")])
-    assert journal.read_draft("s") == Draft(4, "I was about ? to", "hm", calls)
+    assert journal.read_draft("s") == UnfinishedStep(4, "I was about ? to", "hm", calls)
     again = begun(journal)
     assert again.length == log.length == len(list(journal.read_entries("s")))
     again.append(step(1))

@@ -33,7 +33,7 @@ from harness.models.prices import NOMINAL_PRICE
 from harness.models.scripted.patterns import NO_VALUES, build_call_key, list_look_ups
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.visible_state import ConversationReader, VisibleState
-from harness.models.tokenizer import PromptTokenCounter, count_message_tokens, count_text_tokens
+from harness.models.tokenizer import IncrementalTokenCounter, count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.task import CallTemplate, Fact, Repair, Script, Step
 from harness.tokens import Measured, Usage, Window
@@ -71,7 +71,7 @@ class ScriptedModel:
         self._facts = {fact.name: fact for fact in facts}
         self._steps, self._farewell = script.steps, script.final_text
         self._profile, self._seed = profile, seed
-        self._reader, self._prompt_counter = ConversationReader(facts, script), PromptTokenCounter()
+        self._reader, self._prompt_counter = ConversationReader(facts, script), IncrementalTokenCounter()
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:

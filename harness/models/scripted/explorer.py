@@ -17,7 +17,7 @@ from harness.messages import Message, ToolCall, assistant
 from harness.models.scripted.agent import build_arguments_json, build_reply, count_tool_tokens, find_next_look_up, make_call_id
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.visible_state import ConversationReader, VisibleState, extract_searchable_text
-from harness.models.tokenizer import PromptTokenCounter
+from harness.models.tokenizer import IncrementalTokenCounter
 from harness.protocols import Reply, Request, ignore
 from harness.task import Fact, Script
 from harness.tokens import Window
@@ -46,7 +46,7 @@ class ScriptedExplorer:
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._facts, self._profile, self._seed = tuple(facts), profile, seed
-        self._reader, self._prompt_counter = ConversationReader(facts, NO_SCRIPT), PromptTokenCounter()
+        self._reader, self._prompt_counter = ConversationReader(facts, NO_SCRIPT), IncrementalTokenCounter()
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:

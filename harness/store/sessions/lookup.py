@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from harness.errors import StoreError, UsageError, format_count
 from harness.events import Entry
 from harness.store.journal import Journal
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
@@ -34,7 +34,7 @@ class StoredSession(NamedTuple):
     entries: tuple[Entry, ...]
     times_ms: tuple[int, ...]
     """Times at which the events of the session were logged, in milliseconds since the epoch."""
-    draft: Draft | None
+    draft: UnfinishedStep | None
     """Answer of the model that is still being written, or was when the process was killed; None if all answers are logged."""
 
 

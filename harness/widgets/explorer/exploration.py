@@ -100,7 +100,7 @@ class DispositionTotal(NamedTuple):
     tokens_after: int
 
 
-class CompactionAttempt(NamedTuple):
+class AttemptRow(NamedTuple):
     """Attempt of a policy to compact the messages that the model sees, applied or not, as one row of a table."""
 
     step: int
@@ -367,12 +367,12 @@ class Exploration:
         sizes = state.tokens_before, state.tokens_after
         return (message.role, format_message_line(message), state.disposition, *sizes, state.changed_at_step)
 
-    def list_attempts(self) -> Iterable[CompactionAttempt]:
+    def list_attempts(self) -> Iterable[AttemptRow]:
         """Yield every compaction that the policy attempted, up to the last step computed so far."""
         for entry in self.rehearsal.attempts:
             event = cast("Compaction", entry.event)
             reason = event.reason[:MAX_REASON_CHARACTERS]
-            yield CompactionAttempt(event.step, event.tokens_before, event.tokens_after, event.status, reason)
+            yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self) -> list[tuple[int, int]]:
         """Return groups of consecutive messages in view that the policy treated alike, as in `_group_runs`."""

@@ -13,7 +13,7 @@ from harness.errors import StoreError, UsageError
 from harness.events import WorkspaceSaved
 from harness.store.journal import Journal
 from harness.store.merge import merge
-from harness.store.records import Draft
+from harness.store.records import UnfinishedStep
 from harness.store.results import load
 from harness.store.sessions import archive, queries
 from harness.store.sessions import cleanup as cleaning
@@ -35,7 +35,7 @@ def write(journal, name, *more):
     events = [*first, *step(1, LONG), *step(2, *more), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3), ENDED]
     log = begun(journal, name)
     log.append(events)
-    log.save_draft(Draft(4, f"half an answer of {name}"))
+    log.save_draft(UnfinishedStep(4, f"half an answer of {name}"))
     journal.record_metrics(name, CONDUCT, PROBES)
     journal.open_outputs(name, ticking().__next__).save(f"{name}{LONG}")
 
