@@ -33,6 +33,7 @@ def main() -> int:
         starting.starts(),
         overhead.trivial(),
         overhead.scripted(),
+        overhead.operations(),
         overhead.management(),
         reading.reading(),
         round_trips.round_trips(image),

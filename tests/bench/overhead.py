@@ -15,11 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.agent.loop import Limits
+from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.events import Compaction, Entry, MessageAdded, Signal, StepFinished, TextDelta
-from harness.messages import ToolCall, ToolResult, assistant
+from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
@@ -36,6 +37,8 @@ from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task
 from harness.tokens import Measured, Usage, Window
 from harness.tools import make_standard_tools
+from harness.truncation import preview_output
+from harness.view import View, fold
 from tests.bench.figure import Figure
 
 HUGE = 8_000_000
@@ -240,6 +243,59 @@ def long_script(task: Task) -> Iterator[Figure]:
             sessions.append(run_session(model, tools, Path(folder) / "j.sqlite", STEPS, task=task)[0])
     yield Figure(name="CPU of a step, scripted model, 820 steps uncompacted", value=least(sessions, 10, 815), unit="ms", bar=1.5)
     yield growth("scripted", sessions)
+
+
+OPERATION_ROUNDS = 20
+
+
+def operations() -> Iterator[Figure]:
+    """Measure single operations whose latency the design document of `three-tiers` states, with its largest values as limits."""
+    policy = ThreeTiers(summarizer="scripted/empty")
+    compactor = SessionCompactor(policy=policy, window=Window(tokens=200_000, source="configuration"), summarizer=None)
+    view = View()
+    messages = [system("You are an agent."), user("Do it.")]
+    for number in range(100):
+        call = ToolCall(call_id=f"call_{number}", name="execute_command", arguments_json="{}")
+        result = ToolResult(call_id=call.call_id, name=call.name, output=words(number, 6_000))
+        messages += [assistant(f"Step {number}.", call), tool(result), *([user("And now?")] if number >= 97 else ())]
+    for seq, message in enumerate(messages, start=1):
+        view = fold(view, Entry(seq, MessageAdded(message=message, step=0)), policy.counter)
+    event = compactor.compact(view, None, 101, "turn", ignore)
+    if event is None or event.status != "applied":
+        raise RuntimeError("nothing was cleared, so the measurement means nothing")
+    output = words(0, 1_000_000)
+    yield operation("truncation of 1 MB of output", 5.0, lambda: preview_output(output, policy.truncation))
+    yield operation("clearing of 100 outputs", 50.0, lambda: compactor.compact(view, None, 101, "turn", ignore))
+    with tempfile.TemporaryDirectory() as folder, closing(open_sandbox("bubblewrap", session_id="bench")) as sandbox:
+        sandbox.start()
+        for number in range(50):
+            sandbox.write(f"src/module_{number}.py", words(number, 6_000).encode())
+        numbers = iter(range(10_000, 20_000))
+
+        def save_workspace() -> None:
+            sandbox.write("src/module_0.py", words(next(numbers), 6_000).encode())
+            sandbox.snapshot()
+
+        yield operation("change and snapshot of 50 files", 50.0, save_workspace)
+        with (
+            Journal.open(Path(folder) / "j.sqlite") as journal,
+            closing(journal.open_session_log("bench", created_at_ms=0, clock=time.time)) as log,
+        ):
+
+            def write_message() -> None:
+                log.append([MessageAdded(message=user(words(next(numbers), 6_000)), step=0)])
+
+            yield operation("write of a message to the journal", 10.0, write_message)
+
+
+def operation(name: str, bar_ms: float, run: Callable[[], object]) -> Figure:
+    """Return the least wall time of an operation in several rounds."""
+    seconds = []
+    for _ in range(OPERATION_ROUNDS):
+        began = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - began)
+    return Figure(name=name, value=1_000 * min(seconds), unit="ms", bar=bar_ms)
 
 
 INFERENCE_SECONDS = 2.0
