@@ -1,14 +1,18 @@
 """Counting tokens and characters."""
 
 import json
+import statistics
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.messages import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from harness.messages import File, Message, Part, Reasoning, Text, ToolCall, ToolResult, user
+from harness.models.tokenizer import count_text_tokens
 from harness.testing.strategies import TEXTS
-from harness.tokens import count_json_characters
+from harness.tokens import QuarterOfCharacters, count_json_characters
+from tests.house.source import CHECKOUT
 
 WILD = TEXTS | st.sampled_from(['"', "\\", "\x00", "\u2028", "\ud800", "é", "line\nline\ttab"])
 PARTS = st.one_of(
@@ -35,3 +39,29 @@ def test_the_characters_of_a_message_as_json_are_those_that_an_encoder_writes(me
     parts = [plain(part) for part in message.parts if not isinstance(part, Reasoning)]
     written = json.dumps({"role": message.role, "parts": parts}, ensure_ascii=False, separators=(",", ":"))
     assert count_json_characters(message) == len(written)
+
+
+def count_both(text: str) -> tuple[int, int]:
+    """Return the estimated number of tokens in a text, and the number that a tokenizer counts."""
+    return QuarterOfCharacters().count(user(text)), count_text_tokens(text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["harness/session/*.py", "docs/guide/*.md", "harness/widgets/*.js", "experiments/*/plan.toml"]
+)
+def test_the_estimate_is_as_accurate_as_the_design_documents_say(pattern: str) -> None:
+    """S0.3 ("~75-80 %" for a text) and S4.2 ("20 % margin" in total), for texts of the kinds that a coding agent reads."""
+    counts = [count_both(path.read_text("utf-8")) for path in CHECKOUT.glob(pattern)]
+    assert len(counts) >= 3
+    assert statistics.median(1 - abs(estimate - count) / count for estimate, count in counts) >= 0.75
+    assert sum(estimate for estimate, _ in counts) == pytest.approx(sum(count for _, count in counts), rel=0.2)
+
+
+def test_the_estimate_is_a_little_high_for_python_and_far_too_low_for_japanese() -> None:
+    """S0.3: "slightly over-counts" code; S3.4: "underestimates for non-English text"."""
+    estimate, count = map(
+        sum, zip(*(count_both(path.read_text("utf-8")) for path in CHECKOUT.glob("harness/*/*.py")), strict=True)
+    )
+    assert count < estimate < 1.2 * count
+    estimate, count = count_both("これは日本語の文章です。トークンの数は文字数の四分の一よりずっと多くなります。" * 20)
+    assert estimate < count / 2

@@ -35,6 +35,7 @@ _SECTIONS = """\
 
 ## Next Steps
 1. [What should happen next]
+2. [...]
 
 ## Critical Context
 - [Data, values, or state needed to continue]"""
@@ -165,10 +166,10 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
     def revision(self) -> int:
         """Number of changes of behaviour since version 0.1.
 
-        The changes: an older turn is split where a cut at a user message would not make room, and a cut output retains the exit
-        code of the command and the last lines of its standard error.
+        The changes: an older turn is split where a cut at a user message would not make room, a cut output retains the exit code
+        of the command and the last lines of its standard error, and the format of the summary shows a list of several next steps.
         """
-        return 2
+        return 3
 
     @property
     def pipeline(self) -> Pipeline:

@@ -225,11 +225,11 @@ FORMAT = """\
 
 ## Next Steps
 1. [What should happen next]
+2. [...]
 
 ## Critical Context
 - [Data, values, or state needed to continue]"""
-"""The document's format of a summary, without the mark of an omission below the first of the next steps; the lists of files that
-follow in the document are added by the harness."""
+"""The document's format of a summary; the lists of files that follow in the document are added by the harness."""
 
 
 def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_of_files() -> None:
