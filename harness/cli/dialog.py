@@ -61,7 +61,7 @@ class SlashCommand(NamedTuple):
 
     help: str
     """Description of the slash command in the list that `/help` prints."""
-    run: Callable[["Dialog", Any], None]
+    run: Callable[["Dialog", Any], object]
     """Function that runs the slash command; it receives the dialog and the number that the user typed, or None."""
     parameter: str = ""
     """Name that the help text gives to the number typed after the slash command, e.g. `STEP`.

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 from harness.agent.cancellation import POLL_SECONDS, Cancellation, raise_if_abandoned
 from harness.agent.conversation import StreamBuffer
@@ -17,6 +18,7 @@ from harness.agent.tool_execution import LoopDecision
 from harness.errors import UsageError
 from harness.events import (
     CallRepeated,
+    CallStarted,
     Compaction,
     Entry,
     Event,
@@ -31,10 +33,13 @@ from harness.events import (
     TextDelta,
     Waiting,
 )
-from harness.messages import ToolCall, sanitize_message, user
+from harness.messages import Message, ToolCall, sanitize_message, user
 from harness.protocols import Log, ignore
 from harness.session import history
 from harness.store.records import UnfinishedStep
+
+UnfinishedWork: TypeAlias = Literal["partial-answer", "running-tools"]
+"""Work of a turn that is not finished but kept if the turn is stopped: a part of an answer, or tool calls that are running."""
 
 SAVE_INTERVAL_SECONDS = 1.0
 """Minimum time in seconds between two saves of an answer that the model has not finished."""
@@ -124,6 +129,7 @@ class SessionControl:
         self.thread_number: int | None = None
         """Identifier of the session's thread, the only thread that calls the listener."""
         self._on_event, self._is_flushing = on_event, False
+        self._unfinished_work: UnfinishedWork | None = None
         self._last_state_event: StateChanged | None = None
         self._draft_saver = DraftSaver(self.log.save_draft)
         self.remove_old_outputs: Callable[[], None] = ignore
@@ -182,12 +188,15 @@ class SessionControl:
         self.should_continue, self.should_resume = True, self.should_resume or resume_turn
         self.update_state("starting" if self.is_coming_up else None)
 
-    def stop_turn(self) -> None:
-        """Ask the running turn to stop; queued messages are kept."""
+    def stop_turn(self) -> UnfinishedWork | None:
+        """Ask the running turn to stop, and return the unfinished work that is kept; queued messages are kept too."""
+        kept_work = None
         if self.cancellation is not None:
+            kept_work = self._unfinished_work
             self.cancellation.request()
         next_states: dict[SessionState, SessionState] = {"asking": "working", "starting": "idle"}
         self.update_state(next_states.get(self.state))
+        return kept_work
 
     def notify(self, item: Entry | Signal) -> None:
         """Deliver an event of the session, which is a log entry or a signal, to the listener that the user passed.
@@ -198,6 +207,7 @@ class SessionControl:
             WorkAbandoned: The event comes from interrupted work, e.g. a model call, for whose result nobody waits any more.
         """
         raise_if_abandoned()
+        self._track_unfinished_work(item)
         if not isinstance(item, Entry):
             if isinstance(item, Waiting) and item.what == "summary":
                 self._switch_state("working", "compacting")
@@ -227,6 +237,16 @@ class SessionControl:
             self.remove_old_outputs()
         finally:
             self._is_flushing = False
+
+    def _track_unfinished_work(self, item: Entry | Signal) -> None:
+        match item:
+            case TextDelta(text=text, anew=anew):
+                has_text = bool(text) or (self._unfinished_work is not None and not anew)
+                self._unfinished_work = "partial-answer" if has_text else None
+            case Entry(_, MessageAdded(message=Message(role="assistant") as message)):
+                self._unfinished_work = "running-tools" if message.calls else None
+            case Entry(_, event) if not isinstance(event, CallStarted):
+                self._unfinished_work = None
 
     def _switch_state(self, old: SessionState, new: SessionState) -> None:
         """Change the state of the session from `old` to `new`; do nothing if the current state is not `old`."""

@@ -26,7 +26,7 @@ from harness.models.cassette import Cassette
 from harness.protocols import Clock, FileChange, IdFactory, ignore
 from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
-from harness.session.control import SessionControl
+from harness.session.control import SessionControl, UnfinishedWork
 from harness.session.diffs import FilePatch, build_patches
 from harness.session.execution import CopiedFiles, SessionResult
 from harness.session.history import find_compaction, find_dropped_facts
@@ -277,7 +277,7 @@ class LiveSession:
             self._control.update_state()
         return text
 
-    def stop(self) -> None:
+    def stop(self) -> UnfinishedWork | None:
         """Stop the running turn. The text that the model has written so far is kept, and a running tool finishes.
 
         This method returns at once; use `wait` to wait until the session is idle, which takes less than a second even if the
@@ -287,10 +287,14 @@ class LiveSession:
         An interrupted model call is not repeated. A call to a provider that does not answer keeps one thread and one connection
         open in the background, for at most `SessionSpec.stall_seconds`. A local model handles one request at a time, so the next
         turn has to wait until the interrupted prompt has been read.
+
+        Returns:
+            Unfinished work that the session keeps: `"partial-answer"` while the model writes an answer, `"running-tools"` while
+            tool calls run. None if there is nothing to keep, for example in an idle session.
         """
         with self._control.condition:
             self._control.should_continue = self._control.should_resume = False
-            self._control.stop_turn()
+            return self._control.stop_turn()
 
     def resume(self) -> None:
         """Continue a turn that was stopped, failed or interrupted; without such a turn, begin the next queued message.

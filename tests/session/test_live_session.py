@@ -584,7 +584,7 @@ def test_a_session_is_stopped_wished_to_go_on_and_closed_while_its_sandbox_never
     live = living(sandbox=silent_engine)
     assert live.state == "starting"
     assert live.wait(0.3) == "starting"
-    live.stop()
+    assert live.stop() is None
     assert live.wait(SECONDS) == "idle"
     assert live.send("now") == 1
     assert live.state == "starting"
@@ -898,9 +898,10 @@ def test_a_provider_that_stalls_is_left_and_what_it_said_is_kept(living, provide
     spoken = threading.Event()
     live = living(lambda one: spoken.set() if isinstance(one, TextDelta) and "to say" in one.text else None, **REAL)
     assert spoken.wait(SECONDS), live.failure
-    live.stop()
+    assert live.stop() == "partial-answer"
     assert live.wait(SECONDS) == "idle"
     assert live.view.messages[-1].text == "I was about to say"
+    assert live.stop() is None
     live.send("go on")
     assert live.wait(SECONDS) == "idle"
     assert live.view.messages[-1].text == "Now I say it."
@@ -986,8 +987,9 @@ def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(li
     running = threading.Event()
     live = living(lambda one: running.set() if isinstance(one, ToolStarted) else None, **REAL)
     assert running.wait(SECONDS), live.failure
-    live.stop()
+    assert live.stop() == "running-tools"
     assert live.wait(SECONDS) == "idle"
+    assert live.stop() is None
     assert [one.results[0].status for one in live.view.messages if one.role == "tool"] == ["completed", "interrupted"]
     assert [one.path for one in live.summarize_changes().changes] == ["one"]
 
@@ -1017,7 +1019,7 @@ def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(
     reaches(live, "compacting", "failed", "idle")
     assert live.state == "compacting", live.failure
     assert live.send("hurry up") == 1
-    live.stop()
+    assert live.stop() is None, "an unfinished summary is not kept"
     assert live.wait(SECONDS) == "idle"
     assert live.queued_messages == ("hurry up",)
 
