@@ -185,7 +185,7 @@ class AgentWidget(SnapshotWidget):
         self._publisher_thread.join()
         return ended
 
-    def handle_message(self, message: Mapping[str, Any]) -> None:
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         """Handle a message from the widget's page, such as a click on a button; unknown kinds of messages are ignored."""
         known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "start": lambda _: self._run_in_background(self.session.start),
@@ -206,7 +206,7 @@ class AgentWidget(SnapshotWidget):
             act(message)
 
     @property
-    def is_resting(self) -> bool:
+    def _is_resting(self) -> bool:
         """Whether the session is at rest, i.e. stays unchanged until the next action of the user."""
         return self.session.state in RESTING_STATES
 

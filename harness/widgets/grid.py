@@ -8,7 +8,7 @@ import html
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -82,7 +82,7 @@ class GridWidget(SnapshotWidget):
         self._load_finished_trials()
 
     @property
-    def is_resting(self) -> bool:
+    def _is_resting(self) -> bool:
         """Whether the experiment is not running at the moment."""
         return self.state not in ("running", "stopping")
 
@@ -162,7 +162,7 @@ class GridWidget(SnapshotWidget):
             self.inspector.close()
         super().close()
 
-    def handle_message(self, message: Mapping[str, Any]) -> None:
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         """Handle a message from the widget's page, such as a click on Start or Stop; unknown kinds of messages are ignored."""
         match message.get("kind"):
             case "start":
@@ -217,7 +217,9 @@ class GridWidget(SnapshotWidget):
         state: RunState = "failed"
         failure = "the run ended with an unexpected error; see the log of the kernel"
         try:
-            self._experiment.run(self.output, workers=self._workers, progress=_WidgetDisplay(self), stop=self._stop_event)
+            self._experiment.run(
+                self.output, workers=self._workers, progress=_WidgetDisplay(self._show_progress), stop=self._stop_event
+            )
             self._load_finished_trials()  # a worker of a killed kernel may have finished one that this run did not report
             state, failure = ("stopped" if self._success_grid.finished_trials < len(self._experiment.grid) else "done"), ""
         except HarnessError as error:
@@ -247,7 +249,7 @@ class GridWidget(SnapshotWidget):
             state=self.state, failure=self.failure, finished=self._success_grid.finished_trials, level=self._success_grid.level
         )
 
-    def show_progress(self, progress: RunProgress) -> None:
+    def _show_progress(self, progress: RunProgress) -> None:
         """Show in the page that a trial has started or finished; called by the running experiment."""
         if progress.last_record is not None:
             with self._lock:
@@ -264,9 +266,9 @@ class GridWidget(SnapshotWidget):
 class _WidgetDisplay(NoDisplay):
     """Display that a running experiment reports its progress to, and that forwards the reports to the notebook widget."""
 
-    def __init__(self, widget: GridWidget) -> None:
-        self._widget = widget
+    def __init__(self, show_progress: Callable[[RunProgress], None]) -> None:
+        self._show_progress = show_progress
 
     def show(self, progress: RunProgress) -> None:
         """Forward a report on the progress of the running experiment to the notebook widget."""
-        self._widget.show_progress(progress)
+        self._show_progress(progress)

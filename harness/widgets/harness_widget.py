@@ -42,8 +42,8 @@ def _read_assets(suffix: str, names: Sequence[str]) -> str:
 class HarnessWidget(anywidget.AnyWidget):
     """Base class of all widgets, which exchange messages with the pages that show them and have a static form.
 
-    A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in `handle_message`,
-    and returns the static form from `render_text` and `render_html`.
+    A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in
+    `_handle_page_message`, and returns the static form from `render_text` and `render_html`.
     """
 
     fallback_class = "harness-stood"
@@ -63,7 +63,7 @@ class HarnessWidget(anywidget.AnyWidget):
         self._fallback_text = ""
         self.on_msg(self._on_page_message)
 
-    def handle_message(self, message: Mapping[str, Any]) -> None:
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         """Handle a message from a page; the base class ignores it.
 
         The content of the message has not been validated. A raised `HarnessError` is sent to the pages as the state `error`.
@@ -84,7 +84,7 @@ class HarnessWidget(anywidget.AnyWidget):
         if not isinstance(message, Mapping) or self.channel.handle_sync(message):
             return
         try:
-            self.handle_message(message)
+            self._handle_page_message(message)
         except HarnessError as error:
             self.channel.update_state(error=str(error))
 
@@ -122,13 +122,13 @@ class SnapshotWidget(HarnessWidget):
         self.channel.update_state(saved=mark)
 
     @property
-    def is_resting(self) -> bool:
+    def _is_resting(self) -> bool:
         """Whether the widget is at rest, i.e. its content stays unchanged until the next action of the user."""
         return False
 
     def update_snapshot(self) -> None:
         """Update the static form (text and HTML saved in the notebook) if the widget is at rest and its text has changed."""
-        if not self._fallback_handles or not self.is_resting:
+        if not self._fallback_handles or not self._is_resting:
             return
         with self._snapshot_lock:
             if self.render_text() != self._fallback_text:
@@ -154,7 +154,7 @@ class StepWidget(HarnessWidget):
         self._version = 0
         """Number that changes with the step shown, so that pages do not mix rows of different steps."""
 
-    def handle_message(self, message: Mapping[str, Any]) -> None:
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         """Handle a page's request for another step, for rows of the list of messages, or for the texts of a message.
 
         The messages are `{"kind": "look", "request": ..., "look": ..., "rows": [FIRST, END]}`, `{"kind": "rows", "rows": [FIRST,

@@ -12,6 +12,7 @@ import click
 import pytest
 from docstring_parser import Docstring, DocstringStyle, parse
 
+import harness
 import harness.cli
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
@@ -154,6 +155,20 @@ def test_pages_of_classes_show_no_field_twice_and_of_policies_no_internal_member
         assert {*internal, *(field.name for field in dataclasses.fields(owner))} <= omitted
     page = (tmp_path / "generated" / "api-testing.md").read_text("utf-8")
     assert ".. autoclass:: harness.testing.LawResult\n   :exclude-members: law, findings, skip_reason\n" in page
+
+
+def test_public_members_of_widgets_are_those_that_a_user_calls():
+    """The reference shows what the classes themselves define."""
+    public = {
+        name: {member for member in vars(getattr(harness, name)) if not member.startswith("_")} - {"render_html", "render_text"}
+        for name in ("AgentWidget", "CompactionExplorer", "GridWidget", "SessionInspector")
+    }
+    assert public == {
+        "AgentWidget": {"close", "from_session", "reopen"},
+        "CompactionExplorer": {"change_settings", "draw", "step_count", "to_dataframe"},
+        "GridWidget": {"close", "results", "start", "stop", "wait"},
+        "SessionInspector": {"show_step", "step_count"},
+    }
 
 
 def test_the_page_on_the_architecture_lists_every_module():

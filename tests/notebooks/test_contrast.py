@@ -132,7 +132,7 @@ def grid(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
         standing = standing.with_record(
             record(trial_id=cell.trial.trial_id, arm=cell.arm, status=status, success=False, reason="killed", error="Traceback")
         )
-        widget.show_progress(standing)
+        widget._show_progress(standing)
     linked.settle()
     page.locator("details").evaluate("one => one.open = true")
     page.locator(".g-alarm").evaluate("one => { one.hidden = false; one.textContent = 'The kernel does not answer.'; }")

@@ -489,8 +489,8 @@ def test_what_cannot_be_is_said_in_the_page(page, tmp_path):
     linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
     assert "task" in page.locator(".a-alarm").nth(1).inner_text()
     with pytest.raises(UsageError, match="one of continue, stop, always"):
-        widget.handle_message({"kind": "answer", "answer": "maybe"})
-    widget.handle_message({"kind": "no such thing", "row": HOSTILE})
+        widget._handle_page_message({"kind": "answer", "answer": "maybe"})
+    widget._handle_page_message({"kind": "no such thing", "row": HOSTILE})
     widget.close()
 
 
@@ -500,7 +500,7 @@ def test_a_page_may_say_anything(value, panel):
     fields = dict.fromkeys(("seq", "row", "before", "view", "text", "whole", "request", "answer", "have"), value)
     for kind in ("rows", "body", "round", "beat", "send", "diff", "sync", "answer", value):
         try:
-            widget.handle_message({**fields, "kind": kind})
+            widget._handle_page_message({**fields, "kind": kind})
         except UsageError:
             assert kind == "answer"
 

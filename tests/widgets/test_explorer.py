@@ -116,7 +116,7 @@ def test_a_session_that_is_not_there_is_refused():
 )
 def test_a_page_may_say_anything(explorer, message):
     before = explorer.render_text()
-    explorer.handle_message(message)
+    explorer._handle_page_message(message)
     assert explorer.render_text() == before
 
 

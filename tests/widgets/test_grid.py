@@ -266,7 +266,7 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     linked = Linked(page, widget, SHARED_SENDER, "dark")
     cell = GRID.grid[0]
     failed = record(trial_id=cell.trial.trial_id, arm=HOSTILE, reason=HOSTILE, status="crashed", error=f"killed {HOSTILE}")
-    widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS, running_trials=(HOSTILE,)).with_record(failed))
+    widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS, running_trials=(HOSTILE,)).with_record(failed))
     until(linked, "() => document.querySelector('.g-failures li') !== null")
     assert "1 trial without success" in page.locator("details summary").inner_text()
     assert f"killed {HOSTILE}" in page.locator(".g-failures").text_content()
@@ -275,7 +275,7 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     assert "<img" not in widget.render_html()
     assert "&lt;img" in widget.render_html()
     again = replace(failed, status="completed", success=True, score=1.0, error="")
-    widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(again))
+    widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(again))
     until(linked, "() => document.querySelector('.g-failures li') === null")
 
 
@@ -284,7 +284,7 @@ def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     records = [record(trial_id=cell.trial.trial_id, arm=cell.arm, success=cell.trial.seed == 0) for cell in GRID.grid]
     for one in records:
-        widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(one))
+        widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(one))
     linked = Linked(page, widget, SHARED_SENDER)
     until(linked, f"() => document.querySelector('progress').value === {TRIALS}")
     before = counts(page)

@@ -35,7 +35,7 @@ class ListWidget(HarnessWidget):
     _esm = (ASSETS_FOLDER / "surface.js").read_text() + LIST
     _css = (ASSETS_FOLDER / "surface.css").read_text()
 
-    def handle_message(self, message):
+    def _handle_page_message(self, message):
         if message["kind"] == "ask":
             raise UsageError(f"no {message['what']}")
 

@@ -127,7 +127,7 @@ def test_a_session_without_a_step_is_refused():
 
 @pytest.mark.parametrize("message", [{}, {"kind": "look"}, {"kind": "look", "look": [1]}, {"kind": "read", "message": None}])
 def test_a_page_may_say_anything(inspector, message):
-    inspector.handle_message(message)
+    inspector._handle_page_message(message)
     assert inspector._step_number == 1
 
 

@@ -176,13 +176,13 @@ class CompactionExplorer(StepWidget):
             self._exploration.rehearse(self._exploration.settings)
             return draw_timeline(self._exploration, ax)
 
-    def handle_message(self, message: Mapping[str, Any]) -> None:
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         """Handle a message from the widget's page; besides those of the base class, `{"kind": "pin"}` and `{"kind": "unpin"}`."""
         if message.get("kind") in ("pin", "unpin"):
             with self._lock:
                 self._change_pin(message["kind"])
         else:
-            super().handle_message(message)
+            super()._handle_page_message(message)
 
     def _change_pin(self, change: str) -> None:
         if change == "pin":
