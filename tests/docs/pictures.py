@@ -5,9 +5,9 @@ Charts are drawn from experiments that run here. Widgets are photographed in Jup
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -21,6 +21,10 @@ from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_envir
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 DOTS_PER_INCH = 130
+AVAILABLE_COLOR = "#d5ebe2"
+"""Colour of the part of the window that is available for messages. Grey is the area beyond the window in charts of tokens."""
+RESERVED_STYLE: Mapping[str, Any] = {"facecolor": "#f6dfa4", "edgecolor": "#a87400", "hatch": "///", "linewidth": 0}
+"""Colours and hatching of the reserves of a window."""
 
 
 class WidgetPicture(NamedTuple):
@@ -101,12 +105,13 @@ def draw_first_grid(folder: Path) -> None:
 def draw_threshold_and_reserves() -> None:
     """Draw what the thresholds of `keep-last` are in tokens, as a share of the whole window."""
     windows = (16_384, 32_768, 65_536, 131_072, 200_000)
-    figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
     for row, tokens in enumerate(windows):
         window = Window(tokens=tokens, source="configuration")
         reserved_tokens = KeepLast().system_reserve_tokens + KeepLast().output_reserve_tokens + KeepLast().safety_reserve_tokens
-        ax.barh(row, 100, color="#e8eaed", height=0.6)
-        ax.barh(row, 100 * reserved_tokens / tokens, left=100 - 100 * reserved_tokens / tokens, color="#9aa0a6", height=0.6)
+        reserved_share = 100 * reserved_tokens / tokens
+        ax.barh(row, 100 - reserved_share, color=AVAILABLE_COLOR, height=0.6)
+        ax.barh(row, reserved_share, left=100 - reserved_share, height=0.6, **RESERVED_STYLE)
         for threshold, color in ((0.5, "#0072b2"), (0.8, "#d55e00"), (0.95, "#7a4988")):
             threshold_tokens = KeepLast(threshold=threshold).budget(window).threshold_tokens
             assert threshold_tokens is not None
@@ -122,8 +127,9 @@ def draw_threshold_and_reserves() -> None:
         Line2D([], [], color=color, linewidth=3, label=f"threshold {threshold}")
         for threshold, color in ((0.5, "#0072b2"), (0.8, "#d55e00"), (0.95, "#7a4988"))
     ]
-    handles.append(Patch(color="#9aa0a6", label="reserves, 11,000 tokens"))
-    figure.legend(handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    handles.append(Patch(color=AVAILABLE_COLOR, label="available for messages"))
+    handles.append(Patch(label="reserves, 11,000 tokens", **RESERVED_STYLE))
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     figure.savefig(PICTURES / "threshold_and_reserves.png", dpi=DOTS_PER_INCH)
