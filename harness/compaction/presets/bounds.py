@@ -228,6 +228,9 @@ class OracleRetention(OwnPreset, ThresholdPreset):
 
     Source: the optimal replacement algorithm of Belady (1966), applied to messages.
 
+    This policy removes messages and writes no summary. The summarizer `scripted/oracle`, by contrast, writes the best possible
+    summary for a policy that summarizes, such as `keep-last`.
+
     Messages whose content cannot be obtained again are retained first, then all others, both in the order in which steps will
     need them, until a share of the threshold is filled. Messages that are never needed again are evicted even if there is room.
     If the task only needs to know that a tool was called, the call is retained with the first line of its result, because whole

@@ -1,8 +1,11 @@
 """Scripted summarizers: models that receive the prompt of a real summarizer and keep all, some or none of its lines.
 
-Only `scripted/oracle` uses the patterns that find values of a task's facts; no summarizer knows these values. The extractive
-summarizer ranks lines with BM25. A library would index every word of every line, which takes longer than the rest of a scripted
-session, so only the words of the query are scored here. A test checks that the scores equal those of the library `bm25s` exactly.
+Only `scripted/oracle` uses the patterns that find values of a task's facts; no summarizer knows these values. The policy `oracle`
+is something else: it retains messages and asks for no summary.
+
+The extractive summarizer ranks lines with BM25. A library would index every word of every line, which takes longer than the rest
+of a scripted session, so only the words of the query are scored here. A test checks that the scores equal those of the library
+`bm25s` exactly.
 
 Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; in the variant that Kamphuis et al., Which BM25 Do
 You Mean?, 2020, call Lucene (accurate).
