@@ -77,6 +77,7 @@ def told(*heard):
 
 
 def test_start_compaction_and_end_are_told_with_their_numbers():
+    """S0.10; the line of a compaction also has the numbers that S4.4 logs when messages are trimmed."""
     _, _, log = told(STARTED, compaction(), SessionEnded(status="failed", reason="max_steps", detail="stopped after 50 steps"))
     assert "session s1 started: model m, window 128,000 tokens, compacted at 93,600 tokens" in log
     assert "compaction 1 before step 7: 95,000 -> 9,500 tokens, 41 -> 12 messages (over the threshold)" in log

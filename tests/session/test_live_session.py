@@ -948,7 +948,7 @@ def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept
     ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
 )
 def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer, reason, made):
-    """S3.10."""
+    """S3.10; a refusal is the only permission that is denied, and ends the turn (S3.9: "blocked")."""
     provider(*(asks(number) for number in range(5)), Say(pieces=("done",)))
     heard = list[object]()
     live = living(heard.append, **REAL)

@@ -1,9 +1,11 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.store.texts import INLINE_CHARACTERS, Packer, attach_texts, compute_address, detach_texts, list_addresses
+from tests.house.source import CHECKOUT
 
 PLAIN = st.recursive(
     st.none() | st.integers() | st.text(max_size=20) | st.builds(lambda t: t * 60, st.text(max_size=20)),
@@ -38,6 +40,13 @@ def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
     found.clear()
     detach_texts({"output": text}, found)
     assert found == {compute_address(text): (text, True)}
+
+
+@pytest.mark.parametrize("name", ["harness/events.py", "tests/agent/test_loop.py", "harness/session/control.py"])
+def test_long_outputs_need_a_third_of_their_size(name: str) -> None:
+    """S3.14: the document names a ratio of 3 to 10 for texts."""
+    text = (CHECKOUT / name).read_text("utf-8")
+    assert 3 <= len(text.encode()) / len(Packer().pack("a", text, compress=True).data) <= 10
 
 
 def test_addresses_differ_with_their_texts() -> None:
