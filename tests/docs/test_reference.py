@@ -165,7 +165,7 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
     }
     assert public == {
         "AgentWidget": {"close", "from_session", "reopen"},
-        "CompactionExplorer": {"change_settings", "draw", "step_count", "to_dataframe"},
+        "CompactionExplorer": {"change_settings", "compare", "draw", "pin", "step_count", "to_dataframe", "to_trial", "unpin"},
         "GridWidget": {"close", "results", "start", "stop", "wait"},
         "SessionInspector": {"show_step", "step_count"},
     }
