@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
     from harness.experiment.trial import Trial
+    from harness.experiment.workers import Workers
     from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
     from harness.models.factory import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
@@ -60,6 +61,7 @@ _MODULE_BY_NAME = {
     "Task": "harness.task",
     "Trial": "harness.experiment.trial",
     "UsageError": "harness.errors",
+    "Workers": "harness.experiment.workers",
     "compaction_rounds": "harness.analysis.figures.compaction_rounds",
     "compare": "harness.analysis.comparison",
     "find_session": "harness.store.sessions.lookup",
@@ -103,6 +105,7 @@ __all__ = [
     "Task",
     "Trial",
     "UsageError",
+    "Workers",
     "compaction_rounds",
     "compare",
     "find_session",

@@ -24,7 +24,8 @@
     │   │   └── SummaryEmpty  the summarizer replied without text
     │   └── IllegalPlan       a policy proposed an invalid view
     ├── StoreError            the journal or the results
-    └── WorkerDied            a worker process ended before its trial did
+    ├── WorkerDied            a worker process ended before its trial did
+    └── WorkersUnavailable    no worker can run trials, e.g. because the scheduler of a cluster ended
 
 A command with a non-zero exit code is not an error but a value (`ExecResult`), and a session that is stopped ends with an event
 that holds the reason. Exceptions keep the values named in their messages as attributes and have no other behavior.
@@ -246,3 +247,7 @@ class WorkerDied(HarnessError):
         self.exit_code, self.has_begun, self.detail = exit_code, has_begun, detail
         code = "" if exit_code is None else f" (exit code {exit_code})"
         super().__init__(f"the worker process died{code}: {detail or 'out of memory, or killed from outside'}")
+
+
+class WorkersUnavailable(HarnessError):
+    """No worker can run trials, e.g. because the scheduler of a cluster ended; trials that have finished are kept."""

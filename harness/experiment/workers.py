@@ -32,7 +32,11 @@ JOBS_PER_WORKER = 100
 
 
 class Workers(Protocol):
-    """Pool of workers that run jobs, used by one thread only. The code that opens a pool closes or stops it.
+    """Pool of workers that run the trials of an experiment: processes or threads of this machine, or a cluster.
+
+    A pool is used by one thread only; its futures may finish in any thread. The code that opens a pool ends it with `close` or
+    `stop`, after which no process, container or temporary file of the pool is left. Deaths and time limits are reported as
+    exceptions of a job's future and never end the pool. `harness.testing.WorkersContract` tests an implementation.
 
     Example::
 
@@ -48,14 +52,16 @@ class Workers(Protocol):
         ...
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job in a free worker. The caller never has more than `count` unfinished jobs.
+        """Start a job in a free worker. The caller never has more than `count` unfinished jobs, unless `count` has just fallen.
 
         When the future is done, everything that the trial has logged is in the file `job.journal` of this machine, wherever the
-        trial ran. The future fails with `WorkerDied` if the worker died, with `TimeoutError` if the job exceeded its time limit,
-        and with the error of the job if the job raised one.
+        trial ran; only the loss of a whole machine loses the log. The future fails with `WorkerDied` if the worker died, with
+        `TimeoutError` if the job exceeded its time limit, with `WorkersUnavailable` if no worker is left, and with the error of
+        the job if the job raised one.
 
         Raises:
             WorkerDied: The worker died immediately; the job has not begun and can be submitted again.
+            WorkersUnavailable: No worker is left, and none will come.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Contract tests, Hypothesis strategies, fakes and checks for policies, models, sandboxes and tasks of your own.
+"""Contract tests, Hypothesis strategies, fakes and checks for policies, models, sandboxes, workers and tasks of your own.
 
 Inherit a contract suite in a test module and name the implementation under test; pytest then runs every test of the suite. The
 names below are loaded when they are first used.
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.testing.sandbox_attacks import SandboxAttacks
     from harness.testing.sandbox_contract import SandboxContract
     from harness.testing.strategies import conversations, logs, multi_turn_logs, sessions, sessions_with_rollback
+    from harness.testing.workers_contract import WorkersContract
 
 _NAMES_BY_MODULE = {
     "fakes": ("FakeModel", "FakeTool", "MemorySandbox"),
@@ -28,6 +29,7 @@ _NAMES_BY_MODULE = {
     "sandbox_attacks": ("SandboxAttacks",),
     "sandbox_contract": ("SandboxContract",),
     "strategies": ("conversations", "logs", "multi_turn_logs", "sessions", "sessions_with_rollback"),
+    "workers_contract": ("WorkersContract",),
 }
 """Public names of `harness.testing`, by the module that defines each name."""
 
@@ -45,6 +47,7 @@ __all__ = [
     "SandboxContract",
     "ScriptedModelSpec",
     "SessionCache",
+    "WorkersContract",
     "check_laws",
     "conversations",
     "logs",
