@@ -1,7 +1,9 @@
 """Command `harness run`, which describes an experiment before it starts, runs it and prints its report."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +13,7 @@ import click
 from harness.cli import options
 from harness.compaction.description import find_summarizer
 from harness.errors import format_count
-from harness.experiment.experiment import Experiment
+from harness.experiment.experiment import Experiment, connect_cluster
 from harness.experiment.preflight import choose_backends, collect_warnings
 from harness.experiment.trial import Trial
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
@@ -34,6 +36,9 @@ ASSUMED_REPLY_TOKENS = 4_000
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--workers", type=options.POSITIVE, help="Number of trials run in parallel.  [default: number of processors]")
 @click.option(
+    "--cluster", metavar="ADDRESS", help="Run trials on the Dask cluster with this scheduler, such as tcp://10.0.0.5:8786."
+)
+@click.option(
     "--backend", type=click.Choice(BACKEND_CHOICES), help="Sandbox of all trials, instead of the plan's; gives new trial ids."
 )
 @options.UNSAFE_LOCAL
@@ -54,6 +59,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 def command(
     experiment: Path,
     workers: int | None,
+    cluster: str | None,
     backend: BackendName | None,
     unsafe_local: bool,
     output: Path | None,
@@ -84,7 +90,14 @@ def command(
         plan = plan.with_cassette(cassette.path, cassette.mode)
     plan.check()
     click.echo(describe_plan(plan))
-    click.echo(describe_sandboxes(plan, unsafe_local))
+    client = None
+    if cluster is None:
+        click.echo(describe_sandboxes(plan, unsafe_local))
+    else:
+        client = connect_cluster(cluster)
+        click.get_current_context().call_on_close(client.close)
+        workers_text = format_count(len(client.nthreads()), "worker")  # type: ignore[no-untyped-call]
+        click.echo(f"cluster: {workers_text} at {cluster}; sandboxes are tested on each machine")
     from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
 
     click.echo(describe_comparability(plan))
@@ -92,7 +105,15 @@ def command(
         return
     folder = output or plan.output
     try:
-        results = plan.run(folder, workers=workers, progress=progress, retry_failed=retry_failed, unsafe_local=unsafe_local)
+        with print_warnings():
+            results = plan.run(
+                folder,
+                workers=workers,
+                progress=progress,
+                retry_failed=retry_failed,
+                unsafe_local=unsafe_local,
+                executor=client,
+            )
     except KeyboardInterrupt:
         click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
         raise click.exceptions.Exit(130) from None
@@ -103,6 +124,19 @@ def command(
         click.echo(line, err=True)
     if failed:
         raise click.exceptions.Exit(1)
+
+
+@contextmanager
+def print_warnings() -> Iterator[None]:
+    """Print warnings, such as those that name machines without a sandbox, as one line each."""
+
+    def show(message: Warning | str, *_: object) -> None:
+        click.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", category=UserWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 EXTERNAL_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store_error": "disk"}

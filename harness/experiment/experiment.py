@@ -1,12 +1,14 @@
 """Experiment: a grid of trials and the settings of its run, read from a `plan.toml` or created in Python."""
 
 import os
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 from harness.codec import OptionalPathField, to_path
 from harness.errors import UsageError
@@ -14,15 +16,17 @@ from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import Settings, read_plan
-from harness.experiment.preflight import check_trials, choose_backends
+from harness.experiment.preflight import check_trials, choose_backends, find_sandbox_needs
 from harness.experiment.progress import Display, RunProgress, choose_display
 from harness.experiment.quantiles import UncompressedRun
+from harness.experiment.remote.executor_workers import ExecutorWorkers
 from harness.experiment.run_trial import run_trial
 from harness.experiment.runner import Runner, handle_interrupts
 from harness.experiment.trial import Trial
-from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Workers
+from harness.experiment.workers import ProcessWorkers, ThreadWorkers, TrialRunner, Workers
 from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
+from harness.models.local.catalogue import is_local
 from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
@@ -30,6 +34,8 @@ from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from harness.store.results import Results
 
 
@@ -141,6 +147,7 @@ class Experiment:
         stop: threading.Event | None = None,
         retry_failed: bool = False,
         unsafe_local: bool = False,
+        executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None" = None,
     ) -> "Results":
         """Run all trials that have not finished yet, and return the results of all trials.
 
@@ -154,10 +161,14 @@ class Experiment:
             stop: Event that another thread can set to end the run after the trials that have finished; the others run next time.
             retry_failed: Also repeat trials of earlier runs that failed for external reasons (provider, sandbox, disk).
             unsafe_local: Permission to run trials in the sandbox `local`, which does not isolate commands.
+            executor: Workers to use instead of processes of this machine: a `distributed.Client` of a Dask cluster, any
+                `concurrent.futures.Executor`, or a function that opens workers of your own (see `harness.Workers`) for a function
+                that runs jobs and a time limit in seconds. Client and executor stay open. Default: `None`.
 
         Raises:
             UsageError: The experiment contains an invalid value; nothing was started or written.
             SandboxUnavailable: A sandbox backend does not work here; nothing was started or written.
+            WorkersUnavailable: No machine of the cluster can run the trials, or the cluster was lost; finished trials are stored.
             HarnessError: Worker processes cannot be started here.
             ProviderFailed: The server of a local model did not start.
             StoreError: The output folder or the folder of the action cache cannot be written.
@@ -165,15 +176,48 @@ class Experiment:
         """
         display = choose_display(progress) if isinstance(progress, str) else progress
         folder = self.output if output is None else Path(output)
-        count = (os.cpu_count() or 1) if workers is None else workers
+        count = workers
+        if workers is None:
+            count = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
         if type(count) is not int or count < 1:
             raise UsageError(f"workers: must be a whole number, at least 1 (got {workers!r})")
-        run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local)
+        if workers is not None and is_cluster(executor):
+            raise UsageError("workers: a cluster runs one trial in each of its workers; leave out `workers`")
+        run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, executor)
         self.check()
+        if is_cluster(executor):
+            self._refuse_local_files()
         run.run(folder, retry_failed=retry_failed)
         from harness.store.results import load  # noqa: PLC0415  (imports pandas, which workers do not need)
 
         return load(folder)
+
+    def _refuse_local_files(self) -> None:
+        """Raise `UsageError` if a trial needs what only this machine has: a cassette or the server of a local model."""
+        if self.cassette is not None:
+            raise UsageError("executor: a cassette is a file of this machine, so trials of a cluster cannot use it")
+        local_models = {name for cell in self.grid for name in cell.trial.models if is_local(name)}
+        if local_models:
+            raise UsageError(f"executor: {', '.join(sorted(local_models))} would run on this machine only, not on a cluster")
+
+
+def is_cluster(executor: object) -> bool:
+    """Return whether an executor is a client of a Dask cluster, without importing Dask."""
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and isinstance(executor, distributed.Client)
+
+
+def connect_cluster(address: str) -> "Client":
+    """Return a client of the Dask cluster whose scheduler has an address such as `tcp://10.0.0.5:8786`.
+
+    Raises:
+        UsageError: The package `distributed` is not installed, or no scheduler answers at the address.
+    """
+    try:
+        from harness.experiment.remote.dask_workers import open_client  # noqa: PLC0415  (needs the extra `cluster`)
+    except ImportError as error:
+        raise UsageError(f"a cluster needs the extra `cluster`: pip install 'harness[cluster]' ({error})") from error
+    return open_client(address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +229,36 @@ class _ExperimentRun:
     display: Display
     stop_event: threading.Event
     unsafe_local: bool
+    executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None"
 
     def run(self, folder: Path, *, retry_failed: bool) -> None:
+        if not is_cluster(self.executor):
+            backends = choose_backends(self.experiment.grid, unsafe_local=self.unsafe_local)
+            self._run_jobs(folder, backends, self._open_workers, retry_failed=retry_failed)
+            return
+        from harness.experiment.remote.dask_workers import DaskWorkers  # noqa: PLC0415  (needs the extra `cluster`)
+
+        needs = find_sandbox_needs(self.experiment.grid)
+        cluster = DaskWorkers(
+            cast("Client", self.executor),
+            run_trial,
+            self.experiment.settings.trial_timeout_seconds,
+            needs=tuple(dict.fromkeys(needs.values())),
+            provenance=collect_provenance(identify_price_table()),
+            unsafe_local=self.unsafe_local,
+        )
+        try:
+            backends = {trial_id: cluster.backends[need] for trial_id, need in needs.items()}
+            self._run_jobs(folder, backends, lambda: cluster, retry_failed=retry_failed)
+        finally:
+            cluster.stop()
+
+    def _run_jobs(
+        self, folder: Path, backends: Mapping[str, str], open_workers: Callable[[], Workers], *, retry_failed: bool
+    ) -> None:
         from harness.store.tables import export  # noqa: PLC0415  (imports pyarrow, which workers do not need)
 
         cells = self.experiment.grid
-        backends = choose_backends(cells, unsafe_local=self.unsafe_local)
         cache_settings = self._prepare_cache()
         with open_output(folder) as output, handle_interrupts(self.stop_event) as interrupted:
             finished_ids = output.list_finished(retry_failed=retry_failed)
@@ -201,7 +269,7 @@ class _ExperimentRun:
             progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=len(cells) - len(unfinished))
             runner = Runner(
                 output=output,
-                open_workers=self._open_workers,
+                open_workers=open_workers,
                 display=self.display,
                 progress=progress,
                 stop_event=self.stop_event,
@@ -258,9 +326,18 @@ class _ExperimentRun:
             return None
         folder = Path(settings.action_cache_folder) if settings.action_cache_folder else find_default_folder()
         with closing(ActionCache(folder.absolute(), settings.action_cache_max_bytes)):
-            return CacheSettings(folder=folder.absolute(), max_bytes=settings.action_cache_max_bytes)
+            return CacheSettings(
+                folder=folder.absolute(),
+                max_bytes=settings.action_cache_max_bytes,
+                is_default=not settings.action_cache_folder,
+            )
 
     def _open_workers(self) -> Workers:
         settings = self.experiment.settings
+        if isinstance(self.executor, Executor):
+            return ExecutorWorkers(self.executor, self.workers, run_trial, settings.trial_timeout_seconds)
+        if self.executor is not None:
+            open_workers = cast(Callable[[TrialRunner, float], Workers], self.executor)
+            return open_workers(run_trial, settings.trial_timeout_seconds)
         kind = ProcessWorkers if settings.executor == "processes" else ThreadWorkers
         return kind(self.workers, run_trial, settings.trial_timeout_seconds)

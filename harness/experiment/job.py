@@ -103,6 +103,8 @@ class CacheSettings:
 
     folder: Path
     max_bytes: int
+    is_default: bool = False
+    """Whether the folder is the default one, which may have another path on another machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Nothing is written and no model is called.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from harness.experiment.grid import Cell
 from harness.experiment.job import build_session_spec
@@ -101,6 +102,28 @@ def _find_window(name: str, window_tokens: int | None) -> Window:
     return look_up_window(name, window_tokens)
 
 
+class SandboxNeed(NamedTuple):
+    """What a trial needs of its sandbox, in the order of the parameters of `choose_backend`."""
+
+    image: str | None
+    runtime: str
+    backend: str
+
+
+def find_sandbox_needs(cells: Iterable[Cell]) -> Mapping[str, SandboxNeed]:
+    """Return what each trial needs of its sandbox, by trial id. Equal needs are one object."""
+    runtimes: dict[str, str] = {}
+    shared: dict[SandboxNeed, SandboxNeed] = {}
+    needs = {}
+    for cell in cells:
+        trial = cell.trial
+        if trial.task not in runtimes:
+            runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
+        need = SandboxNeed(trial.sandbox.image, runtimes[trial.task], trial.sandbox.backend)
+        needs[cell.trial_id] = shared.setdefault(need, need)
+    return needs
+
+
 def choose_backends(cells: Iterable[Cell], *, unsafe_local: bool = False) -> Mapping[str, str]:
     """Return the sandbox backend of each trial, by trial id. Each backend is tested with each image and runtime once.
 
@@ -109,12 +132,5 @@ def choose_backends(cells: Iterable[Cell], *, unsafe_local: bool = False) -> Map
         UsageError: A trial asks for `local` without permission to run commands unisolated.
     """
     choose_once = cache(choose_backend)
-    runtimes: dict[str, str] = {}
-    backends = {}
-    for cell in cells:
-        trial = cell.trial
-        if trial.task not in runtimes:
-            runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
-        choice, runtime = trial.sandbox, runtimes[trial.task]
-        backends[cell.trial_id] = choose_once(choice.image, runtime, choice.backend, unsafe_local=unsafe_local)
-    return backends
+    needs = find_sandbox_needs(cells)
+    return {trial_id: choose_once(*need, unsafe_local=unsafe_local) for trial_id, need in needs.items()}

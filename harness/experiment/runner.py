@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from harness.errors import HarnessError, StoreError, WorkerDied
+from harness.errors import HarnessError, StoreError, WorkerDied, WorkersUnavailable
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
@@ -60,6 +60,7 @@ class Runner:
 
         Raises:
             HarnessError: Worker processes cannot be started here.
+            WorkersUnavailable: The workers were lost, e.g. because the scheduler of a cluster ended.
         """
         waiting, running = _Queue(jobs), dict[Future[FinishedTrial], Job]()
         workers = self.open_workers()
@@ -68,7 +69,7 @@ class Runner:
             while (waiting or running) and not self.stop_event.is_set():
                 while waiting and sum(not future.done() for future in running) < workers.count:
                     self._submit(workers, running, waiting)
-                self._collect_finished(running, waiting)
+                self._collect_finished(workers, running, waiting)
         except BaseException:
             workers.stop()
             raise
@@ -92,7 +93,7 @@ class Runner:
                 self._record_trial(finished)
                 del running[future]
 
-    def _collect_finished(self, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue") -> None:
+    def _collect_finished(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue") -> None:
         """Store the results of finished trials, then wait a short time for more."""
         for future in running:
             if future.running() or (future.done() and not _has_died_unstarted(future)):
@@ -100,6 +101,8 @@ class Runner:
                 self._has_started_any = True
         for future in [future for future in running if future.done() and not self._was_stopped(future)]:
             job = running[future]
+            if isinstance(error := future.exception(), WorkersUnavailable):
+                raise error
             if _has_died_unstarted(future):
                 self._retry_job(job, waiting)
             else:
@@ -108,7 +111,10 @@ class Runner:
         names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
         self.progress = replace(self.progress, running_trials=names)
         self.display.show(self.progress)
-        wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+        if running:
+            wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+        elif waiting and not workers.count:  # all workers have left a cluster, and others may come
+            self.stop_event.wait(POLL_SECONDS)
 
     def _retry_job(self, job: Job, waiting: "_Queue") -> None:
         """Queue a job again after its worker died before the trial began.

@@ -1,0 +1,57 @@
+"""Contract tests of workers on top of executors of the standard library."""
+
+import multiprocessing
+import os
+import tempfile
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness.errors import WorkersUnavailable
+from harness.experiment.remote.executor_workers import ExecutorWorkers
+from harness.testing import WorkersContract
+from harness.testing.sample_jobs import make_sample_job, run_sample_job
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    """Give the test a folder for temporary files of its own, and check that nothing is left in it."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    yield
+    assert list(folder.iterdir()) == []
+    assert find_children(folder) == []
+
+
+def find_children(folder):
+    """Return the command lines of the running processes that name a folder."""
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
+    return [line for line in lines if str(folder).encode() in line]
+
+
+class TestThreadExecutor(WorkersContract):
+    @pytest.fixture
+    def open_workers(self):
+        with ThreadPoolExecutor(2) as executor:
+            yield lambda run_job, timeout_seconds: ExecutorWorkers(executor, None, run_job, timeout_seconds)
+
+
+class TestProcessExecutor(WorkersContract):
+    @pytest.fixture
+    def open_workers(self):
+        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
+            yield lambda run_job, timeout_seconds: ExecutorWorkers(executor, None, run_job, timeout_seconds)
+
+
+def test_an_executor_that_is_shut_down_ends_the_run(tmp_path):
+    executor = ThreadPoolExecutor(1)
+    workers = ExecutorWorkers(executor, 1, run_sample_job, 60.0)
+    executor.shutdown()
+    with pytest.raises(WorkersUnavailable, match="no longer runs jobs"):
+        workers.submit(make_sample_job("finish", 0, tmp_path))
+    workers.stop()
