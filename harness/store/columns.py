@@ -400,6 +400,15 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 """Columns of each table of results by the table's name, such as `trials`; `Results`, SQL and Parquet files use the same names."""
 
+VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
+    "trials": frozenset({"started_at", "wall_seconds", "pruning_seconds", "provenance_json", "action_hits", "action_misses"}),
+    "steps": frozenset({"tool_seconds", "finished_at", "action_hits", "action_misses"}),
+    "compactions": frozenset({"wall_seconds", "logged_at"}),
+    "messages": frozenset({"created_at"}),
+}
+"""Columns whose values depend on when and where a trial ran, and on the trials before it, by table. All other columns of a trial
+with scripted models are the same in every run, on every machine."""
+
 _KEYS = "(SELECT value FROM json_each(?1))"
 _SESSION_JOIN = "FROM session AS s"
 _EVENT_JOIN = "JOIN event AS e ON e.session = {0}.session AND e.seq = {0}.seq"

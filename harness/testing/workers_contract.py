@@ -47,10 +47,8 @@ class WorkersContract:
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
-        """Return a new folder for the journals of the jobs."""
-        folder = tmp_path / "journals"
-        folder.mkdir()
-        return folder
+        """Return a folder for the journals of the jobs, which does not exist yet."""
+        return tmp_path / "journals"
 
     def require(self, ability: str) -> None:
         """Skip the running test, with the stated reason, if the workers lack an ability."""

@@ -27,6 +27,7 @@ from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.sandboxes.backends import SandboxChoice
+from harness.store.columns import VOLATILE_COLUMNS
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny
 
@@ -57,8 +58,7 @@ trial = {{ explore = false }}
 
 def table(results):
     """Return the records of the trials without the values that differ between runs."""
-    own = ["started_at", "wall_seconds", "provenance_json", "action_hits", "action_misses", "pruning_seconds"]
-    return results.trials.drop(columns=own).sort_values("trial_id", ignore_index=True)
+    return results.trials.drop(columns=list(VOLATILE_COLUMNS["trials"])).sort_values("trial_id", ignore_index=True)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.policies import KeepLast
 from harness.sandboxes.backends import SandboxChoice
+from harness.store.columns import VOLATILE_COLUMNS
 from harness.store.results import Results, load
 
 Victim = Literal["parent", "worker", "sandbox"]
@@ -37,8 +38,6 @@ KILLS_OF_A_ROUND = 15
 MAX_RESUMES = 5
 """Maximum number of runs without kills after which a round must have all its results."""
 PATIENCE_SECONDS = 600.0
-OWN_COLUMNS = ["started_at", "wall_seconds", "provenance_json", "action_hits", "action_misses", "pruning_seconds"]
-"""Columns of the trials whose values differ between any two runs."""
 
 GRID = Experiment(
     name="kills",
@@ -125,7 +124,7 @@ def _is_alive(pid: int) -> bool:
 
 def read_table(results: Results) -> pd.DataFrame:
     """Return the records of the trials without the values that differ between runs."""
-    return results.trials.drop(columns=OWN_COLUMNS).sort_values("trial_id", ignore_index=True)
+    return results.trials.drop(columns=list(VOLATILE_COLUMNS["trials"])).sort_values("trial_id", ignore_index=True)
 
 
 def run_round(folder: Path, kinds: Iterator[Victim], kills: int) -> tuple[Counter[str], list[int]]:

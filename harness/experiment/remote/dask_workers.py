@@ -49,7 +49,7 @@ ANSWER_SECONDS = 60.0
 """Time in seconds to wait for an answer of the cluster, such as a result that is ready."""
 WAIT_SECONDS = 600.0
 """Time in seconds to wait for a new worker when all have left."""
-IDLE_SECONDS = 60.0
+IDLE_SECONDS = 20.0
 """Time in seconds after which the child process of a worker ends if it gets no job, e.g. because the run was killed."""
 
 Message: TypeAlias = tuple[Any, ...]

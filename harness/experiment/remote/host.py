@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from harness.experiment.output import remove_journal
@@ -118,9 +119,17 @@ class TrialHost:
                     return
                 if time.monotonic() - self._last_used >= self._idle_seconds:
                     self._end_child()
+                    self._remove_empty_folder()
                     return
             finally:
                 self._lock.release()
+
+    def _remove_empty_folder(self) -> None:
+        """Remove the folder of the host unless it contains a journal that has not been fetched."""
+        if self._folder is not None:
+            with suppress(OSError):
+                self._folder.rmdir()
+                self._folder = None
 
     def _pack(self, parcel: Parcel, end: CallEnd, folder: Path) -> Outcome:
         """Return the outcome of a job with its compressed journal, and delete the journal of the worker."""

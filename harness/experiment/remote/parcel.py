@@ -120,6 +120,7 @@ def write_journal(chunks: Iterable[bytes], journal: Path) -> None:
     """
     part = journal.with_name(f"{journal.name}.part")
     try:
+        part.parent.mkdir(parents=True, exist_ok=True)
         decompressor = zstandard.ZstdDecompressor().decompressobj()
         with part.open("wb") as file:
             for chunk in chunks:

@@ -8,9 +8,15 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from distributed import Client
+from distributed.security import Security
 
 ROOT = Path(__file__).parents[3]
 START_SECONDS = 120.0
@@ -41,9 +47,15 @@ class Cluster:
         )
 
     def open_client(self):
-        return Client(self.address, timeout=START_SECONDS, set_as_default=False, **self.client_options)
-
-    client_options: dict = field(default_factory=dict)
+        security = None
+        if tls := self.security:
+            security = Security(
+                tls_ca_file=str(tls["ca-file"]),
+                tls_client_cert=str(tls["cert"]),
+                tls_client_key=str(tls["key"]),
+                require_encryption=True,
+            )
+        return Client(self.address, timeout=START_SECONDS, set_as_default=False, security=security)
 
     def kill(self, name, number=signal.SIGKILL):
         process = self.processes.pop(name)
@@ -63,25 +75,36 @@ class Cluster:
             stdout=log,
             stderr=log,
             cwd=place,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(place), **(environment or {})},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "TMPDIR": str(place),
+                "HOME": str(place),
+                "XDG_CACHE_HOME": str(place / "cache"),
+                "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
+                **(environment or {}),
+            },
         )
         log.close()
 
     def stop(self):
-        for process in self.processes.values():
+        """End the workers, then the scheduler, and fail if one of them hangs."""
+        hanging = []
+        for process in reversed([*self.processes.values()]):
             process.terminate()
-        for process in self.processes.values():
             try:
-                process.wait(30)
+                process.wait(START_SECONDS)
             except subprocess.TimeoutExpired:
+                hanging.append(process.args)
                 process.kill()
-                raise AssertionError(f"a process of the cluster hangs: {process.args}") from None
+                process.wait()
+        assert not hanging, f"processes of the cluster hang: {hanging}"
 
 
 @contextmanager
-def open_cluster(folder, workers=2, options=("--no-nanny",)):
-    cluster = Cluster(folder)
+def open_cluster(folder, workers=2, options=("--no-nanny",), security=None):
     folder.mkdir(exist_ok=True)
+    cluster = Cluster(folder, security or {})
     try:
         cluster.start_scheduler()
         for number in range(workers):
@@ -114,3 +137,23 @@ def find_processes(folder):
 def find_folders(folder):
     """Return the folders of hosts that are left in a folder."""
     return [str(path) for path in folder.rglob("harness-*") if path.is_dir()]
+
+
+def make_certificate(folder):
+    """Write a certificate that signs itself, and return the options of Dask for TLS."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(
+            name, name, key.public_key(), x509.random_serial_number(), now - timedelta(days=1), now + timedelta(days=9)
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "certificate.pem", folder / "key.pem"
+    cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return {"ca-file": cert_file, "cert": cert_file, "key": key_file}
