@@ -30,16 +30,20 @@ StopReason: TypeAlias = Literal[
     "sandbox_killed",
     "store_error",
     "cancelled",
+    "timeout",
     "doom_loop",
     "illegal_plan",
     "broken_off",
     "crashed",
+    "repeated_crash",
 ]
 """Reason why a turn or a session stopped. `replied` (an answer without tool calls) and `declared` (the model declared that it is
 done) complete a session; the other reasons are failures. `cut_short`: the output limit cut off the last answer. `doom_loop`: the
 model repeated the same tool call and was stopped. `sandbox_error`: the machine lost the sandbox. `sandbox_killed`: the commands
 of the model ended the sandbox, for example by using up its memory. `illegal_plan`: the compaction policy proposed an invalid
-conversation. `broken_off`: the process was killed during a step, as detected when the session is opened again."""
+conversation. `timeout`: the tools of a trial took too much time, or the trial exceeded its time limit. `broken_off`: the process
+was killed during a step, as detected when the session is opened again. `crashed`: an error of the program ended the session.
+`repeated_crash`, of trials only: the trial crashed in every attempt after its session had begun."""
 
 
 SANDBOX_LOST_REASONS: Final = frozenset({"sandbox_error", "sandbox_killed"})

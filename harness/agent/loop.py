@@ -22,7 +22,7 @@ from typing import Literal
 from harness.agent.cancellation import Cancellation, WorkAbandoned, run_interruptibly, run_to_completion
 from harness.agent.conversation import Conversation, Inbox, PreparedRequest, RequestBuilder, StreamBuffer
 from harness.agent.prompts import COMPLETION_MARKER
-from harness.agent.tool_execution import LoopDetector, Toolbox, make_interrupted_result
+from harness.agent.tool_execution import LoopDetector, Toolbox, ToolTimeLimit, make_interrupted_result
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SandboxError, SandboxKilled, StoreError, format_count
 from harness.events import (
     CallStarted,
@@ -140,6 +140,8 @@ class Agent:
             quickly. Default: `ignore`.
         loop_detector: Detector of calls repeated several times in a row; None allows all repetitions, as trials do.
             Default: `None`.
+        tool_time_limit: Limit on the total time of the tool calls, which the tools measure. When it is reached, the session ends
+            with the stop reason `timeout`. None sets no limit. Default: `None`.
         collect_subagent_events: Function that takes the number of a step and returns further events to log with the step; used
             for the token usage of sub-agents. Default: `None`.
         save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
@@ -171,6 +173,7 @@ class Agent:
     cancellation: Cancellation | None = None
     listen: EventListener = ignore
     loop_detector: LoopDetector | None = None
+    tool_time_limit: ToolTimeLimit | None = None
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     save_workspace: Callable[[int], Sequence[Event]] | None = None
     save_result: Callable[[int, ToolResult], None] | None = None
@@ -348,7 +351,7 @@ class Session:
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
         self.record(*message_events, *subagent_events, finished, *workspace_events)
         agent.listen(compute_context_usage(self.conversation.view, reply.usage))
-        return stop or self.check_cancellation() or _find_stop(reply)
+        return stop or self.check_cancellation() or _find_stop(reply) or self.check_tool_time()
 
     def detect_loop(self, calls: Sequence[ToolCall]) -> Stop | None:
         """Return the stop reason if a tool call was repeated too often in a row, else None."""
@@ -362,13 +365,13 @@ class Session:
         """Run the tool calls of a reply, and return the results in the order of the calls.
 
         The start of each call is logged, unless steps are logged at once. Each result is passed to `on_result` as soon as it is
-        there, in the thread that ran the tool. After a cancellation, a running tool is allowed to finish, and no further tool
-        starts.
+        there, in the thread that ran the tool. After a cancellation or when the tools have used up their time, a running tool is
+        allowed to finish, and no further tool starts.
         """
         agent = self.agent
 
         def should_stop() -> bool:
-            return self.check_cancellation() is not None
+            return (self.check_cancellation() or self.check_tool_time()) is not None
 
         def record_start(call: ToolCall) -> None:
             if not agent.logs_steps_at_once:
@@ -380,6 +383,13 @@ class Session:
             return self.toolbox.run(calls, parallel=parallel, should_stop=should_stop, on_start=record_start, on_result=on_result)
 
         return run_to_completion(run, agent.cancellation)
+
+    def check_tool_time(self) -> Stop | None:
+        """Return the stop reason if the tools of the session have used up their time, else None."""
+        limit = self.agent.tool_time_limit
+        if limit is None or not limit.is_reached:
+            return None
+        return Stop("timeout", f"the tools took longer than {limit.limit_seconds:g} s altogether")
 
     def check_cancellation(self, step: int | None = None) -> Stop | None:
         """Return the stop reason if the session was cancelled, else None. The interrupted reply can be logged as well.

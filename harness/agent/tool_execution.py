@@ -1,9 +1,11 @@
 """Execution of the tool calls of a reply, one by one or in parallel, and detection of calls repeated in a row."""
 
 import json
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, TypeAlias
 
 from harness.events import EventListener, ToolEnded, ToolStarted
@@ -90,6 +92,46 @@ INTERRUPTED_OUTPUT = "[Tool execution was interrupted]"
 def make_interrupted_result(call: ToolCall) -> ToolResult:
     """Return the result that is logged for a tool call that was interrupted or never started."""
     return ToolResult(call_id=call.call_id, name=call.name, output=INTERRUPTED_OUTPUT, status="interrupted")
+
+
+class ToolTimeLimit:
+    """Limit on the total time that the tool calls of a session and of its sub-agents take. Thread-safe.
+
+    Calls that run at the same time count once. A running call is not interrupted: after the limit was reached, no further call
+    starts.
+    """
+
+    def __init__(self, limit_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create a limit; no time was used yet.
+
+        Args:
+            limit_seconds: Maximum total time of the tool calls in seconds.
+            clock: Function that returns the current time in seconds.
+        """
+        self.limit_seconds = limit_seconds
+        self._clock, self._lock = clock, threading.Lock()
+        self._used_seconds = self._began_at = 0.0
+        self._running_calls = 0
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the calls that have ended took at least as long as the limit allows."""
+        return self._used_seconds >= self.limit_seconds
+
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Count the duration of the `with` block, which runs one tool call, towards the limit."""
+        with self._lock:
+            if self._running_calls == 0:
+                self._began_at = self._clock()
+            self._running_calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running_calls -= 1
+                if self._running_calls == 0:
+                    self._used_seconds += self._clock() - self._began_at
 
 
 REPEAT_LIMIT = 3

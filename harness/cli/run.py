@@ -76,7 +76,7 @@ def command(
     EXPERIMENT is a folder with a plan.toml. Ctrl-C stops the run and keeps its finished trials; the same command continues it.
 
     The exit code is 1 when a trial crashed, failed because of its provider, sandbox or disk, or ended because its policy made an
-    invalid edit. Failed checks of a task do not change the exit code.
+    invalid edit. Failed checks of a task and trials that took too long do not change the exit code.
 
     Example: `harness run experiments/quickstart --dry-run`
     """
@@ -156,6 +156,8 @@ def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
         lost = int((trials["reason"] == reason).sum())
         if lost:
             yield f"{format_count(lost, 'trial')} failed because of the {cause} ({reason}); --retry-failed runs such trials again"
+    for error, count in trials[trials["reason"] == "repeated_crash"]["error"].value_counts().items():
+        yield f"{format_count(count, 'trial')} crashed in every attempt: {error}; fix the error and use --retry-failed"
     broken = trials[trials["reason"] == "illegal_plan"]
     for error, count in broken["error"].value_counts().items():
         yield f"{format_count(count, 'trial')} ended by an error of the policy: {error}; fix the policy and use --retry-failed"

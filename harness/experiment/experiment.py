@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.output import Label, OutputFolder, open_output
-from harness.experiment.plan import Settings, read_plan
+from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
 from harness.experiment.preflight import check_trials, choose_backends, find_sandbox_needs
 from harness.experiment.progress import Display, RunProgress, choose_display
 from harness.experiment.quantiles import UncompressedRun
@@ -313,6 +313,7 @@ class _ExperimentRun:
             journal=output.locate_trial_journal(trial_id),
             unsafe_local=self.unsafe_local,
             cache_settings=cache_settings if uses_cache else None,
+            tool_time_seconds=TOOL_TIME_SHARE * self.experiment.settings.trial_timeout_seconds,
         )
 
     def _prepare_cache(self) -> CacheSettings | None:

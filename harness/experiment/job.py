@@ -127,6 +127,8 @@ class Job:
     """Settings of the action cache; None means that every command is executed."""
     wiring: Wiring = DEFAULT_WIRING
     """Settings of the run for calls to real models. The trial's own settings take precedence."""
+    tool_time_seconds: float | None = None
+    """Maximum total time of the agent's tool calls in seconds, after which the session ends; None sets no limit."""
 
 
 class FinishedTrial(NamedTuple):

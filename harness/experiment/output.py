@@ -31,8 +31,8 @@ from harness.store.records import TrialRecord
 from harness.store.sessions.locks import acquire_lock
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 
-RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan"})
-"""Reasons for failures of trials that may not occur in another run, such as external faults or policy errors fixed since."""
+RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan", "repeated_crash"})
+"""Reasons for failures of trials that may not occur in another run, such as external faults or errors of code fixed since."""
 
 
 _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")

@@ -28,6 +28,8 @@ from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.action_cache.cache import MAX_BYTES
 
 PLAN_FILE_NAME = "plan.toml"
+TOOL_TIME_SHARE = 0.5
+"""Share of a trial's time limit that the agent's tool calls may take; the rest is for the model, the start and the grading."""
 MAX_PLAN_BYTES = 512 * 2**10
 MAX_DEPTH = 100
 """Maximum number of nested levels of tables and lists in a plan, and of parts of a key."""
@@ -42,7 +44,9 @@ class Settings:
     Attributes:
         title: Title of the experiment, shown in reports. Default: `''`.
         description: Description of the experiment, shown in reports. Default: `''`.
-        trial_timeout_seconds: Maximum duration of a trial in seconds. A longer trial is killed and recorded as crashed.
+        trial_timeout_seconds: Maximum duration of a trial in seconds. If the agent's tool calls take half of this time, the
+            session ends, its workspace is graded, and the trial has failed with the reason `timeout`. A trial that takes longer
+            for another reason is killed and run again; after three such attempts it has failed for the same reason.
             Default: `3600.0`.
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
         executor: Workers that run the trials: `processes`, or `threads` for slow real models. With threads many trials can wait

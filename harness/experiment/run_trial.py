@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
+from harness.agent.tool_execution import ToolTimeLimit
 from harness.errors import IllegalPlan, SandboxError, StoreError
 from harness.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, Signal
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
@@ -128,6 +129,7 @@ class _TrialSession:
             on_event=measure_event,
             cancellation=self.cancellation,
             endpoints=wiring.endpoints,
+            tool_time_limit=None if self.job.tool_time_seconds is None else ToolTimeLimit(self.job.tool_time_seconds),
         )
         session = assemble_session(spec, resources)
         session.agent.logs_steps_at_once = is_scripted(self.job.trial.model)

@@ -1,19 +1,24 @@
 """Runner of an experiment's jobs: gives jobs to the workers and stores each result, whatever happens to a trial.
 
-A trial that crashes, is killed or exceeds its time limit ends alone. Ctrl-C, SIGTERM or the stop event end the whole run: workers
+A trial that crashes, is killed or exceeds its time limit ends alone. If its session had begun, it is run again in a fresh worker:
+a fault of the machine does not repeat, while the effect of a trial's own configuration does. If each of `MAX_ATTEMPTS` attempts
+ends in the same way, the trial counts as failed, so that no configuration can remove its bad trials from the statistics.
+
+Ctrl-C, SIGTERM or the stop event end the whole run: workers
 are stopped, finished trials are kept, and unfinished trials leave nothing behind and run again next time.
 """
 
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from harness.errors import HarnessError, StoreError, WorkerDied, WorkersUnavailable
+from harness.events import SessionStarted, StopReason
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
@@ -31,6 +36,8 @@ MAX_STARTS = 3
 
 If no trial of the run has begun after these attempts, the run ends with an error.
 """
+MAX_ATTEMPTS = 3
+"""Number of attempts after which a trial has failed if its session began and was broken off in the same way each time."""
 CANNOT_START_MESSAGE = (
     "worker processes cannot start or die at once; a script must call run() under `if __name__ == '__main__':`; "
     "if memory is short, use fewer workers"
@@ -51,6 +58,8 @@ class Runner:
     """Time at which each unfinished job was first seen running; recorded as start time of a trial if its worker is killed."""
     _has_started_any: bool = False
     _death_counts: dict[str, int] = field(default_factory=dict)
+    _failed_attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Number of attempts that broke off after the session had begun, by trial id and by reason (`crashed` or `timeout`)."""
 
     def run(self, jobs: Iterable[Job]) -> RunProgress:
         """Run all jobs and store their results. After the stop event, only results of jobs that have finished are stored.
@@ -106,7 +115,7 @@ class Runner:
             if _has_died_unstarted(future):
                 self._retry_job(job, waiting)
             else:
-                self._record_trial(self._resolve_result(future, job))
+                self._record_or_repeat(self._resolve_result(future, job), job, waiting)
             del running[future]
         names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
         self.progress = replace(self.progress, running_trials=names)
@@ -115,6 +124,23 @@ class Runner:
             wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
         elif waiting and not workers.count:  # all workers have left a cluster, and others may come
             self.stop_event.wait(POLL_SECONDS)
+
+    def _record_or_repeat(self, finished_trial: FinishedTrial, job: Job, waiting: "_Queue") -> None:
+        """Store the results of a trial, or run the trial again if it broke off after its session had begun.
+
+        If each attempt broke off in the same way, the trial is stored as failed.
+        """
+        record = finished_trial.record
+        if record.status == "crashed" and _has_begun_session(job):
+            self._failed_attempts[job.trial_id, record.reason] += 1
+            if self._failed_attempts[job.trial_id, record.reason] < MAX_ATTEMPTS:
+                remove_journal(job.journal)
+                waiting.put_back(job)
+                return
+            reason = "repeated_crash" if record.reason == "crashed" else record.reason
+            error = f"{record.error}; the same in {MAX_ATTEMPTS} attempts"
+            finished_trial = finished_trial._replace(record=replace(record, status="failed", reason=reason, error=error))
+        self._record_trial(finished_trial)
 
     def _retry_job(self, job: Job, waiting: "_Queue") -> None:
         """Queue a job again after its worker died before the trial began.
@@ -157,7 +183,8 @@ class Runner:
         if isinstance(error, WorkerDied) and (finished := read_finished_trial(job.journal)):
             return finished
         worker_traceback = str(getattr(error, "traceback", ""))
-        ending = Ending(status="crashed", reason="crashed", error=_describe_error(error), traceback=worker_traceback)
+        reason: StopReason = "timeout" if isinstance(error, TimeoutError) else "crashed"
+        ending = Ending(status="crashed", reason=reason, error=_describe_error(error), traceback=worker_traceback)
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:
@@ -183,7 +210,7 @@ class Runner:
                 trial_run.session_id = session_id
                 for entry in journal.read_entries(session_id):
                     trial_run.totals(entry)
-            journal.fail_session(session_id, reason="crashed", detail=trial_run.ending.error, clock=self.clock)
+            journal.fail_session(session_id, reason=trial_run.ending.reason, detail=trial_run.ending.error, clock=self.clock)
 
 
 class _Queue:
@@ -211,6 +238,17 @@ def _has_died_unstarted(future: "Future[FinishedTrial]") -> bool:
     """Return whether the worker of a job died before the trial began."""
     error = future.exception() if future.done() else None
     return isinstance(error, WorkerDied) and not error.has_begun
+
+
+def _has_begun_session(job: Job) -> bool:
+    """Return whether the journal of a trial contains the first event of the trial's session."""
+    if not job.journal.exists():
+        return False
+    try:
+        with Journal.open(job.journal) as journal:
+            return any(isinstance(entry.event, SessionStarted) for entry in journal.read_entries(job.trial_id))
+    except StoreError:
+        return False
 
 
 def _describe_error(error: BaseException) -> str:

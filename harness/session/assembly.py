@@ -16,7 +16,7 @@ from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
 from harness.agent.prompts import COMPLETION_MARKER
-from harness.agent.tool_execution import LoopDecision, LoopDetector, decide_always
+from harness.agent.tool_execution import LoopDecision, LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
@@ -59,6 +59,8 @@ class SessionResources:
     """Listener that receives log entries and signals of the session, called in the session's thread."""
     cancellation: Cancellation | None = None
     """Request that other code can make to stop the session; None for a session that cannot be stopped."""
+    tool_time_limit: ToolTimeLimit | None = None
+    """Limit on the total time of the tool calls of the session and its sub-agents; None sets no limit."""
     decide_repeated_call: Callable[[ToolCall, int], LoopDecision] | None = None
     """Function that asks the user about a repeated tool call; None if there is no user to ask."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
@@ -289,6 +291,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         listen=resources.on_event,
         allow_parallel_calls=nullcontext if resources.sandbox is None else resources.sandbox.allow_parallel_calls,
         loop_detector=_make_loop_detector(spec, resources),
+        tool_time_limit=resources.tool_time_limit,
     )
     if spec.explore:
         _add_explore_tool(agent, spec, _open_sub_agent_models(spec, resources, model, summarizer))
@@ -338,13 +341,19 @@ def _make_wiring(spec: SessionSpec, resources: SessionResources) -> Wiring:
 def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) -> tuple[Tool, ...]:
     if resources.tools is not None or resources.sandbox is None:
         return tuple(resources.tools or ())
-    return make_session_tools(
+    tools = make_session_tools(
         policy,
         resources.sandbox,
         resources.outputs,
         timeout_seconds=spec.command_timeout_seconds,
         explore=spec.explore,
     )
+    limit = resources.tool_time_limit
+    return tools if limit is None else tuple(_measure_calls(tool, limit) for tool in tools)
+
+
+def _measure_calls(tool: Tool, limit: ToolTimeLimit) -> Tool:
+    return replace(tool, measure=limit.measure) if isinstance(tool, FunctionTool) else tool
 
 
 def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopDetector | None:

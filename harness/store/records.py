@@ -18,8 +18,8 @@ Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "
 compaction) was met, but the view never changed. `never fired`: its trigger was never met. `control`: it has no trigger."""
 
 EXTERNAL_FAILURE_REASONS = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
-"""Stop reasons whose cause lies outside the arm (the configuration under study). `overflow` and `max_steps` are not included,
-because the arm can cause both."""
+"""Stop reasons whose cause lies outside the arm (the configuration under study). `overflow`, `max_steps`, `timeout` and
+`repeated_crash` are not included, because the arm can cause them. A trial with the status `crashed` is set aside in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ the model reads. Outputs are shortened before they are logged.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,8 @@ class FunctionTool:
     """Store that keeps the complete text of an output which was shortened; None discards the part beyond the limits."""
     find_essentials: Callable[[str], Essentials] = field(default=lambda _output: NOTHING_ESSENTIAL)
     """Function that returns the parts of an output that must be kept when it is shortened; used if `limits` asks for that."""
+    measure: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Function that returns a context manager, within which each tool call runs, e.g. to measure its duration."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Carry out a tool call and return its result, whose output is shortened to the limits of the tool.
@@ -39,7 +42,8 @@ class FunctionTool:
         """
         try:
             arguments = self._parse_arguments(call)
-            output, status = self.act(arguments), "completed"
+            with self.measure():
+                output, status = self.act(arguments), "completed"
         except ToolError as error:
             output, status = f"error: {error}", "error"
         kept, cut = self._shorten(output)

@@ -11,7 +11,7 @@ import pytest
 from harness.agent.cancellation import Cancellation
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
-from harness.agent.tool_execution import LoopDetector, decide_always
+from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
@@ -41,6 +41,7 @@ from harness.task import LaterMessage
 from harness.testing.fakes import FakeModel, MemorySandbox
 from harness.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools import make_standard_tools
+from harness.tools.function_tool import FunctionTool
 from harness.view import View, compute_tool_states, fold_all
 
 STARTED = SessionStarted(
@@ -230,6 +231,28 @@ def test_a_lost_sandbox_fails_the_session_and_leaves_a_legal_log(error: type[San
     assert (outcome.status, outcome.reason) == ("failed", reason)
     results = [event.message.results[0] for event in events if isinstance(event, MessageAdded) and event.message.results]
     assert [result.status for result in results] == ["interrupted", "interrupted"]
+
+
+def test_tools_that_use_up_their_time_end_the_session_and_no_further_call_starts() -> None:
+    now, commands = [0.0], list[str]()
+    limit = ToolTimeLimit(100.0, clock=lambda: now[0])
+
+    def sleep(command: str) -> ExecResult:
+        now[0] += 60
+        commands.append(command)
+        return ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
+
+    log = MemoryLog()
+    agent = make(FakeModel([assistant("", call(1, "a"), call(2, "b"), call(3, "c")), assistant("done")]), log, answer=sleep)
+    agent.tools = [replace(tool, measure=limit.measure) for tool in agent.tools if isinstance(tool, FunctionTool)]
+    agent.tool_time_limit = limit
+    outcome = agent.run(STARTED, "s")
+    assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "timeout", 1)
+    assert outcome.detail == "the tools took longer than 100 s altogether"
+    assert commands == ["a", "b"]
+    messages = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
+    results = [message.results[0] for message in messages if message.results]
+    assert [result.status for result in results] == ["completed", "completed", "interrupted"]
 
 
 def test_later_user_messages_come_before_the_step_at_which_they_are_due() -> None:

@@ -1,10 +1,12 @@
 """Repeated calls (S3.10): which calls count as equal, and the effect of each decision on later calls."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, decide_always, make_interrupted_result
+from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, ToolTimeLimit, decide_always, make_interrupted_result
 from harness.messages import ToolCall
 
 
@@ -73,3 +75,18 @@ def test_an_interrupted_call_is_answered_in_the_documents_words():
     """S3.8."""
     result = make_interrupted_result(call("read_file"))
     assert (result.output, result.status) == ("[Tool execution was interrupted]", "interrupted")
+
+
+def test_the_time_of_tools_is_summed_and_calls_at_the_same_time_count_once():
+    now = [100.0]
+    limit = ToolTimeLimit(5.0, clock=lambda: now[0])
+    with limit.measure():
+        now[0] += 2
+    now[0] += 50  # the model writes
+    with limit.measure(), limit.measure():
+        now[0] += 2
+    assert not limit.is_reached
+    with suppress(RuntimeError), limit.measure():
+        now[0] += 1
+        raise RuntimeError
+    assert limit.is_reached

@@ -219,6 +219,16 @@ def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
     assert [check.passed for check in checks] == [False, False]
 
 
+def test_an_agent_that_sleeps_fails_with_its_reason_and_is_graded(job):
+    one = job(replace(BASE, task=TINY.replace(":tiny", ":sleepy")), tool_time_seconds=3.0)
+    trial, checks = run_trial(one)
+    assert (trial.status, trial.reason, trial.steps) == ("failed", "timeout", 2)
+    assert trial.reason not in EXTERNAL_FAILURE_REASONS
+    assert trial.error == "the tools took longer than 3 s altogether"
+    assert trial.treatment == "as planned"
+    assert {check.check: check.passed for check in checks} == {"port": False, "note": True}
+
+
 def test_an_agent_whose_code_uses_up_memory_while_it_is_graded_has_failed_and_counts(job):
     limits = SandboxLimits(memory_bytes=192 * 2**20)
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":trapped"), sandbox=SandboxChoice(limits=limits))))

@@ -8,6 +8,7 @@ import threading
 import time
 import types
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,7 @@ from harness.experiment.progress import NoDisplay, RunProgress
 from harness.experiment.runner import Runner
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers
 from harness.store.journal import Journal
+from harness.store.records import EXTERNAL_FAILURE_REASONS
 from harness.store.sessions.lookup import list_trial_journals
 from tests.experiment import slow_to_import
 from tests.experiment.stand_ins import (
@@ -107,9 +109,10 @@ def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
     }
     records = run(tmp_path, [0, *trouble, 1, 2, 3])
     assert {seed: record.status for seed, record in records.items()} == {
-        **dict.fromkeys(trouble, "crashed"),
+        **dict.fromkeys(trouble, "failed"),
         **dict.fromkeys(range(4), "completed"),
     }
+    assert {records[seed].reason for seed in trouble} == {"repeated_crash"}
     for seed, words in trouble.items():
         assert words in records[seed].error
     assert "poison" in records[RAISES].traceback
@@ -181,7 +184,8 @@ def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ende
     with open_output(tmp_path) as output:
         *_, last = output.journal.read_entries(killed.session_id)
         assert isinstance(last.event, SessionEnded)
-        assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "crashed", killed.error)
+        detail = killed.error.removesuffix("; the same in 3 attempts")
+        assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "crashed", detail)
         assert [row["status"] for row in output.journal.query("SELECT status FROM sessions")] == ["failed", "failed"]
 
 
@@ -201,6 +205,67 @@ class EndsAtOnce:
         """Do nothing, because no job is ever running."""
 
     close = stop
+
+
+class BreaksOff(EndsAtOnce):
+    """Pool whose jobs break off after their sessions have begun, once for each of the given errors, and end well after that."""
+
+    errors: tuple[Exception, ...] = ()
+
+    def submit(self, job):
+        attempt = len(self.submitted)
+        if attempt >= len(self.errors):
+            return super().submit(job)
+        self.submitted.append(job.trial_id)
+        stopped = Cancellation()
+        stopped.request()
+        work(replace(job, trial=replace(job.trial, seed=OVERRUNS)), stopped)
+        future: Future[FinishedTrial] = Future()
+        future.set_exception(self.errors[attempt])
+        return future
+
+
+def break_off(folder, *errors):
+    """Run one trial whose first attempts break off, and return its record and the number of its attempts."""
+    pools = []
+
+    def open_pool(count, doing, timeout_seconds):
+        pools.append(BreaksOff(count, doing, timeout_seconds))
+        pools[0].errors = errors
+        return pools[0]
+
+    [record] = run(folder, [0], pool=open_pool).values()
+    return record, len(pools[0].submitted)
+
+
+TROUBLES = {"timeout": TimeoutError(), "exception": RuntimeError("poison"), "death": WorkerDied(exit_code=-signal.SIGKILL)}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_a_session_that_breaks_off_twice_is_run_again_and_keeps_its_result(tmp_path, trouble):
+    record, attempts = break_off(tmp_path, trouble, trouble)
+    assert (record.status, record.reason, record.error, attempts) == ("completed", "replied", "", 3)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason", "error"),
+    [
+        ("timeout", "timeout", "killed: the trial ran longer than trial_timeout_seconds; the same in 3 attempts"),
+        ("exception", "repeated_crash", "RuntimeError: poison; the same in 3 attempts"),
+        ("death", "repeated_crash", f"{WorkerDied(exit_code=-signal.SIGKILL)}; the same in 3 attempts"),
+    ],
+)
+def test_a_session_that_breaks_off_in_each_of_three_attempts_has_failed_and_counts(tmp_path, trouble, reason, error):
+    record, attempts = break_off(tmp_path, *3 * [TROUBLES[trouble]])
+    assert (record.status, record.reason, record.success, record.score, attempts) == ("failed", reason, False, 0.0, 3)
+    assert record.error == error
+    assert record.reason not in EXTERNAL_FAILURE_REASONS
+    assert (record.steps, record.treatment) == (3, "as planned")
+
+
+def test_attempts_that_break_off_in_different_ways_are_not_the_same_fault(tmp_path):
+    record, attempts = break_off(tmp_path, *(TROUBLES[name] for name in ("timeout", "exception", "timeout", "death")))
+    assert (record.status, attempts) == ("completed", 5)
 
 
 class EndsWhenStopped:
@@ -263,9 +328,9 @@ def test_a_signal_to_the_whole_group_may_reach_a_worker_first(tmp_path, trouble,
 
 
 def test_a_crashed_trial_is_run_again_by_the_next_run_and_a_finished_one_is_not(tmp_path):
-    run(tmp_path, [0, KILLS_ITSELF])
+    run(tmp_path, [0, DIES_AT_ONCE])
     display = Watch()
-    run(tmp_path, [0, KILLS_ITSELF], display=display)
+    run(tmp_path, [0, DIES_AT_ONCE], display=display)
     assert (display.standings[0].previously_finished, display.standings[-1].finished) == (1, 1)
 
 

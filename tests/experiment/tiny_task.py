@@ -83,6 +83,11 @@ def losing(seed):
     return made(seed, "kill -9 $$PPID")
 
 
+def sleepy(seed):
+    """Return the tiny task with commands that sleep far longer than a trial may take."""
+    return made(seed, "sleep 2")
+
+
 HOGS = """
 import os, time
 open("/proc/self/oom_score_adj", "w").write("0")
