@@ -231,6 +231,10 @@ class Interview:
         appended: Path of a file in the workspace and the text that is appended to it during the interview, for each such file.
             The text may be a second definition that breaks a function on purpose. Files that do not exist are skipped. Default:
             `()`.
+        broken: Path of a module in the workspace and code that breaks the module when it is run at the end, for each module to be
+            broken on purpose in some runs. If there are any, the interview has five runs in random order, of which one to three
+            have intact modules. The judge gets a list with the answers of these under the name of the answer, and a list with the
+            answers of the other runs under `broken_` and the name. Default: `()`.
         timeout_seconds: Maximum duration of the interview in seconds; questions that it does not reach have no answer. Default:
             `30.0`.
 
@@ -245,6 +249,7 @@ class Interview:
     answer_names: tuple[str, ...] = ()
     runtime: Runtime = "python"
     appended: tuple[tuple[str, str], ...] = ()
+    broken: tuple[tuple[str, str], ...] = ()
     timeout_seconds: float = 30.0
 
     def __post_init__(self) -> None:
@@ -255,8 +260,12 @@ class Interview:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name under which the judge (the function that grades the work) gets the answer to each question."""
-        return self.answer_names or self.questions
+        """Name under which the judge (the function that grades the work) gets the answer to each question.
+
+        If modules are broken on purpose, the names of the answers with broken modules follow.
+        """
+        names = self.answer_names or self.questions
+        return (*names, *(f"broken_{name}" for name in names)) if self.broken else names
 
 
 class Submission(Protocol):

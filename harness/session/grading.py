@@ -13,10 +13,9 @@ The agent's code can therefore answer what it likes, but it learns neither the e
 a value that the agent has to remember. Such a question passes all candidates for the value, and returns which of them have an
 effect.
 
-Only tests that the agent wrote have no secret answer: "all pass". They are run a second time with text appended to the agent's
-modules that breaks them on purpose, and must fail. Both runs change the same files, so tests cannot tell them apart by comparing
-files with copies. Both ask the same question, in random order and in processes that start alike, so tests cannot tell them apart
-by names, order or leftovers. Tests that inspect the appended text itself are not detected.
+Only tests that the agent wrote have no secret answer: "all pass". They run several times. In some runs, modules are broken on
+purpose, and the tests must fail; see `harness.session.sabotage`. All runs ask the same question and start alike, so tests cannot
+tell them apart by names, order, leftovers or copies of files.
 
 If the interviewer does not end as it should, no answer counts, and every check that the judge grades after asking has failed.
 A check without a verdict, or with contradictory verdicts, has failed.
@@ -33,6 +32,7 @@ from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.toolserver import load_source
+from harness.session.sabotage import PlannedRun, collect_answers, plan_runs
 from harness.task import Check, Grader, Interview, Task
 
 MAX_DETAIL_CHARACTERS = 300
@@ -158,17 +158,18 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
     """Run the interviewer (the program that questions the agent's code) in the sandbox; return the answer to each question."""
     if not grader.interviews:
         return {}
-    interviews = json.dumps([asdict(one) | {"names": one.names} for one in _shuffle_like_interviews(grader.interviews, rng)])
+    runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), rng)
+    interviews = json.dumps([asdict(run.interview) | {"names": run.interview.names} for run in runs])
     files = {f"{FOLDER}/interviewer.py": load_source("interviewer"), f"{FOLDER}/interviews.json": interviews.encode()}
     try:
         sandbox.lay(files)
     except ToolError as error:
         raise ToolError(f"the files of the interviewer cannot be written: {error}") from error
-    timeout_seconds = GRACE_SECONDS + sum(interview.timeout_seconds for interview in grader.interviews)
+    timeout_seconds = GRACE_SECONDS + sum(run.interview.timeout_seconds for run in runs)
     result = _run_interviewer(sandbox, timeout_seconds)
     if problem := _describe_problem(result, timeout_seconds):
         raise ToolError(problem)
-    return dict(_parse_answers(result.stdout, grader))
+    return collect_answers(runs, dict(_parse_answers(result.stdout, runs)))
 
 
 def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> list[Interview]:
@@ -207,11 +208,11 @@ def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
     return f"the interviewer ended with exit code {result.exit_code} and {result.stdout_bytes} bytes of output {tail}"
 
 
-def _parse_answers(output: bytes, grader: Grader) -> Iterator[tuple[str, Any]]:
-    """Yield each answered question with its answer, in the order of the questions; invalid answers are left out."""
+def _parse_answers(output: bytes, runs: Sequence[PlannedRun]) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each answer with the answer, in the order of the questions; invalid answers are left out."""
     answers: dict[str, str] = json.loads(output)
-    for interview in grader.interviews:
-        for name in interview.names:
+    for run in runs:
+        for name in run.names:
             try:
                 yield name, json.loads(answers[name])
             except (KeyError, ValueError, RecursionError):

@@ -24,7 +24,7 @@ OWN_TESTS = {"flashcards": "own_tests", "spec-api": "own_tests", "bug-hunt": "su
 GUESSES = """
 GUESSES = {
     "copied": 1, "hidden": ["b"], "codes": ["Duplicate", "Refused"], "webhooks": ["a"], "statements": -10,
-    "environment": ["u", "k"], "tests": [999, []], "broken_tests": [1, ["t"]], "regression": [1, 0],
+    "environment": ["u", "k"], "tests": [999, []], "regression": [1, 0],
 }
 """
 FORGERIES = {
@@ -212,6 +212,13 @@ FAKES = {
     "fail beside no other question": "import __main__\n"
     + FAKE.format(body="lambda self: self.assertTrue(hasattr(__main__, 'schema') or hasattr(__main__, 'edition'))"),
     "fail where the first failure ends the run": FAKE.format(body="lambda self: self.assertFalse(self._outcome.result.failfast)"),
+    "read the code that breaks a module": "import glob\n"
+    "seen = any(text in open(path).read() for path in glob.glob('[df]*/*.py') for text in ('return memory', \"return 'none'\"))\n"
+    + FAKE.format(body="lambda self: self.assertFalse(seen)"),
+    "look at the interview in the interviewer's frame": "import sys\nframe = sys._getframe()\n"
+    "while frame and 'interview' not in frame.f_locals: frame = frame.f_back\n"
+    "texts = str(frame.f_locals['interview'].get('appended')) if frame else ''\n"
+    + FAKE.format(body="lambda self: self.assertNotIn('return', texts)"),
     "compare modules with copies": "import glob, os\n"
     "same = all(open(path).read() == open('copies/' + os.path.basename(path)).read() for path in glob.glob('[df]*/*.py'))\n"
     + FAKE.format(body="lambda self: self.assertTrue(same)"),

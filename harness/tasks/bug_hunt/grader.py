@@ -3,14 +3,12 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from harness.task import Grader, Interview, Submission
 from harness.tasks.bug_hunt.facts import DESKS
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, draw_readings, draw_tariff, settle
 from harness.tasks.kit.graders import (
-    UNCHANGED,
     Outcome,
     check_tests,
     compare_words,
@@ -29,7 +27,7 @@ REGRESSION_TEST = "tests/regressions/test_drift.py"
 PACKAGE_FOLDERS = ("wattbook", "wattbook/stages")
 """Folders with the modules of the invoice program."""
 BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
-"""Code that breaks a module when it is appended, by path of the module; the tests in the workspace must then fail."""
+"""Code that breaks a module when it is run at the end, by path of the module; the tests in the workspace must then fail."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
@@ -52,10 +50,12 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], ta
     fields = [(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]
     source = fill_text(__package__, "grader/observe.py", {"fields": repr(fields), "sweep": repr(SWEEP_KWH)})
     paths = [f"wattbook/stages/{stage.name}.py" for stage in STAGES]
-    regression = Interview(source=load_text(__package__, "grader/regression.py"), questions=("regression",))
-    without_bug = replace(regression, answer_names=("regression_fixed",), appended=tuple((path, UNCHANGED) for path in paths))
-    with_bug = replace(regression, appended=tuple((path, f"\n\n{initial_files[path]}") for path in paths))
-    interviews = (*make_interviews(source, ("swept", "invoices"), BROKEN), without_bug, with_bug)
+    regression = Interview(
+        source=load_text(__package__, "grader/regression.py"),
+        questions=("regression",),
+        broken=tuple((path, initial_files[path]) for path in paths),
+    )
+    interviews = (*make_interviews(source, ("swept", "invoices"), BROKEN), regression)
     return Grader(judge=judge, expected=expected, interviews=interviews)
 
 
@@ -81,13 +81,18 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     stage = swept.get(values["culprit"]) if isinstance(swept, dict) else swept
     is_fixed = stage == values["swept"] and answers.get("invoices") == values["invoices"]
     yield "fixed", is_fixed, f"{values['culprit']} adds {stage!r:.180}"
-    match answers.get("regression"), answers.get("regression_fixed"):
-        case [int(failures), 0], fixed:
-            notices = failures > 0 and (fixed == [0, 0] or not tests.passed)
-            detail = f"{is_ordered.detail}, {failures} failures with the bug, {fixed!r:.80} without it"
-            yield "regression_test", is_ordered.passed and notices, detail
-        case found, _:
-            yield "regression_test", False, f"{is_ordered.detail}, with the bug: {found!r}"
+    with_bug, without_bug = answers.get("broken_regression", []), answers.get("regression", [])
+    notices = bool(with_bug) and all(map(_has_failures_only, with_bug))
+    accepts = bool(without_bug) and all(found == [0, 0] for found in without_bug)
+    detail = f"{is_ordered.detail}, failures and errors with the bug {with_bug!r:.80}, without it {without_bug!r:.80}"
+    yield "regression_test", is_ordered.passed and notices and (accepts or not tests.passed), detail
+
+
+def _has_failures_only(found: object) -> bool:
+    match found:
+        case [int(failures), 0]:
+            return failures > 0
+    return False
 
 
 def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:

@@ -19,20 +19,16 @@ BROKEN = {
     "src/scheduler.ts": "answered = (memory) => memory;\n",
     "src/storage.ts": "Storage.prototype.get = () => undefined;\n",
 }
-"""Code that breaks a module when it is appended, by path of the module; the agent's tests must then fail."""
-UNCHANGED = "\n// end\n"
-"""Text without an effect that is appended to modules in both runs of the agent's tests, so that both runs look alike."""
+"""Code that breaks a module when it is run at the end, by path of the module; the agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
     """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/flags.csv"].splitlines()[1:]}
     suite = load_text(__package__, "grader/suite.py")
-    damaged = tuple((path, f"\n{text}{UNCHANGED}") for path, text in BROKEN.items())
     interviews = (
         Interview(source=load_text(__package__, "grader/observe.ts"), questions=QUESTIONS, runtime="bun"),
-        Interview(source=suite, questions=("tests",), appended=tuple((path, UNCHANGED) for path in BROKEN)),
-        Interview(source=suite, questions=("tests",), answer_names=("broken_tests",), appended=damaged),
+        Interview(source=suite, questions=("tests",), broken=tuple(BROKEN.items())),
     )
     return Grader(judge=judge, expected={**values, **initial}, interviews=interviews)
 
@@ -102,13 +98,18 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
 
 
 def _check_tests(answers: Mapping[str, Any]) -> Outcome:
-    """Check two runs of the agent's tests: enough tests pass, and some fail while modules are broken on purpose."""
-    match answers.get("tests"), answers.get("broken_tests"):
-        case [[0, [int()], [0]], None]:
-            return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
-        case [[0, [int(count)], [0]], [0, [_], [0]]]:
-            return Outcome(False, f"{count} tests passed, also with modules that were broken on purpose")
-        case [[0, [int(count)], [0]], _]:
-            return Outcome(count >= MIN_TESTS, f"{count} tests passed, expected at least {MIN_TESTS}")
-        case [found, _]:
-            return Outcome(False, f"exit status, tests that passed, and tests that failed: {found!r}")
+    """Check the runs of the agent's tests: enough tests pass, and some fail while modules are broken on purpose."""
+    counts = []
+    for found in answers.get("tests", ["no answer"]):
+        match found:
+            case [0, [int(count)], [0]]:
+                counts.append(count)
+            case _:
+                return Outcome(False, f"exit status, tests that passed, and tests that failed: {found!r:.200}")
+    if "broken_tests" not in answers:
+        return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
+    for found in answers["broken_tests"]:
+        match found:
+            case [0, [_], [0]]:
+                return Outcome(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
+    return Outcome(min(counts) >= MIN_TESTS, f"{min(counts)} tests passed, expected at least {MIN_TESTS}")

@@ -15,10 +15,6 @@ from typing import Any, NamedTuple
 from harness.task import Check, Interview, Submission
 from harness.tasks.kit.texts import fill_text
 
-UNCHANGED = "\n# end\n"
-"""Text without an effect that is appended to Python modules in both runs of the agent's tests, so that both runs look alike."""
-
-
 MAX_PAPER_CHARACTERS = 32_000
 """Maximum length in characters of a document that is searched for words; a longer document counts as a list of guesses."""
 MAX_ALTERNATIVES = 60
@@ -61,39 +57,37 @@ def hash_text(text: str) -> str:
 
 
 def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, ...]:
-    """Make the interviews that question the agent's Python program: about its modules, then about two runs of its tests.
+    """Make the interviews that question the agent's Python program: about its modules, then about several runs of its tests.
 
-    Both runs ask the same question in the same way, and differ only in the text that is appended to modules. The answer `tests`
-    is the result of the unit tests in the folder `tests`. The answer `broken_tests` is their result while some modules are broken
-    on purpose; see `check_tests`.
+    The answer `tests` is a list with the results of the unit tests in the folder `tests`. The answer `broken_tests` is a list of
+    their results while some modules are broken on purpose; see `check_tests`. All runs ask the same question in random order.
 
     Args:
         source: Python source that defines a function for each question.
         questions: Names of the functions that answer questions about the agent's modules.
-        broken: Text that breaks a module when it is appended, by path of the module.
+        broken: Code that breaks a module when it is run at the end of the module, by path of the module.
     """
     suite = fill_text(__package__, "suite.py", {"broken": repr([PurePosixPath(path).stem for path in broken])})
-    whole = tuple((path, UNCHANGED) for path in broken)
-    damaged = tuple((path, f"\n\n{text}{UNCHANGED}") for path, text in broken.items())
     asked = (Interview(source=source, questions=tuple(questions)),) if questions else ()
-    return (
-        *asked,
-        Interview(source=suite, questions=("tests",), appended=whole),
-        Interview(source=suite, questions=("tests",), answer_names=("broken_tests",), appended=damaged),
-    )
+    return (*asked, Interview(source=suite, questions=("tests",), broken=tuple(broken.items())))
 
 
 def check_tests(answers: Mapping[str, Any], min_tests: int) -> Outcome:
     """Check the runs of the agent's tests: at least `min_tests` pass, and some fail while modules are broken on purpose."""
-    match answers.get("tests"), answers.get("broken_tests"):
-        case [[int(), []], None]:
-            return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
-        case [[int(count), []], [int(), []]]:
-            return Outcome(False, f"{count} tests passed, also with modules that were broken on purpose")
-        case [[int(count), []], _]:
-            return Outcome(count >= min_tests, f"{count} tests passed, expected at least {min_tests}")
-        case [found, _]:
-            return Outcome(False, f"tests that ran, and tests that failed: {found!r:.200}")
+    counts = []
+    for found in answers.get("tests", ["no answer"]):
+        match found:
+            case [int(count), []]:
+                counts.append(count)
+            case _:
+                return Outcome(False, f"tests that ran, and tests that failed: {found!r:.200}")
+    if "broken_tests" not in answers:
+        return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
+    for found in answers["broken_tests"]:
+        match found:
+            case [int(), []]:
+                return Outcome(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
+    return Outcome(min(counts) >= min_tests, f"{min(counts)} tests passed, expected at least {min_tests}")
 
 
 def compare(answers: Mapping[str, Any], question: str, *expected: object) -> Outcome:

@@ -22,7 +22,7 @@ from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS
 CORE = "quay/core.py"
 """Path of the module that defines the function to be renamed."""
 BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(globals().items()) if callable(value)})\n"}
-"""Code that breaks every function of a module when it is appended, by path of the module; the tests must then fail."""
+"""Code that breaks every function of a module when it is run at the end, by path of the module; the tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:

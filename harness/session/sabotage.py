@@ -1,0 +1,101 @@
+"""Runs of an interview with modules that are broken on purpose, mixed at random with runs in which they are intact.
+
+The tests that an agent wrote have no secret answer: all should pass. They count only if they also fail when the agent's modules
+are broken. Tests that test nothing could try to recognise a broken run. Therefore several runs follow each other, and it is
+random which of them are broken, so the number of a run does not help. In every run the same code is appended to the modules. The
+code breaks them only if a condition holds, which is a calculation with random numbers.
+
+Tests that find this condition and calculate it, instead of calling the modules, are not detected.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from harness.task import Interview
+
+RUNS = 5
+"""Number of runs of an interview whose modules are broken in some of the runs."""
+MAX_INTACT_RUNS = 3
+"""Maximum number of runs with intact modules. These take longer, since broken tests can stop at the first failure."""
+PATTERNS = tuple(
+    pattern for pattern in itertools.product((False, True), repeat=RUNS) if 0 < pattern.count(False) <= MAX_INTACT_RUNS
+)
+"""Which runs have broken modules (True), in all 25 ways from which one is drawn; a forger guesses right with a chance of 1/25."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One run of an interview, with the names under which the judge gets its answers."""
+
+    interview: Interview
+    """Interview as it is held; each answer has a name that is used for this run alone."""
+    names: Mapping[str, str]
+    """Name under which the judge gets each answer, by the name of the answer in this run."""
+    is_repeated: bool
+    """Whether the interview has several runs, so that the judge gets a list of answers."""
+
+
+def plan_runs(interviews: Sequence[Interview], rng: Random) -> list[PlannedRun]:
+    """Return the runs of all interviews in order: several of an interview with modules to break, and one of any other."""
+    return [run for number, one in enumerate(interviews) for run in _plan_interview(one, f"{number}.", rng)]
+
+
+def _plan_interview(interview: Interview, prefix: str, rng: Random) -> Iterator[PlannedRun]:
+    if not interview.broken:
+        yield PlannedRun(interview=interview, names={name: name for name in interview.names}, is_repeated=False)
+        return
+    count = len(interview.questions)
+    for number, is_broken in enumerate(rng.choice(PATTERNS)):
+        names = tuple(f"{prefix}{number}.{question}" for question in interview.questions)
+        appended = (*interview.appended, *((path, insert_code(path, text, is_broken, rng)) for path, text in interview.broken))
+        run = replace(interview, answer_names=names, appended=appended, broken=())
+        final_names = interview.names[count:] if is_broken else interview.names[:count]
+        yield PlannedRun(interview=run, names=dict(zip(names, final_names, strict=True)), is_repeated=True)
+
+
+def insert_code(path: str, text: str, is_broken: bool, rng: Random) -> str:
+    """Return text to append to a module: code that breaks the module, under a condition that holds if `is_broken` is set.
+
+    Args:
+        path: Path of the module; its ending decides the language, TypeScript or else Python.
+        text: Code that breaks the module when it is run at the end of the module.
+        is_broken: Whether the module is broken.
+        rng: Source of the random numbers in the condition.
+    """
+    condition = _draw_condition(is_broken, rng)
+    if path.endswith((".ts", ".tsx", ".js", ".mjs")):
+        return f"\nif ({condition}) {{\n{text}\n}}\n"
+    return f"\n\nif {condition}:\n    exec({text!r}, globals())\n"
+
+
+def _draw_condition(holds: bool, rng: Random) -> str:
+    """Return a calculation with random numbers that is true or false as demanded, in Python as well as in TypeScript."""
+    while True:
+        base, factor, addend, modulus = (rng.randrange(low, 10 * low) for low in (100_000, 1_000, 1_000, 100))
+        limit = rng.randrange(modulus // 3, 2 * modulus // 3)
+        if ((base * factor + addend) % modulus < limit) is holds:
+            return f"({base} * {factor} + {addend}) % {modulus} < {limit}"
+
+
+def collect_answers(runs: Sequence[PlannedRun], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers by the names that the judge knows; of interviews with several runs, a list of answers for each name.
+
+    If one of these runs has no answer to a question, the whole list is left out.
+
+    Args:
+        runs: Runs of all interviews.
+        answers: Answers of all runs, by the names of the answers in these runs.
+    """
+    collected, unanswered = dict[str, Any](), set[str]()
+    for run in runs:
+        for own_name, name in run.names.items():
+            if own_name not in answers:
+                unanswered.add(name)
+            elif run.is_repeated:
+                collected.setdefault(name, []).append(answers[own_name])
+            else:
+                collected[name] = answers[own_name]
+    return {name: answer for name, answer in collected.items() if name not in unanswered}
