@@ -19,6 +19,7 @@ from typing import Any
 
 from harness.errors import MissingKey, UnknownName, UsageError
 from harness.input_files import read_input
+from harness.models.error_bodies import limit_error_bodies
 from harness.models.local.catalogue import CATALOGUE
 from harness.tokens import Window
 
@@ -116,6 +117,7 @@ def load_litellm() -> Any:
     package.disable_hf_tokenizer_download = True  # otherwise counting waits half a minute without a network
     package.suppress_debug_info = True
     package.telemetry = False
+    limit_error_bodies(package.exceptions.httpx)
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     retired = {
         name: entry

@@ -152,7 +152,10 @@ def run_round(folder: Path, kinds: Iterator[Victim], kills: int) -> tuple[Counte
 def finish_round(folder: Path) -> int:
     """Resume the grid without kills until no trial is missing or failed for an external reason; return the number of runs."""
     for number in range(1, MAX_RESUMES + 1):
-        if run_grid(folder).wait() == 0 and not load(folder).trials["reason"].isin(["crashed", "sandbox_error"]).any():
+        if (
+            run_grid(folder).wait() == 0
+            and not load(folder).trials["reason"].isin(["crashed", "repeated_crash", "sandbox_error"]).any()
+        ):
             return number
     return MAX_RESUMES
 

@@ -233,10 +233,10 @@ def test_a_cell_leads_to_its_trials_and_a_trial_to_its_transcript(page, tmp_path
 @pytest.mark.parametrize("message", [{}, {"arm": None}, {"arm": 10**9}, {"arm": -1}, {"arm": "0"}])
 def test_a_page_may_ask_for_cells_that_do_not_exist(message, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
-    widget.handle_message({"kind": "trials", **message})
+    widget._handle_page_message({"kind": "trials", **message})
     assert "chosen" not in widget.channel._state
     with pytest.raises(UsageError, match="no finished trial"):
-        widget.handle_message({"kind": "open", "trial": HOSTILE})
+        widget._handle_page_message({"kind": "open", "trial": HOSTILE})
 
 
 def test_a_trial_that_crashed_before_its_session_has_no_transcript(tmp_path):
