@@ -24,6 +24,7 @@
     │   │   └── SummaryEmpty  the summarizer replied without text
     │   └── IllegalPlan       a policy proposed an invalid view
     ├── StoreError            the journal or the results
+    ├── VerdictMismatch       a workspace was graded again, and the verdicts differ from the stored ones
     ├── WorkerDied            a worker process ended before its trial did
     └── WorkersUnavailable    no worker can run trials, e.g. because the scheduler of a cluster ended
 
@@ -238,6 +239,19 @@ class IllegalPlan(CompactionError):
 
 class StoreError(HarnessError):
     """The journal (the file with the log of a session) or the stored results cannot be read or written."""
+
+
+class VerdictMismatch(HarnessError):
+    """A workspace was graded again, and the verdicts differ from those stored for an equal workspace."""
+
+    def __init__(self, trial_id: str, folder: str, stored: str, new: str) -> None:
+        self.trial_id, self.folder, self.stored, self.new = trial_id, folder, stored, new
+        super().__init__(
+            f"trial {trial_id}: grading an equal workspace again gave other verdicts: stored {stored}, new {new}; the checks of "
+            "this task are not repeatable (create the task with `cacheable=False`), or the cache is damaged (empty it with "
+            f"`harness cache --cache {folder} clear`); trials whose column `verdict_cached` is true may be wrong: run them again "
+            "in a new output folder, with `--no-cache`"
+        )
 
 
 class WorkerDied(HarnessError):

@@ -23,7 +23,7 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
     """Show the folder, the size and the largest entries of the action cache.
 
     The action cache stores the results of sandbox commands, so that trials of a grid that run the same command in the same
-    workspace run it only once.
+    workspace run it only once. It also stores the verdicts of a task's checks on a final workspace.
 
     Example: `harness cache --task flashcards`
     """

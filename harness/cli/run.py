@@ -44,7 +44,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 @options.UNSAFE_LOCAL
 @click.option("--output", type=options.FOLDER, help="Folder for the results.  [default: EXPERIMENT/output]")
 @click.option("--cache", type=options.FOLDER, help="Folder of the action cache, instead of the plan's.")
-@click.option("--no-cache", is_flag=True, help="Run every sandbox command, without the action cache.")
+@click.option("--no-cache", is_flag=True, help="Run every sandbox command and grade every trial, without the action cache.")
 @options.RECORD
 @options.REPLAY
 @click.option("--retry-failed", is_flag=True, help="Also rerun trials that failed because of provider, sandbox, disk or policy.")

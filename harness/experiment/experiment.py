@@ -172,6 +172,7 @@ class Experiment:
             HarnessError: Worker processes cannot be started here.
             ProviderFailed: The server of a local model did not start.
             StoreError: The output folder or the folder of the action cache cannot be written.
+            VerdictMismatch: A trial was graded again, and the verdicts stored in the action cache are wrong.
             KeyboardInterrupt: The run was interrupted with Ctrl-C; finished trials are stored.
         """
         display = choose_display(progress) if isinstance(progress, str) else progress

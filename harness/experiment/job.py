@@ -96,7 +96,7 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """Location and maximum size of the action cache, which stores results of sandbox commands.
+    """Location and maximum size of the action cache, which stores results of sandbox commands and verdicts on workspaces.
 
     The settings are not part of a trial's configuration, because results are the same without the cache.
     """
@@ -124,7 +124,7 @@ class Job:
     """Path of the journal file that the worker creates for this trial alone."""
     unsafe_local: bool = False
     cache_settings: CacheSettings | None = None
-    """Settings of the action cache; None means that every command is executed."""
+    """Settings of the action cache; None means that every command is executed and every workspace is graded."""
     wiring: Wiring = DEFAULT_WIRING
     """Settings of the run for calls to real models. The trial's own settings take precedence."""
     tool_time_seconds: float | None = None
@@ -194,6 +194,8 @@ class TrialRun:
     container: str | None = None
     """Name of the trial's sandbox container; None if the backend uses no containers."""
     graded_checks: tuple[GradedCheck, ...] = ()
+    has_cached_verdict: bool | None = None
+    """Whether the verdicts on the checks come from the cache; None if the workspace was not graded."""
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="the trial never began"))
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
@@ -235,6 +237,7 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         sandbox=run.sandbox.backend if run.sandbox else job.backend,
         action_hits=totals.cache_counts.hits if totals.cache_counts else None,
         action_misses=totals.cache_counts.misses if totals.cache_counts else None,
+        verdict_cached=run.has_cached_verdict,
         scale=1.0 if trial.nominal_window_tokens is None else fitted.scale if fitted else None,
         activity=totals.classify_activity(inspect_abilities(fitted.policy)) if fitted else None,
         started_at_ms=int(run.started_at * 1000),

@@ -53,8 +53,8 @@ class Settings:
             at the same time, but a trial that exceeds its time limit cannot be killed. Default: `'processes'`.
         uncompressed: Folder of a finished run whose uncompacted sessions define the quantiles in the plan. Empty if the plan
             contains no quantiles. Default: `''`.
-        action_cache: Use of the action cache, which runs equal commands in equal workspaces only once: `auto` for scripted
-            agents, `on` for all trials, or `off`. Default: `'auto'`.
+        action_cache: Use of the action cache, which runs equal commands in equal workspaces, and grades equal workspaces, only
+            once: `auto` for scripted agents, `on` for all trials, or `off`. Default: `'auto'`.
         action_cache_folder: Folder of the action cache; empty for a folder in the user's cache directory. Default: `''`.
         action_cache_max_bytes: Maximum size of the action cache in bytes; the least recently used entries are removed first.
             Default: `2_147_483_648`.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
 from harness.agent.tool_execution import ToolTimeLimit
-from harness.errors import IllegalPlan, SandboxError, StoreError
+from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
 from harness.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, Signal
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
 from harness.metrics.measurement import MeasurementBuilder
@@ -23,8 +23,9 @@ from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.backends import BACKENDS
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
-from harness.session.grading import fail_all_checks, grade_workspace
+from harness.session.grading import fail_all_checks
 from harness.session.ids import SequentialIds
+from harness.session.verdict_cache import grade_with_cache, is_drawn_for_test
 from harness.store.journal import Journal
 from harness.task import Task
 from harness.tasks import make_task
@@ -40,6 +41,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
 
     Raises:
         StoreError: The journal file cannot be written.
+        VerdictMismatch: The trial was graded to test the stored verdicts, and they are wrong.
     """
     run = TrialRun(started_at=clock(), session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
@@ -62,7 +64,11 @@ class _TrialSession:
     clock: Clock
 
     def run(self, journal: Journal) -> None:
-        """Run the session of the trial; an exception is recorded as the ending of the trial instead of being raised."""
+        """Run the session of the trial; an exception is recorded as the ending of the trial instead of being raised.
+
+        Raises:
+            VerdictMismatch: The trial was graded to test the stored verdicts, and they are wrong.
+        """
         run, trial = self.trial_run, self.job.trial
         try:
             counter = trial.policy.counter
@@ -74,6 +80,8 @@ class _TrialSession:
             with closing(log):
                 self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), measurement)
             journal.record_metrics(run.session_id, *measurement.build_measurement())
+        except VerdictMismatch:  # puts the other trials of the run in doubt, too
+            raise
         except (SandboxError, StoreError) as error:
             run.ending = Ending(status="failed", reason=Stop.from_error(error).reason, error=str(error))
         except Exception as error:  # noqa: BLE001  (the only place: an error in a trial must not end the grid)
@@ -89,7 +97,8 @@ class _TrialSession:
             write_workspace(task, sandbox)
             run.ending = self._run_session(task, sandbox, log, outputs, measurement)
             if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
-                run.graded_checks = grade_workspace(task, sandbox)
+                tests_cache = self.job.trial.is_reference or is_drawn_for_test(run.session_id)
+                run.graded_checks, run.has_cached_verdict = grade_with_cache(task, sandbox, run.session_id, reuse=not tests_cache)
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
         """Create the sandbox of the trial, with an action cache if the job configures one."""

@@ -17,7 +17,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from harness.errors import HarnessError, StoreError, WorkerDied, WorkersUnavailable
+from harness.errors import HarnessError, StoreError, VerdictMismatch, WorkerDied, WorkersUnavailable
 from harness.events import SessionStarted, StopReason
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
@@ -70,6 +70,7 @@ class Runner:
         Raises:
             HarnessError: Worker processes cannot be started here.
             WorkersUnavailable: The workers were lost, e.g. because the scheduler of a cluster ended.
+            VerdictMismatch: Stored verdicts are wrong, so the results of other trials of the run may be wrong, too.
         """
         waiting, running = _Queue(jobs), dict[Future[FinishedTrial], Job]()
         workers = self.open_workers()
@@ -176,10 +177,15 @@ class Runner:
         """Return the results of a trial as its worker reported them.
 
         If the worker failed, return the results stored in the trial's journal or, without these, records of a crash.
+
+        Raises:
+            VerdictMismatch: The trial tested stored verdicts, and they are wrong.
         """
         error, started_at = future.exception(), self._start_times.pop(future, self.clock())
         if error is None:
             return future.result()
+        if isinstance(error, VerdictMismatch):
+            raise error
         if isinstance(error, WorkerDied) and (finished := read_finished_trial(job.journal)):
             return finished
         worker_traceback = str(getattr(error, "traceback", ""))

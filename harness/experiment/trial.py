@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 from harness import codec
-from harness.compaction.description import find_summarizer, name_policy
+from harness.compaction.description import find_summarizer, inspect_abilities, name_policy
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
 from harness.models.factory import (
@@ -149,6 +149,14 @@ class Trial(codec.StrictFields):
         """
         summarizer_choice = find_summarizer(self.policy)
         return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the trial shows what happens without the policy or by chance: a control, or the repetition of an A/A arm.
+
+        Such trials never use stored verdicts, so that a fault of the cache cannot appear in all arms of a comparison.
+        """
+        return self.replicate > 0 or not inspect_abilities(self.policy).can_act
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -420,6 +420,12 @@ class ServedSandbox(StartedOnce):
                 batch.end()
                 self._batch = None
 
+    def make_twin(self) -> "ServedSandbox | None":
+        """Return an equal sandbox that has not started, with the same store of file contents; None if it cannot be made."""
+        if self._make_launcher is None:
+            return None
+        return ServedSandbox(self._make_launcher(), self.limits, grace_seconds=self._grace_seconds).use_blobs(self._blobs)
+
     @property
     def is_contained(self) -> bool:
         """Whether the commands since the last snapshot left no running process and changed nothing outside the workspace."""
@@ -551,9 +557,9 @@ class ServedSandbox(StartedOnce):
 
         Nothing is repeated in a sandbox with a network, where commands have effects elsewhere.
         """
-        if self._make_launcher is None or self.limits.network:
+        twin = None if self.limits.network else self.make_twin()
+        if twin is None:
             return False
-        twin = ServedSandbox(self._make_launcher(), self.limits, grace_seconds=self._grace_seconds).use_blobs(self._blobs)
         self._twin = twin
         try:
             twin.start()

@@ -41,6 +41,8 @@ MAX_FILE_BYTES = 2**22
 """Maximum size in bytes of a file that a judge reads; a larger file counts as unreadable."""
 GRACE_SECONDS = 30.0
 """Seconds that the interviewer (the program that questions the agent's code) may take beyond its interviews' time limits."""
+NO_VERDICT = "no verdict"
+"""Reason why a check has failed for which the judge, which ended by itself, gave no verdict."""
 FOLDER = ".grade"
 """Folder in the workspace for the files of the interviewer, which deletes them before any code of the agent runs."""
 COMMAND = f"python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
@@ -119,10 +121,24 @@ class SandboxSubmission:
             raise UsageError(f"{path!r} is read after ask(), when the agent's code may have changed it; read all files before")
 
 
+class Grading(NamedTuple):
+    """Result of grading a workspace: the verdict on each check, and whether grading again would give the same verdicts."""
+
+    checks: tuple[GradedCheck, ...]
+    is_repeatable: bool
+    """Whether the judge ended by itself and every question that it asked was answered, so that no time limit had an effect."""
+
+
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
     """Find out which checks of a task the workspace that the agent left passes; return one verdict for each check, in order.
 
-    The agent's code always runs for real, even in a sandbox with an action cache.
+    The agent's code always runs for real, even in a sandbox with an action cache. Arguments and errors are those of `judge_work`.
+    """
+    return judge_work(task, sandbox, rng).checks
+
+
+def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Grading:
+    """Find out which checks of a task the workspace that the agent left passes, and whether the verdicts are repeatable.
 
     Args:
         task: Task whose checks are run.
@@ -137,7 +153,7 @@ def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> 
         sandbox = sandbox.bypass_cache()
     submission = SandboxSubmission(grader=task.grader, sandbox=sandbox, rng=rng or SystemRandom())
     verdicts: dict[str, Verdict] = {}
-    reason = "no verdict"
+    reason = NO_VERDICT
     try:
         sandbox.lay({})  # ends every process, so that no code of the agent changes files between two reads
         for name, passed, detail in task.grader.judge(submission):
@@ -151,7 +167,11 @@ def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> 
         raise
     except Exception as error:  # noqa: BLE001  (code of a task, which works on files and answers of the agent)
         reason = f"no verdict: the judge failed with {type(error).__name__}: {error}"
-    return apply_verdicts(task.checks, verdicts, _clean(reason))
+    has_all_answers = submission.answers is None or all(
+        name in submission.answers for interview in task.grader.interviews for name in interview.names
+    )
+    is_repeatable = reason == NO_VERDICT and has_all_answers
+    return Grading(apply_verdicts(task.checks, verdicts, _clean(reason)), is_repeatable)
 
 
 def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str, Any]:

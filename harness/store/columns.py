@@ -161,6 +161,14 @@ TRIALS: tuple[Column, ...] = (
     ),
     Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
     Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
+    Column(
+        "verdict_cached",
+        "boolean",
+        "",
+        "Whether the verdicts of the checks are those of an equal workspace, taken from the cache; missing if the workspace was "
+        "not graded or an older version ran the trial",
+        form=16,
+    ),
     _make_sub_agent_sum("explorations", "Int64", "", "Number of sub-agents that the agent sent to explore"),
     _make_sub_agent_sum("sub_agent_steps", "Int64", "steps", "Number of model calls of all sub-agents"),
     _make_sub_agent_sum(

@@ -107,6 +107,8 @@ class TrialRecord:
     sub_agent_output_tokens: int | None = None
     sub_agent_cost_usd: float | None = None
     """Total cost of the sub-agents in USD; None if the price of a model is unknown, and in older records."""
+    verdict_cached: bool | None = None
+    """Whether the verdicts on the checks come from the cache; None if the workspace was not graded, and in older records."""
 
 
 class UnfinishedStep(NamedTuple):

@@ -1,4 +1,4 @@
-"""Storage of commands and their effects in one SQLite file, shared by all worker processes of a user.
+"""Storage of commands with their effects, and of verdicts, in one SQLite file, shared by all worker processes of a user.
 
 Any failure of the cache counts as a miss, never as a wrong result or an error of a trial. Each entry has a digest that is
 verified on reading. Processes may be killed at any time, so each write is one transaction. When the maximum size is reached, the
@@ -12,9 +12,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import platformdirs
 
@@ -22,6 +23,7 @@ from harness.errors import StoreError
 from harness.protocols import SandboxInfo
 from harness.sandboxes.action_cache.entry import CacheEntry, pack_entry, unpack_entry
 
+T = TypeVar("T")
 CACHE_FILE = "actions.sqlite"
 LOCK_FILE = "actions.lock"
 SCHEMA_VERSION = 1
@@ -125,20 +127,39 @@ class ActionCache:
             raise StoreError(f"the action cache in {str(folder)!r} cannot be used: {error}; name another folder") from None
 
     def get(self, key: bytes) -> CacheEntry | None:
-        """Return the cache entry with a key, or None if the entry is missing or damaged."""
-        entry: CacheEntry | None = None
+        """Return the effect of the command with a key, or None if the cache entry is missing or damaged."""
+        return self.find(key, unpack_entry)
+
+    def put(self, key: bytes, entry: CacheEntry, *, task: str, command: str) -> None:
+        """Store the effect of a command, replacing an earlier entry with the same key; a very large entry is not stored."""
+        self.store(key, pack_entry(key, entry), task=task, command=command)
+
+    def find(self, key: bytes, unpack: Callable[[bytes, bytes], T | None]) -> T | None:
+        """Return the content of the cache entry with a key, or None if the entry is missing or damaged.
+
+        Args:
+            key: Key of the entry.
+            unpack: Function that returns the content of packed bytes under a key, or None if the bytes are damaged.
+        """
+        entry: T | None = None
         with self._suppress_errors():
             row = self._connection.execute("SELECT data FROM entry WHERE key = ?", (key,)).fetchone()
-            entry = None if row is None else unpack_entry(key, row[0])
+            entry = None if row is None else unpack(key, row[0])
             if entry is not None:
                 self._recent_uses[key] = (time.time(), self._recent_uses.get(key, (0.0, 0))[1] + 1)
             elif row is not None:
                 self._connection.execute("DELETE FROM entry WHERE key = ?", (key,))
         return entry
 
-    def put(self, key: bytes, entry: CacheEntry, *, task: str, command: str) -> None:
-        """Store a cache entry, replacing an earlier entry with the same key; an entry that is too large is not stored."""
-        data = pack_entry(key, entry)
+    def store(self, key: bytes, data: bytes, *, task: str, command: str) -> None:
+        """Store packed bytes as a cache entry, replacing an earlier entry with the same key; a very large entry is not stored.
+
+        Args:
+            key: Key of the entry.
+            data: Content of the entry, as returned by `pack_bytes`.
+            task: Name of the task to which the entry belongs, for display.
+            command: Command whose effect is stored, for display.
+        """
         if len(data) > self.max_bytes * MAX_ENTRY_SHARE:
             return
         shown = command[:COMMAND_PREVIEW_CHARACTERS].encode("utf-8", "replace").decode()

@@ -62,22 +62,37 @@ def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
     head = json.dumps(header).encode()
     contents = [change.content for change in entry.changed_paths]
     parts = [len(head).to_bytes(4, "big"), head, result.stdout, result.stderr, *contents]
-    body = zstandard.ZstdCompressor(level=3).compress(b"".join(parts))
-    return _compute_digest(key, body) + body
+    return pack_bytes(key, b"".join(parts))
 
 
 def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
     """Return the cache entry packed in `data`, or None if the bytes are damaged or were packed under another key."""
+    whole = unpack_bytes(key, data)
+    if whole is None:
+        return None
+    try:
+        start = 4 + int.from_bytes(whole[:4], "big")
+        return _parse_entry(json.loads(whole[4:start]), whole, start)
+    except (ValueError, KeyError, TypeError):  # packed by another version of this package
+        return None
+
+
+def pack_bytes(key: bytes, content: bytes) -> bytes:
+    """Return the content of a cache entry compressed, preceded by a digest over the compressed bytes and the key."""
+    body = zstandard.ZstdCompressor(level=3).compress(content)
+    return _compute_digest(key, body) + body
+
+
+def unpack_bytes(key: bytes, data: bytes) -> bytes | None:
+    """Return the content that `pack_bytes` packed, or None if the bytes are damaged or were packed under another key."""
     body = data[_DIGEST_BYTES:]
     if data[:_DIGEST_BYTES] != _compute_digest(key, body):
         return None
     try:
         if not 0 <= zstandard.frame_content_size(body) <= MAX_UNPACKED_BYTES:
             return None
-        whole = zstandard.ZstdDecompressor().decompress(body)
-        start = 4 + int.from_bytes(whole[:4], "big")
-        return _parse_entry(json.loads(whole[4:start]), whole, start)
-    except (zstandard.ZstdError, ValueError, KeyError, TypeError):  # packed by another version of this package
+        return zstandard.ZstdDecompressor().decompress(body)
+    except zstandard.ZstdError:
         return None
 
 

@@ -9,13 +9,13 @@ therefore reports such effects after each real run. From then on the session use
 writes the cache. The same happens if the workspace contains files that the mirror cannot hold, such as links. Earlier entries
 remain valid.
 
-The real sandbox starts in the background as soon as the session starts, because almost every session needs one, if only for the
-checks of its task. It serves this session alone and is closed with it.
+The real sandbox starts when it is first needed. If every command is known, and so are the verdicts of the task's checks, no
+sandbox is started at all. The real sandbox serves this session alone and is closed with it.
 """
 
+import hashlib
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -57,28 +57,26 @@ class CachedSandbox(StartedOnce):
         """
         self.counts = CacheCounts()
         self._count_lock = threading.Lock()
-        self._real, self._cache, self._kind, self._task = real, cache, kind, task
+        self.cache, self.task = cache, task
+        self._real, self._kind = real, kind
         mirror = Mirror(real.limits)
         self._mirror: Mirror | None = mirror
-        self._start: Future[None] | None = None
-        """Start of the real sandbox in another thread; None before the session starts."""
-        self._is_in_sync = self._was_used = False
+        self._start_lock = threading.Lock()
+        """Lock held while the real sandbox starts, so that a session closed meanwhile leaves nothing running."""
+        self._has_started = self._is_in_sync = self._was_used = False
         self._end_reason: str | None = "not started"
         self._blobs = mirror.blobs
         self._environment = b""
         real.use_blobs(self._blobs)
 
     def start(self) -> None:
-        """Start the session with an empty workspace; the real sandbox starts in the background."""
+        """Start the session with an empty workspace; the real sandbox starts later unless its properties are not known yet."""
         if self._end_reason != "not started":
             raise SandboxError("a sandbox can be started only once; open another sandbox")
         self._end_reason = None
-        starter = ThreadPoolExecutor(1, thread_name_prefix="start-sandbox")
-        self._start = starter.submit(self._real.start)
-        starter.shutdown(wait=False)
-        known_info = self._cache.infos.get(self._kind)
+        known_info = self.cache.infos.get(self._kind)
         if known_info is None:
-            self._await_start()
+            self._start_real()
         else:
             self._set_info(known_info)
         if not is_isolated(self.info.backend):
@@ -92,7 +90,7 @@ class CachedSandbox(StartedOnce):
             self._count_miss()
             return self._real.run(command, timeout_seconds=timeout_seconds)
         key = compute_action_key(self._environment, self._mirror.state_id, command, timeout_seconds)
-        entry = self._cache.get(key)
+        entry = self.cache.get(key)
         after = None if entry is None else self._mirror.apply_entry(entry)
         if entry is None or after is None:
             return self._run(key, command, timeout_seconds)
@@ -169,13 +167,40 @@ class CachedSandbox(StartedOnce):
             self._detach_mirror()
         return self._real
 
+    @property
+    def workspace_key(self) -> bytes | None:
+        """Digest over the environment of commands and the exact state of the workspace.
+
+        None if the session does not use the cache any more, or if commands can reach a network, whose state is unknown.
+        """
+        if self._mirror is None or self._real.limits.network:
+            return None
+        return hashlib.sha256(self._environment + self._mirror.state_id.encode()).digest()
+
+    def open_fresh(self) -> ServedSandbox | None:
+        """Return a real sandbox with the current workspace in which no command has run. Later commands run in it, uncached.
+
+        Return None if there is no such sandbox, because the in-memory copy does not describe the whole workspace.
+        """
+        self._check_open()
+        mirror = self._mirror
+        if mirror is None:
+            return None
+        if self._was_used:
+            twin = self._real.make_twin()
+            if twin is None:
+                return None
+            self._real.close()
+            with self._start_lock:
+                self._real, self._has_started, self._is_in_sync, self._was_used = twin, False, False, False
+        return self.bypass_cache()
+
     def close(self) -> None:
-        """Wait until the start of the real sandbox has ended, then close the sandbox; may be called twice."""
+        """Close the sandbox, after the start of the real sandbox if it is just starting; may be called twice."""
         self._end_reason = self._end_reason or "closed"
-        if self._start is not None:
-            wait([self._start])
-        self._real.close()
-        self._cache.flush()
+        with self._start_lock:
+            self._real.close()
+        self.cache.flush()
 
     def _count_miss(self) -> None:
         with self._count_lock:
@@ -192,7 +217,7 @@ class CachedSandbox(StartedOnce):
         traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
         entry = self._refresh_mirror(mirror, traced.result) if traced.contained else None
         if entry is not None and traced.repeatable:
-            self._cache.put(key, entry, task=self._task, command=command)
+            self.cache.put(key, entry, task=self.task, command=command)
         return traced.result
 
     def _query(self, ask_mirror: Callable[[Mirror], T], ask_real: "Callable[[ServedSandbox], T]") -> T:
@@ -213,14 +238,14 @@ class CachedSandbox(StartedOnce):
         return answer
 
     def _detach_mirror(self) -> Mirror:
-        """Bring the real sandbox, once it has started, to the state of the in-memory copy of the workspace.
+        """Bring the real sandbox, which is started if necessary, to the state of the in-memory copy of the workspace.
 
         Return the copy, which is not used again until `_refresh_mirror`.
         """
         assert self._mirror is not None
         mirror = self._mirror
         if not self._is_in_sync:
-            self._await_start()
+            self._start_real()
             target = mirror.snapshot()
             if target.files or self._was_used:
                 self._real.restore(target)
@@ -243,11 +268,15 @@ class CachedSandbox(StartedOnce):
             self._bypass_if_full()
         return entry
 
-    def _await_start(self) -> None:
-        """Wait until the real sandbox has started, and raise the error of its start if the start failed."""
-        assert self._start is not None
-        self._start.result()
-        self._cache.infos[self._kind] = self._real.info
+    def _start_real(self) -> None:
+        """Start the real sandbox, unless it has started already."""
+        with self._start_lock:
+            self._check_open()
+            if self._has_started:
+                return
+            self._real.start()
+            self._has_started = True
+        self.cache.infos[self._kind] = self._real.info
         self._set_info(self._real.info)
 
     def _set_info(self, info: SandboxInfo) -> None:

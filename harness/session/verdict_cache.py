@@ -1,0 +1,182 @@
+"""Reuse of verdicts: a workspace that equals one graded before gets the stored verdicts, and no sandbox is started to grade it.
+
+Verdicts are stored in the action cache. Their key is a digest of everything that determines them: the files of the workspace
+with their modes, the environment of the sandbox, the grader (source of the judge, interviews and expected values), the version
+of Python, and the source of this package. Workspaces with links or special files have no key, because only a real sandbox holds
+them.
+
+Verdicts are stored only if grading ran in a new sandbox, in which no command of the agent had run, and only if no time limit had
+an effect: every question of the interviews has an answer. A judge from a file of the user must import nothing but the standard
+library and this package, because other files are not part of the key.
+
+One trial in twenty, drawn by its id, and all trials that other trials are compared with are graded again. If the new verdicts
+differ from the stored ones, the run ends with an error.
+"""
+
+import ast
+import functools
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.codec import BUILT_IN_PREFIX
+from harness.errors import VerdictMismatch
+from harness.protocols import Sandbox
+from harness.sandboxes.action_cache import CachedSandbox
+from harness.sandboxes.action_cache.entry import pack_bytes, unpack_bytes
+from harness.session.grading import GradedCheck, Verdict, apply_verdicts, judge_work
+from harness.task import Grader, Task
+
+TESTED_SHARE = 0.05
+"""Share of the trials that are graded again although there are stored verdicts, to test the stored verdicts."""
+COMMAND = "(verdicts of the checks)"
+"""Text that `harness cache` shows for stored verdicts in place of a command."""
+_PACKAGE = Path(__file__).parents[1]
+_SOURCES = (".", "sandboxes", "session", "tasks")
+"""Folders of this package with code that can change a verdict; `.` stands for the modules at the top of the package."""
+
+
+class CachedGrading(NamedTuple):
+    """Verdict on each check of a task, and whether the verdicts were taken from the cache."""
+
+    checks: tuple[GradedCheck, ...]
+    is_cached: bool
+
+
+def is_drawn_for_test(trial_id: str) -> bool:
+    """Return whether a trial is one of the few that are graded again to test the stored verdicts; decided by its id alone."""
+    draw = int.from_bytes(hashlib.sha256(f"grade again/{trial_id}".encode()).digest()[:8], "big")
+    return draw < TESTED_SHARE * 2**64
+
+
+def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool) -> CachedGrading:
+    """Return the verdict on each check of a task, taken from the cache if an equal workspace was graded before.
+
+    Args:
+        task: Task whose checks are graded.
+        sandbox: Sandbox with the workspace that the agent left. Verdicts are stored and reused only if it has an action cache.
+        trial_id: Id of the trial, for the message of an error.
+        reuse: Whether stored verdicts may be returned. Otherwise, the workspace is graded and stored verdicts are tested.
+
+    Raises:
+        SandboxDied: The sandbox was lost, so there are no verdicts.
+        VerdictMismatch: The workspace was graded, and the verdicts differ from the stored ones.
+    """
+    key = compute_verdict_key(task, sandbox) if isinstance(sandbox, CachedSandbox) else None
+    if key is None or not isinstance(sandbox, CachedSandbox):
+        return CachedGrading(judge_work(task, sandbox).checks, is_cached=False)
+    stored = sandbox.cache.find(key, _unpack_verdicts)
+    if stored is not None and reuse:
+        return CachedGrading(apply_verdicts(task.checks, stored, ""), is_cached=True)
+    fresh = sandbox.open_fresh()
+    grading = judge_work(task, fresh or sandbox)
+    verdicts = {graded.check.name: Verdict(graded.passed, graded.detail) for graded in grading.checks}
+    if grading.is_repeatable and stored is not None and stored != verdicts:
+        raise VerdictMismatch(trial_id, str(sandbox.cache.folder), *_describe_differences(stored, verdicts))
+    if grading.is_repeatable and stored is None and fresh is not None:
+        sandbox.cache.store(key, pack_bytes(key, json.dumps(verdicts).encode()), task=sandbox.task, command=COMMAND)
+    return CachedGrading(grading.checks, is_cached=False)
+
+
+def compute_verdict_key(task: Task, sandbox: CachedSandbox) -> bytes | None:
+    """Return the key of the verdicts on the current workspace; None if not everything that determines them is known."""
+    workspace_key, grader_key = sandbox.workspace_key, _compute_grader_key(task)
+    if workspace_key is None or grader_key is None:
+        return None
+    parts = ("verdicts", sys.version, digest_package(), workspace_key.hex(), grader_key)
+    return hashlib.sha256("\n".join(parts).encode()).digest()
+
+
+@functools.cache
+def digest_package() -> str:
+    """Return the SHA-256 (hexadecimal) over the source of this package that can change a verdict."""
+    digest = hashlib.sha256()
+    for path in sorted(_list_sources()):
+        digest.update(f"{path.relative_to(_PACKAGE)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _list_sources() -> Iterator[Path]:
+    for name in _SOURCES:
+        for path in (_PACKAGE / name).glob("*.py" if name == "." else "**/*"):
+            if path.is_file() and path.suffix != ".pyc":
+                yield path
+
+
+def _compute_grader_key(task: Task) -> str | None:
+    """Return a digest of a task's grader and the names of its checks; None if the grader depends on more than is known."""
+    judge_source = _describe_judge(task.grader)
+    if judge_source is None:
+        return None
+    parts = {
+        "checks": [check.name for check in task.checks],
+        "judge": judge_source,
+        "expected": task.grader.expected,
+        "interviews": [asdict(interview) for interview in task.grader.interviews],
+    }
+    try:
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    except (TypeError, ValueError):
+        return None  # an expected value that is not JSON
+
+
+def _describe_judge(grader: Grader) -> list[str] | None:
+    """Return the name and the source of a judge; None if the judge uses variables or modules whose content is not known."""
+    judge = grader.judge
+    module_name, name = getattr(judge, "__module__", None), getattr(judge, "__qualname__", None)
+    module = sys.modules.get(module_name) if isinstance(module_name, str) else None
+    code = getattr(judge, "__code__", None)
+    if module_name is None or name is None or code is None or "<" in name or getattr(module, name, judge) is not judge:
+        return None
+    if hasattr(judge, "__wrapped__"):
+        return None  # the source of a decorator, too, would have to be known
+    if module_name.startswith(BUILT_IN_PREFIX):
+        return [module_name, name]  # the source is covered by `digest_package`
+    return _describe_file(code.co_filename, name)
+
+
+def _describe_file(path: str, name: str) -> list[str] | None:
+    try:
+        source = Path(path).read_bytes()
+        tree = ast.parse(source)
+    except (OSError, ValueError, SyntaxError):
+        return None
+    known = {*sys.stdlib_module_names, _PACKAGE.name}
+    return [name, hashlib.sha256(source).hexdigest()] if _list_imports(tree) <= known else None
+
+
+def _list_imports(tree: ast.AST) -> set[str]:
+    """Return the names of the top-level packages that a module imports anywhere; relative imports give an empty name."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add("" if node.level or node.module is None else node.module.partition(".")[0])
+    return names
+
+
+def _unpack_verdicts(key: bytes, data: bytes) -> dict[str, Verdict] | None:
+    content = unpack_bytes(key, data)
+    try:
+        return None if content is None else {name: Verdict(*values) for name, values in json.loads(content).items()}
+    except (ValueError, TypeError, AttributeError):  # stored by another version of this package
+        return None
+
+
+def _describe_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> tuple[str, str]:
+    """Return the verdicts that differ, as text: the stored ones and the new ones."""
+    names = sorted(name for name in {*stored, *new} if stored.get(name) != new.get(name))
+    return "; ".join(_format_verdict(name, stored.get(name)) for name in names), "; ".join(
+        _format_verdict(name, new.get(name)) for name in names
+    )
+
+
+def _format_verdict(name: str, verdict: Verdict | None) -> str:
+    if verdict is None:
+        return f"{name}: none"
+    return f"{name}: passed" if verdict.passed else f"{name}: failed ({verdict.detail})"
