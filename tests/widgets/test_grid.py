@@ -222,12 +222,14 @@ def test_a_cell_leads_to_its_trials_and_a_trial_to_its_transcript(page, tmp_path
     assert page.locator(".g-trials button").all_inner_texts() == [f"{one.task}, seed {one.seed}" for one in trials.itertuples()]
     page.locator(".g-trials button").nth(1).click()
     linked.settle()
-    assert widget.inspector.session.name == trials.session_id.iloc[1]
     first = widget.inspector
-    assert widget.open_trial(trials.trial_id.iloc[0]).step_count == trials.steps.iloc[0]
+    assert first is not None
+    assert first.session.name == trials.session_id.iloc[1]
+    second = widget.open_trial(trials.trial_id.iloc[0])
+    assert second.step_count == trials.steps.iloc[0]
     assert first.comm is None
     widget.close()
-    assert widget.inspector.comm is None
+    assert second.comm is None
 
 
 @pytest.mark.parametrize("message", [{}, {"arm": None}, {"arm": 10**9}, {"arm": -1}, {"arm": "0"}])
