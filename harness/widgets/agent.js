@@ -64,16 +64,22 @@ function layout(root) {
           keep("draft", make("textarea", {
             rows: "2", "aria-label": "Message to the agent", placeholder: "Message to the agent. Enter sends, Shift+Enter starts a new line.",
           })),
-          keep("send", make("button", { type: "submit", text: "Send" })))),
+          keep("send", make("button", { type: "submit", text: "Send" }))),
+        keep("note", make("p", { class: "h-faint", hidden: true }))),
       make("div", { class: "a-side" },
         card("Context", keep("gauge", make("div", { class: "a-gauge", role: "meter", "aria-label": "Context in use", "aria-valuemin": "0" })),
           keep("gaugeWords", make("div", { class: "a-words" })), keep("rule", make("div", { class: "a-words h-faint" }))),
         card("Compactions", keep("curve", make("div", { class: "a-curve" })),
           keep("rounds", make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }))),
         card("Totals", keep("figures", make("table", { class: "a-figures" }))),
+        card("Branch", make("div", { class: "a-bar" },
+          make("label", {}, "step ", keep("branchStep", make("input", { type: "number", min: "0", value: "0", name: "step" }))),
+          button("fork", "Fork", "Open another session, below, that continues from the end of this step"),
+          button("rollback", "Roll back", "Restore the conversation and the files as they were at the end of this step"))),
         card("Workspace", keep("diffBar", make("div", { class: "a-bar" }, button("diff", "Changed in this turn", "Files that the newest turn changed"), button("all", "Since the start", "Files that the session changed"))),
           keep("files", make("div", { class: "a-files", "aria-live": "polite", role: "group", "aria-label": "Changed files", tabindex: "0" }))))),
     keep("saved", make("style")),
+    keep("forked", make("div", { class: "a-forked" })),
     keep("details", make("section", { class: "a-details", "aria-label": "Compaction", tabindex: "-1", hidden: true })));
   return parts;
 }
@@ -329,7 +335,7 @@ class Transcript {
     const lost = row.lost === null || row.lost === undefined ? "" : `, ${row.lost} fact${row.lost === 1 ? "" : "s"} lost`;
     const text = row.status === "applied" ? `Compaction ${row.round}: ${number(row.before)} → ${number(row.after)} tokens${lost}` : `Compaction ${row.status}: ${row.reason}`;
     return make("div", { class: "a-row a-compaction", "data-n": row.n },
-      make("button", { type: "button", text, title: row.reason, "data-key": `row ${row.n}`, on: { click: () => this.openRound(row.seq) } }));
+      make("button", { type: "button", text, title: row.reason, "data-key": `row ${row.n}`, on: { click: (event) => this.openRound(row.seq, event.target.parentElement) } }));
   }
 }
 
@@ -346,6 +352,10 @@ function showPhase(parts, state) {
   enable(parts.stop, busy);
   enable(parts.resume, phase === "idle" && state.interrupted);
   enable(parts.compact, phase === "idle");
+  enable(parts.rollback, phase === "idle");
+  enable(parts.fork, phase !== "new" && phase !== "starting");
+  parts.note.textContent = state.session?.note ?? "";
+  parts.note.hidden = !parts.note.textContent;
   const over = phase === "closed" || phase === "failed";
   enable(parts.end, !over && phase !== "new");
   enable(parts.send, !over);
@@ -391,7 +401,11 @@ function view({ model, el }) {
   const me = Math.random().toString(36).slice(2);
   let heardAt = performance.now();
   const ask = (message) => model.send({ ...message, view: me });
-  const openRound = (seq) => ask({ kind: "round", seq });
+  let place = parts.rounds.parentElement; // element in which the details of a compaction are shown: the one that was clicked
+  const openRound = (seq, clicked) => {
+    place = clicked;
+    ask({ kind: "round", seq });
+  };
   const transcript = new Transcript(parts, ask, memory, openRound);
   let state = {};
 
@@ -428,8 +442,12 @@ function view({ model, el }) {
   const shut = () => {
     parts.details.hidden = true;
     memory.round = null;
-    parts.scroll.focus();
+    (parts.details.parentElement?.querySelector("button") ?? parts.scroll).focus();
   };
+  for (const name of ["fork", "rollback"]) {
+    parts[name].addEventListener("click", () => works(parts[name]) && ask({ kind: name, step: Number(parts.branchStep.value) }));
+  }
+  const nested = nest(model, "forked", parts.forked);
   parts.details.addEventListener("keydown", (event) => event.key === "Escape" && shut());
 
   const answers = {
@@ -437,6 +455,7 @@ function view({ model, el }) {
     rows: (told) => told.view === me && (told.newest ? transcript.replace(told.rows) : transcript.prepend(told.rows)),
     round: (told) => {
       if (told.view !== me) return;
+      (place.isConnected ? place : parts.rounds.parentElement).append(parts.details);
       showDetails(parts.details, told, shut);
       memory.round = told.seq;
       parts.details.focus();
@@ -471,6 +490,7 @@ function view({ model, el }) {
       if ("question" in changed) showQuestion(parts, changed.question, ask);
       if ("gauge" in changed) showGauge(parts, changed.gauge);
       if ("gauge" in changed) parts.rule.textContent = changed.gauge.rule ?? "";
+      if ("last_step" in changed) showBranchStep(parts, changed.last_step);
       if ("figures" in changed || "session" in changed || "step" in changed) showFigures(parts, whole.figures ?? {}, whole.session ?? {}, whole.step);
       if ("curve" in changed || "rounds" in changed) {
         showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ?? {});
@@ -485,12 +505,20 @@ function view({ model, el }) {
     else if (performance.now() - heardAt > MISSED_MS) silent(true);
     ask({ kind: "beat" });
   }, BEAT_MS);
-  if (memory.round) openRound(memory.round);
+  if (memory.round) openRound(memory.round, parts.rounds.parentElement);
   return () => {
     end();
     clearInterval(beat);
     model.off("msg:custom", answer);
+    nested();
   };
+}
+
+/** Offer the newest step for a fork or a rollback, unless the user has chosen another one. */
+function showBranchStep(parts, step) {
+  const input = parts.branchStep;
+  if (input.value === input.dataset.newest || !input.dataset.newest) input.value = step;
+  [input.dataset.newest, input.max] = [String(step), step];
 }
 
 function showRounds(parts, rounds, openRound) {
@@ -498,7 +526,7 @@ function showRounds(parts, rounds, openRound) {
     const applied = one.status === "applied";
     const text = applied ? `${one.round}${one.lost ? ` · ${one.lost} lost` : ""}` : `${one.status} at step ${one.step}`;
     const title = `before step ${one.step}: ${number(one.before)} → ${number(one.after)} tokens`;
-    return make("button", { type: "button", text, title, "data-key": `round ${one.seq}`, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq) } });
+    return make("button", { type: "button", text, title, "data-key": `round ${one.seq}`, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq, parts.rounds.parentElement) } });
   };
   const earlier = rounds.length - MOST_BUTTONS;
   const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];

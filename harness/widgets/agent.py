@@ -15,6 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
+import ipywidgets
+import traitlets
+
 from harness.agent.loop import Limits
 from harness.agent.tool_execution import LoopDecision
 from harness.compaction.description import name_policy
@@ -23,6 +26,7 @@ from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.models.cassette import Cassette
 from harness.models.factory import SAME_MODEL
+from harness.models.scripted.profiles import is_scripted
 from harness.policies import resolve_policy
 from harness.protocols import Policy
 from harness.session.diffs import join_patches
@@ -48,6 +52,9 @@ MAX_LISTED_FILES = 500
 ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 
 
+SCRIPTED_NOTE = "This agent is scripted: it follows the script of its task and does not answer other requests."
+
+
 class AgentWidget(SnapshotWidget):
     """Widget for a live session: transcript, context, compactions, and buttons to control the session.
 
@@ -66,6 +73,7 @@ class AgentWidget(SnapshotWidget):
 
     Attributes:
         session: The running `LiveSession`; its methods may be called from other cells.
+        forked: Widget of the session that was forked last, shown below; None if there is none.
 
     Example::
 
@@ -76,6 +84,10 @@ class AgentWidget(SnapshotWidget):
     Raises:
         UsageError: An argument is invalid, or the model or policy does not exist.
     """
+
+    forked = traitlets.Instance("harness.widgets.agent.AgentWidget", allow_none=True).tag(
+        sync=True, **ipywidgets.widget_serialization
+    )
 
     _esm: ClassVar[str] = load_script("agent")
     _css: ClassVar[str] = load_style("agent")
@@ -171,6 +183,25 @@ class AgentWidget(SnapshotWidget):
         widget._initialize(spec, reopen, pace_seconds)
         return widget
 
+    def fork(self, step: int) -> "AgentWidget":
+        """Open another session that continues from the end of a step of this one, and show its widget below.
+
+        The new session is started. It runs its next step when it gets a message or when its turn is resumed. This session is not
+        changed.
+
+        Args:
+            step: Number of the last step that both sessions share; 0 is the state before the first step.
+
+        Raises:
+            UsageError: There is no such step, or no snapshot of the workspace was kept.
+            StoreError: The new session cannot be written.
+        """
+        widget = type(self).__new__(type(self))
+        widget._initialize(self.session.spec, lambda: self.session.fork(step, on_event=widget._listen), self._pace_seconds)
+        widget.session.start()
+        self.forked = widget
+        return widget
+
     def close(self) -> SessionResult:
         """End the session, keep its files, run the checks of its task, and show and return the result.
 
@@ -193,6 +224,8 @@ class AgentWidget(SnapshotWidget):
             "stop": self._stop,
             "resume": self._resume,
             "compact": lambda _: self._run_in_background(self._compact),
+            "fork": lambda asked: self._run_in_background(lambda: self.fork(_read_step(asked))),
+            "rollback": lambda asked: self._run_in_background(lambda: self.session.roll_back(_read_step(asked))),
             "answer": self._answer_question,
             "diff": lambda asked: self._run_in_background(lambda: self._show_files(whole=bool(asked.get("whole")))),
             "rows": self._show_rows,
@@ -230,6 +263,7 @@ class AgentWidget(SnapshotWidget):
             model=spec.model,
             policy=name_policy(spec.policy),
             task=spec.task.name if spec.task else "",
+            note=SCRIPTED_NOTE if is_scripted(spec.model) else "",
             kept=f"logged in {journal}" if journal else "not logged to a file: the session is lost when the kernel ends",
             reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{unsafe})" if journal else "",
         )
@@ -361,3 +395,15 @@ class AgentWidget(SnapshotWidget):
             compaction_round = self._feed.history.rounds_by_seq.get(number) if isinstance(number, int) else None
         if compaction_round is not None:
             self.send({"kind": "round", "view": message.get("view"), **compaction_round.build_details()})
+
+
+def _read_step(message: Mapping[str, Any]) -> int:
+    """Return the number of a step in a page's message.
+
+    Raises:
+        UsageError: It is no whole number.
+    """
+    step = message.get("step")
+    if not isinstance(step, int) or isinstance(step, bool):
+        raise UsageError(f"step: must be a whole number (got {step!r:.40})")
+    return step

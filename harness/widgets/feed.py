@@ -73,8 +73,8 @@ class Feed:
     state: JsonObject = field(default_factory=dict)
     """Values that the widget shows besides transcript rows, by name.
 
-    The names are `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure` and `step` (number of
-    the running step, 0 if no step is running).
+    The names are `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`, `step` (number of the
+    running step, 0 if no step is running) and `last_step` (number of the last finished step that was not rolled back).
     """
     totals: SessionTotals = field(default_factory=SessionTotals)
     curve: TokenCurve = field(default_factory=TokenCurve)
@@ -144,6 +144,7 @@ class Feed:
             case events.RolledBack():
                 self.add_note(f"rolled back to the end of step {event.step}: later rows above no longer count")
                 self._roll_back(event.step)
+                self.set_state(last_step=event.step)
             case events.SessionForked():
                 self.add_note(f"forked here from session {event.session_id}, after step {event.step}")
             case events.SessionResumed():
@@ -249,7 +250,7 @@ class Feed:
 
     def _handle_step(self, event: StepFinished) -> None:
         self.curve.add(event.step, event.view_tokens)
-        self.set_state(figures=_encode_totals(self.totals), curve=list(self.curve.points), step=0)
+        self.set_state(figures=_encode_totals(self.totals), curve=list(self.curve.points), step=0, last_step=event.step)
 
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
         self._refresh_rounds()

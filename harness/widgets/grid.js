@@ -101,24 +101,7 @@ function view({ model, el }) {
       make("p", { class: "h-faint", text: `${number(finished)} of ${counted(planned, "trial")} finished${more}. ${words}` }),
       make("table", { class: "g-trials" }, make("tbody", {}, ...rows)));
   };
-  // The inspector of the opened trial is a widget of its own, whose view is placed below the grid.
-  let opened = null;
-  const showInspector = async () => {
-    const reference = model.get("inspector");
-    opened?.remove();
-    opened = null;
-    if (!reference || !model.widget_manager) return;
-    const child = await model.widget_manager.get_model(reference.replace("IPY_MODEL_", ""));
-    const made = await model.widget_manager.create_view(child);
-    if (model.get("inspector") !== reference) made.remove();
-    else {
-      opened = made;
-      transcript.replaceChildren(made.el);
-      made.el.scrollIntoView({ block: "nearest" });
-    }
-  };
-  model.on("change:inspector", showInspector);
-  showInspector();
+  const nested = nest(model, "inspector", transcript);
 
   const showFailures = () => {
     const all = [...failures.values()];
@@ -193,8 +176,7 @@ function view({ model, el }) {
     end();
     clearInterval(beat);
     model.off("msg:custom", hear);
-    model.off("change:inspector", showInspector);
-    opened?.remove();
+    nested();
   };
 }
 

@@ -103,3 +103,28 @@ function connect(model, hears) {
     cancelAnimationFrame(frame);
   };
 }
+
+/**
+ * Show the widget that is the value of the model's trait `name` in a box, and another one whenever the trait changes.
+ * Returns a function that removes the view.
+ */
+function nest(model, name, box) {
+  let shown = null;
+  const show = async () => {
+    const reference = model.get(name);
+    shown?.remove();
+    shown = null;
+    if (!reference || !model.widget_manager) return;
+    const made = await model.widget_manager.create_view(await model.widget_manager.get_model(reference.replace("IPY_MODEL_", "")));
+    if (model.get(name) !== reference) return made.remove();
+    shown = made;
+    box.replaceChildren(made.el);
+    made.el.scrollIntoView({ block: "nearest" });
+  };
+  model.on(`change:${name}`, show);
+  show();
+  return () => {
+    model.off(`change:${name}`, show);
+    shown?.remove();
+  };
+}

@@ -125,6 +125,60 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
     assert page.get_by_label("Message to the agent").is_disabled()
 
 
+def test_a_session_is_forked_and_rolled_back_from_its_page(page, panel):
+    widget = panel()
+    linked = Panel(page, widget, SHARED_SENDER)
+    assert page.locator(".a-main p").inner_text().startswith("This agent is scripted: it follows the script of its task")
+    assert page.get_by_role("button", name="Fork", exact=True).is_disabled()
+    linked.click("Start")
+    linked.until("() => document.querySelectorAll('.a-compaction').length >= 1")
+    linked.phase("waiting for you")
+    last, step = widget.session.view.steps, page.get_by_label("step", exact=True)
+    assert step.input_value() == str(last)
+    step.fill("2")
+    linked.click("Fork")
+    linked.until("() => document.querySelector('.a-alarm:not([hidden])') === null")
+    end = time.monotonic() + 60
+    while widget.forked is None and time.monotonic() < end:
+        linked.settle()
+    fork = widget.forked
+    assert fork is not None
+    assert (fork.session.view.steps, widget.session.view.steps) == (2, last)
+    assert fork.session.session_id != widget.session.session_id
+    fork.session.resume()
+    assert fork.session.wait(120) == "idle"
+    assert fork.session.view.steps == last
+    fork.close()
+    linked.click("Roll back")
+    linked.until("() => document.querySelector('.a-rows').textContent.includes('rolled back to the end of step 2')")
+    linked.phase("waiting for you")
+    assert widget.session.view.steps == 2
+    step.fill("99")
+    linked.click("Roll back")
+    linked.until("() => !document.querySelector('.a-alarm[role=alert]:not([hidden])')?.hidden")
+    assert "99" in page.locator(".a-alarm:visible").inner_text()
+
+
+@pytest.mark.parametrize("width", [1000, 600])
+def test_the_details_of_a_compaction_open_where_it_was_clicked(page, panel, width):
+    page.set_viewport_size({"width": width, "height": 1000})
+    widget = panel()
+    linked = Panel(page, widget, SHARED_SENDER)
+    linked.click("Start")
+    linked.until("() => document.querySelectorAll('.a-compaction').length >= 1")
+    linked.phase("waiting for you")
+    for clicked in (page.locator(".a-compaction button").first, page.locator(".a-rounds button").first):
+        clicked.click()
+        linked.until("() => !document.querySelector('.a-details').hidden")
+        linked.settle()
+        button, details = clicked.bounding_box(), page.locator(".a-details").bounding_box()
+        assert 0 < details["y"] - button["y"] < 160
+        assert details["x"] + details["width"] <= width
+        assert details["width"] > 190
+        page.keyboard.press("Escape")
+        assert clicked.evaluate("button => button === document.activeElement")
+
+
 def stops_and_goes_on(page, linked, widget):
     linked.click("Stop")
     linked.phase("waiting for you")
