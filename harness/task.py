@@ -1,18 +1,24 @@
 """Classes that describe a task: the request, the workspace, the checks, and the steps and facts for a scripted model.
 
-A fact is a value that the agent must remember, e.g. a port that the request gives. A task template makes a task from a seed:
-`template(task_seed) -> Task`. The seed determines the values of the facts in the prompt, the workspace and the grader. `script`
-and `facts` are the same for every seed and contain no value. A scripted model is built from these two alone, so a value reaches
-the scripted model only through text that the model has read. `values` is the answer key for graders, tests and probes (records of
-whether a compaction kept a fact).
+A fact is a value that the agent must remember, e.g. a port that the request gives. Three words say what two sessions share:
+
+- A **template** makes a task from a seed: `template(task_seed) -> Task`.
+- An **instance** is the task that a template makes from one seed. The seed draws the values of the facts and, in templates of
+  this project, also the structure: which work is asked for, where each fact is stated, and what the checks depend on.
+- A **replicate** is the same instance with another seed of the model (`Trial.replicate`). Only replicates of one instance repeat
+  the same session, so a rate such as pass@k is estimated from replicates and never from several seeds.
+
+`script` and `facts` follow from the structure and contain no value; the patterns of a fact are the same under every seed. A
+scripted model is built from these two alone, so a value reaches the scripted model only through text that the model has read.
+`values` is the answer key for graders, tests and probes (records of whether a compaction kept a fact).
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args
 
-from harness.codec import STORED_BY_NAME, StoredFunction, StrictFields, remember_function
-from harness.errors import UsageError
+from harness.codec import ADDED_LATER, STORED_BY_NAME, StoredFunction, StrictFields, remember_function
+from harness.errors import UnknownName, UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
 """Program, `python` or `bun`, that a sandbox must provide to run the commands of a task."""
@@ -398,13 +404,19 @@ class Task:
     values: Mapping[str, str] = field(default_factory=dict)
 
 
+Difficulty: TypeAlias = Literal["easy", "standard", "hard"]
+"""Level of a task's demands on the agent's memory."""
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
+"""All levels of difficulty, from low to high."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World(StrictFields):
     """Settings that change how much a task demands of the agent's memory; None keeps the task's own behaviour.
 
     Which compaction policy does best depends on these settings, so results are best compared over a range of settings. The task
-    `long-march` supports every setting. All other tasks support the last four, which then change how the user states the facts
-    (values to remember) of the request; see `harness.tasks.variants`.
+    `long-march` supports every number. All other tasks support the last four numbers, which then change how the user states the
+    facts (values to remember) of the request; see `harness.tasks.variants`.
 
     Attributes:
         steps: Number of steps that the task takes, at least 1. Default: `None`.
@@ -415,6 +427,12 @@ class World(StrictFields):
         use_lag_steps: Number of steps between the statement of a fact and its first use. Default: `None`.
         redundancy: Number of times that each fact is stated to the agent, at least 1. Default: `None`.
         update_rate: Share of the facts whose value is later replaced by another value, 0 to 1. Default: `None`.
+        difficulty: Level `easy`, `standard` or `hard`, which sets together how late a fact is used, how many facts are needed at
+            the same time, and how much tools print. Default: `'standard'`.
+
+    Raises:
+        UnknownName: The difficulty is unknown.
+        UsageError: A number has the wrong type or is out of range.
 
     Example:
         >>> from harness.task import World
@@ -429,9 +447,12 @@ class World(StrictFields):
     use_lag_steps: int | None = None
     redundancy: int | None = None
     update_rate: float | None = None
+    difficulty: Difficulty = field(default="standard", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        """Check that each setting of the task is a number within its allowed range."""
+        """Check that each number is within its allowed range, and that the difficulty is known."""
+        if self.difficulty not in DIFFICULTIES:
+            raise UnknownName("world.difficulty:", str(self.difficulty), DIFFICULTIES)
         least = {"steps": 1, "tokens_per_step": 1, "redundancy": 1}
         shares = {"recoverable_share", "update_rate"}
         for name, value in self.overrides.items():
@@ -443,10 +464,20 @@ class World(StrictFields):
 
     @property
     def overrides(self) -> dict[str, int | float]:
-        """Settings that are not None, and so change the task, as a dict of their values by name."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        """Numbers that are not None, and so change the task, as a dict of their values by name."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "difficulty"}
         return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def changes(self) -> dict[str, int | float | str]:
+        """All settings that differ from their default, as a dict of their values by name."""
+        return {**self.overrides, **({} if self.difficulty == "standard" else {"difficulty": self.difficulty})}
 
 
 TaskTemplate: TypeAlias = Callable[..., Task]
-"""Function that makes a task from a seed. A template that supports every setting of `World` also takes the argument `world`."""
+"""Function that makes a task, the instance of the template, from a seed.
+
+A template may take more arguments: `difficulty`, if the difficulty of `World` changes the instance; `structure_seed`, a seed from
+which the structure is drawn instead, so that two instances differ in their values alone; and `world`, if the template supports
+every setting of `World`.
+"""

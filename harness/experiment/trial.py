@@ -177,7 +177,7 @@ class Trial(codec.StrictFields):
 
 def format_problem(task: str, world: World) -> str:
     """Return the name of a task, with the settings that vary it (its world) if any are set, e.g. `long-march(steps=400)`."""
-    overrides = ", ".join(f"{name}={value!r}" for name, value in world.overrides.items())
+    overrides = ", ".join(f"{name}={value!r}" for name, value in world.changes.items())
     return f"{task}({overrides})" if overrides else task
 
 

@@ -104,9 +104,11 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
     Args:
         name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
-        seed: Seed that decides the values that the agent must remember.
-        world: Settings of the task's demands on memory. A template with a parameter `world` receives the settings; for other
-            templates the user's messages are changed (see `harness.tasks.variants`). None keeps the task's own behaviour.
+        seed: Seed of the instance: decides the values that the agent must remember and, if the template draws a structure, also
+            what work is asked for and where each value is stated.
+        world: Settings of the task's demands on memory. A template with a parameter `world` receives the settings. Other
+            templates receive the difficulty, and the user's messages are changed (see `harness.tasks.variants`). None keeps the
+            task's own behaviour.
 
     Raises:
         UnknownName: The suite has no such task, or the file has no such function.
@@ -115,12 +117,35 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
     """
     template = load_task(name)
     make = partial(_call_template, name, template)
-    if world is None or not world.overrides:
+    if world is None or not world.changes:
         return make(seed)
-    return make(seed, world=world) if _can_take_world(template) else vary_task(make, seed, world)
+    parameters = list_parameters(template)
+    if "world" in parameters:
+        return make(seed, world=world)
+    if world.difficulty != "standard":
+        if "difficulty" not in parameters:
+            raise UsageError(
+                f"world.difficulty: {name!r} has no levels of difficulty, so only 'standard' is possible (got "
+                f"{world.difficulty!r}); a template supports others by a parameter `difficulty`"
+            )
+        make = partial(make, difficulty=world.difficulty)
+    if not world.overrides:
+        return make(seed)
+    same_structure = partial(make, structure_seed=seed) if "structure_seed" in parameters else make
+    return vary_task(same_structure, seed, world)
 
 
-def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
+def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) -> Task:
+    """Make a task whose structure is that of one seed and whose values are those of another.
+
+    A template without a parameter `structure_seed` has one structure for all seeds, so the result is the task of `values_seed`.
+    """
+    if "structure_seed" not in list_parameters(template):
+        return template(values_seed)
+    return template(values_seed, structure_seed=structure_seed)
+
+
+def _call_template(name: str, template: TaskTemplate, seed: int, **more: object) -> Task:
     """Make a task by calling its template (a function that makes a task from a seed), and check that the result is valid."""
     try:
         task: object = template(seed, **more)
@@ -142,11 +167,15 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) 
 
 def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
     """Return the names of the settings, e.g. `redundancy`, with which a task's demands on the agent's memory can be changed."""
-    return tuple(one.name for one in fields(World)) if _can_take_world(template) else KNOBS
+    parameters = list_parameters(template)
+    if "world" in parameters:
+        return tuple(one.name for one in fields(World))
+    return (*KNOBS, "difficulty") if "difficulty" in parameters else KNOBS
 
 
-def _can_take_world(template: TaskTemplate) -> bool:
-    return "world" in inspect.signature(template).parameters
+def list_parameters(template: TaskTemplate) -> frozenset[str]:
+    """Return the names of the arguments that a task template takes, e.g. `difficulty` if it has levels of difficulty."""
+    return frozenset(inspect.signature(template).parameters)
 
 
 def find_only_function(path: str) -> str:
