@@ -5,6 +5,10 @@ defines the facts and draws their values; `steps` builds the script (the steps o
 that the agent finds; `grader` grades the agent's work. The folder `files` contains texts in the syntax of `string.Template`.
 Their names end in `.tmpl`, so that linters do not mistake an unfilled template for Python.
 
+The seed of an instance draws its structure apart from its values. `structure` has the random draws, `statements` decides where
+and how each fact is stated, and `sheets` adds work items that rest on some of the facts, e.g. on `agreements` about the
+organisation around the work. See `harness.tasks.flashcards` for a task that uses all of them.
+
 A task in a file of your own imports its building blocks from this package.
 """
 
@@ -12,9 +16,14 @@ from harness.tasks.kit.calls import list_directory, read, run, write
 from harness.tasks.kit.draws import draw_values, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 from harness.tasks.kit.graders import check_tests, combine, compare, compare_words, make_check, make_interviews
+from harness.tasks.kit.sheets import draw_sheets, judge_sheets
+from harness.tasks.kit.statements import draw_statements, load_sayings, render_request
 from harness.tasks.kit.steps import build_steps, do, do_once, look, make_repair
+from harness.tasks.kit.structure import Levels, StructureDraws
 
 __all__ = [
+    "Levels",
+    "StructureDraws",
     "build_steps",
     "check_tests",
     "combine",
@@ -22,8 +31,12 @@ __all__ = [
     "compare_words",
     "do",
     "do_once",
+    "draw_sheets",
+    "draw_statements",
     "draw_values",
+    "judge_sheets",
     "list_directory",
+    "load_sayings",
     "look",
     "make_check",
     "make_file_fact",
@@ -33,6 +46,7 @@ __all__ = [
     "make_repair",
     "make_rng",
     "read",
+    "render_request",
     "run",
     "write",
 ]

@@ -1,0 +1,84 @@
+"""Agreements: facts about the organisation around the work, from which an instance of any task draws some.
+
+An agreement is needed only by information sheets (see `harness.tasks.kit.sheets`). The request, a page or the output of a command
+states it, as the structure of the instance decides. The text of the sentences is `files/agreements.md` of this package.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from harness.task import Fact
+from harness.tasks.kit.draws import draw_values
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
+from harness.tasks.kit.statements import Saying, Statement, load_sayings
+
+PAGE_PATH = "sheets/agreements.md"
+"""Path of the page that states some agreements."""
+ANSWERS_PATH = "sheets/answers.sh"
+"""Path of the shell script that prints some agreements."""
+ANSWERS_COMMAND = f"sh {ANSWERS_PATH}"
+
+_FACTS: tuple[Fact, ...] = (
+    make_prompt_fact("contact_room", "value", "A-101", r"about the result go to room `([A-Z]-\d{3})`"),
+    make_prompt_fact("support_line", "value", "1000", r"support line under the extension `(\d{4})`"),
+    make_prompt_fact("launch_day", "goal", "1", r"result is announced on day (\d+) of the quarter"),
+    make_prompt_fact("budget_code", "artifact", "B-0000", r"booked on the budget code `(B-\d{4})`"),
+    make_prompt_fact("reviewer", "decision", "Smith", r"person who signs the work is called (\w+)\b"),
+    make_prompt_fact("mail_list", "value", "all", r"sent to the mailing list `([a-z-]+)`"),
+    make_prompt_fact("retention_years", "constraint", "10", r"written here is kept for (\d+) years"),
+    make_prompt_fact("licence", "constraint", "MIT", r"handed on under the licence `([\w.-]+)`"),
+    make_prompt_fact("paper_size", "preference", "A4", r"copies have the format ([A-C]\d)\b"),
+    make_prompt_fact("copies", "value", "100", r"printing office makes (\d+) copies"),
+    make_prompt_fact("answer_hours", "constraint", "24", r"fault has to be answered within (\d+) hours"),
+    make_prompt_fact("archive_shelf", "artifact", "S-01", r"signed copy is filed on the shelf `([A-Z]-\d\d)`"),
+    make_prompt_fact("mirror_host", "artifact", "localhost", r"mirrored on the host `([a-z-]+)`"),
+    make_prompt_fact("freeze_week", "constraint", "52", r"[Aa]fter week (\d+) nothing may be changed"),
+)
+CHOICES: Mapping[str, Sequence[object]] = MappingProxyType(
+    {
+        "contact_room": tuple(f"{wing}-{number}" for wing in "BDEFG" for number in range(203, 240, 4)),
+        "support_line": range(2011, 3990, 17),
+        "launch_day": range(12, 60),
+        "budget_code": tuple(f"B-{number}" for number in range(3107, 9900, 61)),
+        "reviewer": ("Oyelaran", "Brandt", "Kovacs", "Lindqvist", "Moreau", "Tanaka", "Ferrante", "Novak", "Rahimi"),
+        "mail_list": ("north-desk", "open-door", "night-shift", "blue-room", "first-floor", "long-table", "west-wing"),
+        "retention_years": (6, 7, 8, 9, 11, 12, 13, 14, 15),
+        "licence": ("Apache-2.0", "MPL-2.0", "EUPL-1.2", "BSD-2-Clause", "ISC", "Zlib", "AFL-3.0"),
+        "paper_size": ("A3", "A5", "A6", "B3", "B4", "B5", "C3", "C4", "C5"),
+        "copies": range(120, 490, 10),
+        "answer_hours": (2, 3, 4, 5, 8, 9, 12, 16, 36, 48, 72),
+        "archive_shelf": tuple(f"{row}-{number}" for row in "KLMNP" for number in range(11, 60, 6)),
+        "mirror_host": ("harbour", "lantern", "quarry", "orchard", "beacon", "meadow", "bridge", "chapel"),
+        "freeze_week": range(18, 50),
+    }
+)
+"""Values that a seed can draw, by name of the agreement."""
+NAMES: tuple[str, ...] = tuple(CHOICES)
+"""Names of all agreements."""
+
+
+def load_agreements() -> Mapping[str, Saying]:
+    """Return the sentences of all agreements, by name of the agreement."""
+    return load_sayings(__package__, "agreements.md")
+
+
+def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
+    """Return the facts for the agreements that an instance states, each with the way in which it can be looked up again."""
+    facts = {fact.name: fact for fact in _FACTS}
+    return tuple(_place(facts[one.fact], one) for one in statements if not one.is_misleading and one.fact in facts)
+
+
+def _place(fact: Fact, statement: Statement) -> Fact:
+    if statement.form == "page":
+        made = make_file_fact(fact.name, fact.kind, PAGE_PATH, fact.prior, *fact.patterns)
+    elif statement.form == "output":
+        made = make_output_fact(fact.name, fact.kind, ANSWERS_COMMAND, fact.prior, *fact.patterns, source=ANSWERS_PATH)
+    else:
+        made = fact
+    return replace(made, kind=fact.kind)
+
+
+def draw_agreements(task: str, task_seed: int) -> dict[str, str]:
+    """Draw the value of every agreement, whether an instance states it or not."""
+    return draw_values(task, task_seed, _FACTS, CHOICES)

@@ -1,0 +1,218 @@
+"""Information sheets: small documents that an instance asks for at certain points of the work, each with its own check.
+
+The structure of an instance decides which sheets are due, in which order, after which part of the work, and which facts each one
+states. The checks of two instances thus rest on different facts, needed at different distances from their statements. A sheet
+states facts of the task itself and agreements (see `harness.tasks.kit.agreements`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from string import Template
+
+from harness.task import Check, Fact, Submission
+from harness.tasks.kit.agreements import (
+    ANSWERS_COMMAND,
+    ANSWERS_PATH,
+    NAMES,
+    PAGE_PATH,
+    load_agreements,
+    make_agreements,
+)
+from harness.tasks.kit.calls import read, run, write
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.statements import Form, Saying, Statement, draw_statements, mislead, render_sentences
+from harness.tasks.kit.steps import StepSpec, do, look
+from harness.tasks.kit.structure import Levels, StructureDraws
+
+SHEETS_FOLDER = "sheets"
+INDEX_PATH = f"{SHEETS_FOLDER}/README.md"
+"""Path of the page that says which sheets are due, when, and what each one states."""
+SHEET_NAMES = (
+    *("announcement", "archive", "auditors", "calendar", "contacts", "helpdesk", "invoice", "management", "newcomers"),
+    *("partners", "printing", "reception"),
+)
+"""Names of all sheets that an instance can ask for."""
+SHEET_COUNTS = Levels(easy=range(4, 6), standard=range(6, 11), hard=range(9, 13))
+AGREEMENT_COUNTS = Levels(easy=range(3, 6), standard=range(6, 11), hard=range(10, 15))
+FACTS_PER_SHEET = Levels(easy=range(1, 3), standard=range(1, 4), hard=range(2, 5))
+DUE_SHARES = Levels(easy=(0.0, 0.4), standard=(0.15, 1.0), hard=(0.6, 1.0))
+"""Part of the work, as shares of its parts, after which sheets become due."""
+MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 9), hard=range(6, 13))
+LINE_WEIGHT_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
+"""Bounds of the share of statements in the request that are short lines rather than stories or rows of a table."""
+ELSEWHERE_WEIGHT = 0.12
+"""Weight of the page, and of the command, as the place that states an agreement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Information sheet that an instance asks for."""
+
+    name: str
+    """Name of the sheet, from `SHEET_NAMES`."""
+    slot: str
+    """Name of the part of the work after which the sheet is due."""
+    facts: tuple[str, ...]
+    """Names of the facts that the sheet states, in order."""
+
+    @property
+    def path(self) -> str:
+        """Path of the sheet in the workspace."""
+        return f"{SHEETS_FOLDER}/{self.name}.md"
+
+
+@dataclass(frozen=True, slots=True)
+class SheetPlan:
+    """Sheets of an instance, and all statements of facts in its request, its page of agreements and the command for answers."""
+
+    sheets: tuple[Sheet, ...]
+    """Sheets in the order in which they are due."""
+    statements: tuple[Statement, ...]
+    """Statements of the task's own prompt facts and of agreements, and misleading ones, in order."""
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Agreements that the instance states."""
+        return make_agreements(self.statements)
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Checks of the instance's sheets, one for each."""
+        return tuple(
+            make_check(f"sheet_{one.name}", f"the sheet {one.path} states what it must", *one.facts) for one in self.sheets
+        )
+
+    @property
+    def expected(self) -> dict[str, tuple[str, ...]]:
+        """Names of the facts that each sheet must state, by name of the sheet, for `judge_sheets`."""
+        return {one.name: one.facts for one in self.sheets}
+
+    def has_form(self, form: Form) -> bool:
+        """Return whether the instance states any fact in this form."""
+        return any(one.form == form for one in self.statements)
+
+    def read_index(self, text: str) -> StepSpec:
+        """Make the step `read_sheets`, in which the agent reads which sheets are due and where agreements are stated."""
+        calls = [read(INDEX_PATH)]
+        calls += [read(PAGE_PATH)] * self.has_form("page") + [run(ANSWERS_COMMAND)] * self.has_form("output")
+        return look("read_sheets", text, *calls)
+
+    def write_sheets(self, slot: str) -> Iterator[StepSpec]:
+        """Yield the steps in which the agent writes the sheets that are due after a part of the work."""
+        for one in self.sheets:
+            if one.slot == slot:
+                yield do(f"sheet_{one.name}", f"The sheet {one.name} is due now.", write(one.path, _render_sheet(one)))
+
+    def render_files(
+        self, titles: Mapping[str, str], sayings: Mapping[str, Saying], values: Mapping[str, object]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield path and text of each file about sheets and agreements in the initial workspace.
+
+        Args:
+            titles: Description of each part of the work, as in "after the storage", by name of the part.
+            sayings: Sentences of the task's own facts and of all agreements, by name of the fact.
+            values: Values of the facts.
+        """
+        yield INDEX_PATH, self._render_index(titles)
+        if self.has_form("page"):
+            lines = [f"- {sentence}" for sentence in render_sentences(self.statements, "page", sayings)]
+            yield PAGE_PATH, Template("\n".join(["# What the house has settled", "", *lines, ""])).substitute(values)
+        if self.has_form("output"):
+            lines = render_sentences(self.statements, "output", sayings)
+            yield ANSWERS_PATH, Template("\n".join(["cat <<'END'", *lines, "END", ""])).substitute(values)
+
+    def _render_index(self, titles: Mapping[str, str]) -> str:
+        rows = [f"| {one.path} | {titles[one.slot]} | {', '.join(map(make_label, one.facts))} |" for one in self.sheets]
+        sources = [f"`{PAGE_PATH}`"] * self.has_form("page") + [f"the output of `{ANSWERS_COMMAND}`"] * self.has_form("output")
+        return "\n".join(
+            [
+                "# Information sheets",
+                "",
+                "Write each sheet when it is due. It has one line for each subject, and no other line that begins with a dash:",
+                "",
+                "    - SUBJECT: `VALUE`",
+                "",
+                f"The values are those of the order{''.join(f', of {source}' for source in sources)}.",
+                "",
+                "| sheet | due | subjects |",
+                "| --- | --- | --- |",
+                *rows,
+                "",
+            ]
+        )
+
+
+def make_label(fact: str) -> str:
+    """Return the name of a fact as a sheet writes it."""
+    return fact.replace("_", " ")
+
+
+def _render_sheet(sheet: Sheet) -> str:
+    lines = [f"- {make_label(fact)}: `${{{fact}}}`" for fact in sheet.facts]
+    return "\n".join([f"# {sheet.name.capitalize()}", "", *lines, ""])
+
+
+def draw_sheets(
+    draws: StructureDraws, own_facts: Sequence[str], slots: Sequence[str], sayings: Mapping[str, Saying]
+) -> SheetPlan:
+    """Draw the sheets of an instance, and how its request states the facts.
+
+    Args:
+        draws: Random draws of the instance's structure.
+        own_facts: Names of the task's own facts that the request states; sheets may ask for them, too.
+        slots: Names of the parts of the work, in order.
+        sayings: Sentences of the task's own facts, by name of the fact.
+    """
+    agreements = draws.draw_subset("agreements", NAMES, draws.draw_count("agreement count", AGREEMENT_COUNTS))
+    names = draws.draw_order("sheets", SHEET_NAMES)[: draws.draw_count("sheet count", SHEET_COUNTS)]
+    first, last = (round(share * (len(slots) - 1)) for share in draws.pick(DUE_SHARES))
+    due = draws.make_rng("due")
+    slot_indexes = sorted(due.randint(first, last) for _ in names)
+    contents = _deal_facts(draws, agreements, own_facts, len(names))
+    sheets = tuple(Sheet(name, slots[at], facts) for name, at, facts in zip(names, slot_indexes, contents, strict=True))
+    return SheetPlan(sheets, _draw_statements(draws, agreements, own_facts, {**load_agreements(), **sayings}))
+
+
+def _deal_facts(
+    draws: StructureDraws, agreements: Sequence[str], own_facts: Sequence[str], sheet_count: int
+) -> list[tuple[str, ...]]:
+    """Deal facts to sheets, so that each sheet has at least one and each agreement is needed by at least one sheet."""
+    rng = draws.make_rng("contents")
+    hands: list[list[str]] = [[] for _ in range(sheet_count)]
+    for at, fact in enumerate(rng.sample(agreements, len(agreements))):
+        hands[at % sheet_count].append(fact)
+    for hand in hands:
+        wanted = rng.choice(draws.pick(FACTS_PER_SHEET))
+        others = [fact for fact in (*agreements, *own_facts) if fact not in hand]
+        hand.extend(rng.sample(others, max(0, wanted - len(hand))))
+        rng.shuffle(hand)
+    return [tuple(hand) for hand in hands]
+
+
+def _draw_statements(
+    draws: StructureDraws, agreements: Sequence[str], own_facts: Sequence[str], sayings: Mapping[str, Saying]
+) -> tuple[Statement, ...]:
+    line_share = draws.draw_share("line share", LINE_WEIGHT_BOUNDS)
+    in_prompt: dict[Form, float] = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
+    anywhere: dict[Form, float] = {**in_prompt, "page": ELSEWHERE_WEIGHT, "output": ELSEWHERE_WEIGHT}
+    stated = (
+        *draw_statements(draws, "own forms", own_facts, in_prompt),
+        *draw_statements(draws, "agreement forms", agreements, anywhere),
+        *mislead(draws, "misleading", sayings, draws.draw_count("misleading count", MISLEADING_COUNTS), in_prompt),
+    )
+    return draws.draw_order("statements", stated)
+
+
+def judge_sheets(submission: Submission, sheets: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, bool, str]]:
+    """Grade the sheets of an instance: yield the name of each check, whether it passes, and what was found.
+
+    Args:
+        submission: Work of the agent; its expected values contain those of all facts.
+        sheets: Names of the facts that each sheet must state, by name of the sheet.
+    """
+    for name, facts in sheets.items():
+        text = submission.read_text(f"{SHEETS_FOLDER}/{name}.md")
+        found = sorted(re.findall(r"^- .*", text, re.MULTILINE))
+        lines = sorted(f"- {make_label(fact)}: `{submission.expected[fact]}`" for fact in facts)
+        yield f"sheet_{name}", found == lines, f"the sheet says {found!r:.187}"

@@ -1,0 +1,79 @@
+"""Random draws of the structure of an instance: all that differs between seeds of a task and is no value to remember.
+
+A template draws the structure first, e.g. which work is asked for and where each value is stated, and stores it in frozen values.
+The script, the facts and the checks are built from the structure alone. The values are drawn apart from it, so two instances can
+have the same structure and other values, which is how validity checks find a script that contains a value.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from harness.task import Difficulty
+from harness.tasks.kit.draws import make_rng
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels(Generic[T_co]):
+    """Value of one parameter of a task for each difficulty, e.g. the range of a number of work items."""
+
+    easy: T_co
+    standard: T_co
+    hard: T_co
+
+    def pick(self, difficulty: Difficulty) -> T_co:
+        """Return the value for a difficulty."""
+        return {"easy": self.easy, "standard": self.standard, "hard": self.hard}[difficulty]
+
+
+@dataclass(frozen=True, slots=True)
+class StructureDraws:
+    """Random draws of one instance's structure, each from a stream of its own that its name selects.
+
+    A draw does not depend on which other draws are made, so a new draw leaves the others as they are.
+
+    Example:
+        >>> from harness.tasks.kit import Levels, StructureDraws
+        >>> draws = StructureDraws("flashcards", 3, "hard")
+        >>> draws.pick(Levels(easy=2, standard=4, hard=8))
+        8
+        >>> draws.draw_order("papers", ("README", "manual")) == draws.draw_order("papers", ("README", "manual"))
+        True
+    """
+
+    task: str
+    """Name of the task."""
+    seed: int
+    """Seed of the structure."""
+    difficulty: Difficulty = "standard"
+    """Level of the instance's demands on memory."""
+
+    def make_rng(self, name: str) -> random.Random:
+        """Return the random generator for one purpose, independent of all others and of the values."""
+        return make_rng(self.task, self.seed, f"structure/{name}")
+
+    def pick(self, levels: Levels[T]) -> T:
+        """Return the value of a parameter for the difficulty of the instance."""
+        return levels.pick(self.difficulty)
+
+    def draw_count(self, name: str, counts: Levels[range]) -> int:
+        """Draw a number from the range for the difficulty of the instance."""
+        return self.make_rng(name).choice(self.pick(counts))
+
+    def draw_share(self, name: str, bounds: Levels[tuple[float, float]]) -> float:
+        """Draw a share between the two bounds for the difficulty of the instance."""
+        return self.make_rng(name).uniform(*self.pick(bounds))
+
+    def draw_order(self, name: str, items: Iterable[T]) -> tuple[T, ...]:
+        """Return the items in random order."""
+        given = tuple(items)
+        return tuple(self.make_rng(name).sample(given, len(given)))
+
+    def draw_subset(self, name: str, items: Sequence[T], count: int) -> tuple[T, ...]:
+        """Choose `count` items, or all if there are fewer, and return them in their original order."""
+        indexes = self.make_rng(name).sample(range(len(items)), min(count, len(items)))
+        return tuple(items[index] for index in sorted(indexes))

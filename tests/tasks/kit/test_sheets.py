@@ -1,0 +1,104 @@
+"""Sheets differ between instances, state facts that were stated before, and pass their checks only with the right values."""
+
+import re
+from collections.abc import Mapping
+from string import Template
+
+import pytest
+
+from harness.task import DIFFICULTIES, Difficulty
+from harness.tasks.kit.agreements import NAMES, draw_agreements, load_agreements
+from harness.tasks.kit.sheets import SheetPlan, draw_sheets, judge_sheets
+from harness.tasks.kit.statements import Saying
+from harness.tasks.kit.structure import StructureDraws
+
+OWN = {"port": Saying("The port is ${port}.", "It was long."), "mode": Saying("The mode is ${mode}.", "It was dark.")}
+PARTS = {"begin": "at the beginning", "middle": "in the middle", "end": "at the end"}
+SEEDS = range(30)
+
+
+def plan(seed: int, difficulty: Difficulty = "standard") -> SheetPlan:
+    return draw_sheets(StructureDraws("march", seed, difficulty), tuple(OWN), tuple(PARTS), OWN)
+
+
+class Work:
+    """Sheets as they were written, with the values that are expected."""
+
+    def __init__(self, files: Mapping[str, str], expected: Mapping[str, str]) -> None:
+        self.files, self.expected = files, expected
+
+    def read_text(self, path: str) -> str:
+        return self.files.get(path, "")
+
+
+def verdicts(made: SheetPlan, files: Mapping[str, str], values: Mapping[str, str]) -> dict[str, bool]:
+    return {name: passed for name, passed, _ in judge_sheets(Work(files, values), made.expected)}  # type: ignore[arg-type]
+
+
+def written(made: SheetPlan, values: Mapping[str, str]) -> dict[str, str]:
+    calls = [step.calls[0].arguments for part in PARTS for step in made.write_sheets(part)]
+    return {path[1]: Template(content[1]).substitute(values) for path, content in calls}
+
+
+def test_instances_ask_for_different_sheets_with_different_facts() -> None:
+    plans = [plan(seed) for seed in SEEDS]
+    assert len({tuple(one.name for one in made.sheets) for made in plans}) == len(plans)
+    assert len({len(made.sheets) for made in plans}) > 2
+    assert len({made.statements for made in plans}) == len(plans)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_agreement_is_stated_once_and_needed_by_a_sheet(seed: int) -> None:
+    made = plan(seed)
+    stated = [one.fact for one in made.statements if not one.is_misleading]
+    assert len(stated) == len(set(stated))
+    needed = {fact for one in made.sheets for fact in one.facts}
+    assert {fact.name for fact in made.facts} <= needed <= set(stated)
+    assert all(one.facts and len(set(one.facts)) == len(one.facts) for one in made.sheets)
+
+
+def test_a_higher_difficulty_asks_for_more_and_asks_later() -> None:
+    def measure(difficulty: Difficulty) -> tuple[float, float, float]:
+        plans = [plan(seed, difficulty) for seed in SEEDS]
+        late = [[*PARTS].index(one.slot) for made in plans for one in made.sheets]
+        return sum(len(made.sheets) for made in plans), sum(len(made.facts) for made in plans), sum(late) / len(late)
+
+    easy, standard, hard = map(measure, DIFFICULTIES)
+    assert all(low < middle < high for low, middle, high in zip(easy, standard, hard, strict=True))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_right_values_pass_and_a_wrong_one_fails_the_sheets_that_state_it(seed: int) -> None:
+    made, values = plan(seed), {**draw_agreements("march", seed), "port": "8443", "mode": "night"}
+    assert all(verdicts(made, written(made, values), values).values())
+    assert not any(verdicts(made, {}, values).values())
+    for name in {fact for one in made.sheets for fact in one.facts}:
+        passed = verdicts(made, written(made, {**values, name: "wrong"}), values)
+        assert {sheet for sheet, good in passed.items() if not good} == {
+            f"sheet_{one.name}" for one in made.sheets if name in one.facts
+        }
+
+
+def test_a_sheet_that_lists_guesses_fails() -> None:
+    made, values = plan(1), {**draw_agreements("march", 1), "port": "8443", "mode": "night"}
+    files = {path: text + text.replace("`", "`not-") for path, text in written(made, values).items()}
+    assert not any(verdicts(made, files, values).values())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_list_of_sheets_follows_the_structure_and_says_where_agreements_are_stated(seed: int) -> None:
+    made, values = plan(seed), draw_agreements("march", seed)
+    files = dict(made.render_files(PARTS, {**OWN, **load_agreements()}, values))
+    index = files.pop("sheets/README.md")
+    assert files == {path: text for path, text in files.items() if path in index}
+    assert dict(plan(seed).render_files(PARTS, {**OWN, **load_agreements()}, values))["sheets/README.md"] == index
+    rows = re.findall(r"^\| (\S+\.md) \| (.+) \| .+ \|$", index, re.MULTILINE)
+    assert rows == [(one.path, PARTS[one.slot]) for one in made.sheets]
+    for fact in made.facts:
+        if fact.recover:
+            assert values[fact.name] in files[fact.source]
+
+
+def test_agreements_are_stated_in_every_place() -> None:
+    assert {fact.said_in for seed in SEEDS for fact in plan(seed).facts} == {"prompt", "file", "output"}
+    assert {fact.name for seed in SEEDS for fact in plan(seed).facts} == set(NAMES)
