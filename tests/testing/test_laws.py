@@ -575,8 +575,8 @@ def test_a_policy_that_acts_in_a_large_window_is_told(good):
 class Moody(SessionCache):
     """Sessions that end two calls early when run again; compacted sessions have other answers to all requests."""
 
-    def watch(self, seed):
-        done = super().watch(seed)
+    def watch(self, seed, values_seed=None):
+        done = super().watch(seed, values_seed)
         return replace(done, run=replace(done.run, requests=done.run.requests[:-2]))
 
     def run_compacted(self, seed, preset="extractive", summarizer=None):

@@ -249,7 +249,7 @@ def _run_with_values(sessions: SessionCache, task: Task, values: dict[str, str |
 
 def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | None:
     own = sessions.make_task(seed).values[fact.name]
-    values = (sessions.make_task(other).values[fact.name] for other in range(seed + 1, seed + MAX_OTHER_SEEDS))
+    values = (sessions.make_variant(seed, other).values[fact.name] for other in range(seed + 1, seed + MAX_OTHER_SEEDS))
     return next((value for value in values if value != own), None)
 
 

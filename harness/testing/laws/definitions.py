@@ -102,10 +102,14 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that all seeds give the same script and facts but other values, and that no default guess (prior) can be a value."""
-    first, other = sessions.make_task(seed), sessions.make_task(seed + 1)
-    yield from _compare_scripts(first, other, seed)
-    tasks = {one: sessions.make_task(one) for one in SEEDS}
+    """Check that script and facts do not depend on the values, and that no default guess (prior) can be a value.
+
+    With the structure of one seed, all seeds must give the same script and the same facts, but other values. With other
+    structures, a fact keeps its patterns and its prior.
+    """
+    first, other = sessions.make_task(seed), sessions.make_variant(seed, seed + 1)
+    yield from list(_compare_scripts(first, other, seed)) or _compare_facts(first, map(sessions.make_task, SEEDS), seed)
+    tasks = {one: sessions.make_variant(seed, one) for one in SEEDS}
     for fact in first.facts:
         values = {one: task.values.get(fact.name) for one, task in tasks.items()}
         missing = [one for one, value in values.items() if not value]
@@ -120,6 +124,19 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
             yield _report_constant(first, fact.name, str(values[0]))
         else:
             yield from _report_drawable_prior(sessions, fact)
+
+
+def _compare_facts(first: Task, tasks: Iterable[Task], seed: int) -> Iterator[Finding]:
+    """Yield a finding for each fact whose patterns or prior differ between seeds."""
+    readings = {fact.name: (fact.patterns, fact.former_patterns, fact.prior) for fact in first.facts}
+    changed = {
+        fact.name
+        for task in tasks
+        for fact in task.facts
+        if fact.name in readings and (fact.patterns, fact.former_patterns, fact.prior) != readings[fact.name]
+    }
+    for name in sorted(changed):
+        yield Finding("its patterns or its prior differ between seeds; they must be the same for all", fact=name, seed=seed)
 
 
 def _report_drawable_prior(sessions: SessionCache, fact: Fact) -> Iterator[Finding]:

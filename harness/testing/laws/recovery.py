@@ -15,7 +15,7 @@ from harness.protocols import Sandbox
 from harness.task import CallTemplate, Fact, Task
 from harness.testing.laws.definitions import SEEDS
 from harness.testing.laws.findings import Finding, Move, find_first_needing_step, read_values, trace
-from harness.testing.laws.simulation import SessionCache, open_task_sandbox
+from harness.testing.laws.simulation import SessionCache, WatchedRun, open_task_sandbox
 from harness.tools import make_session_tools
 from harness.transcript import find_key_argument
 
@@ -103,8 +103,8 @@ def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     """Check that no file reveals a fact that the agent must not be able to look up, until the agent first uses the fact.
 
     These are the facts without a recovering call (a tool call that looks the fact up). A file reveals a value if a pattern of the
-    fact finds the value, or if the same place or the same words next to it lead to the value, and to nothing else, under every
-    seed. Files that the fact lists in `also_in` are exempt.
+    fact finds the value, or if the same place or the same words next to it lead to the value, and to nothing else, for the
+    values of every seed. Files that the fact lists in `also_in` are exempt.
     """
     task = sessions.make_task(seed)
     for fact in task.facts:
@@ -121,7 +121,7 @@ def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
     """Yield the paths of the files of the initial workspace that reveal the value of a fact by their text or their name."""
-    tasks = [sessions.make_task(seed), *map(sessions.make_task, SEEDS)]
+    tasks = [sessions.make_variant(seed, other) for other in (seed, *SEEDS)]
     values, files = [task.values[fact.name] for task in tasks], [dict(task.workspace) for task in tasks]
     yield from (path for path, text in files[0].items() if values[0] in read_values(text, fact))
     common = set(files[0]).intersection(*files)
@@ -139,14 +139,12 @@ def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Itera
     If no pattern of the fact finds the value in a file, the file counts only if the file of another seed's session reveals its
     value in the same place.
     """
-    value, texts = sessions.make_task(seed).values[fact.name], _list_texts_before_use(sessions, fact, seed)
+    task = sessions.make_task(seed)
+    value, texts = task.values[fact.name], _list_texts_before_use(task, sessions.watch(seed), fact)
     yield from (path for path, text in texts.items() if value in read_values(text, fact))
     if any(value in text for text in texts.values()):
-        other_seed, _ = sessions.watch_other(seed)
-        other_value, other_texts = (
-            sessions.make_task(other_seed).values[fact.name],
-            _list_texts_before_use(sessions, fact, other_seed),
-        )
+        _, other_task, other_watched = sessions.watch_other(seed)
+        other_value, other_texts = other_task.values[fact.name], _list_texts_before_use(other_task, other_watched, fact)
         common = texts.keys() & other_texts.keys()
         yield from (path for path in common if _is_told([value, other_value], [texts[path], other_texts[path]]))
 
@@ -195,9 +193,8 @@ def _list_places(value: str, text: str) -> Iterator[_Place]:
         yield from (_Place(None, text[begin - width : begin], "", whole_line=False) for width in CONTEXT_WIDTHS if width <= begin)
 
 
-def _list_texts_before_use(sessions: SessionCache, fact: Fact, seed: int) -> dict[str, str]:
+def _list_texts_before_use(task: Task, watched: WatchedRun, fact: Fact) -> dict[str, str]:
     """Return, by path, the files that a session wrote before it first needed a fact; each value is path and text of a file."""
-    task, watched = sessions.make_task(seed), sessions.watch(seed)
     needs = _list_needs(task, trace(task, watched.run.requests)).get(fact.name, [])
     if not needs:
         return {}

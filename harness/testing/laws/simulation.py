@@ -31,6 +31,7 @@ from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import Task, TaskTemplate
+from harness.tasks import list_parameters, make_variant
 from harness.testing.fresh_process import Digests, digest_in_fresh_process, observe_in_fresh_process
 from harness.testing.laws.findings import Move, trace
 from harness.testing.observation import Observation
@@ -153,6 +154,20 @@ class WatchedRun:
         """Return the text of each regular file in a state of the workspace, by path."""
         hashes = {path: state.sha256 for path, state in tree.files.items() if stat.S_ISREG(state.mode)}
         return {path: self.blobs.get(sha256).decode(errors="replace") for path, sha256 in hashes.items()}
+
+
+class OtherValues(NamedTuple):
+    """Task with other values than that of a seed but the same structure, and its recorded session.
+
+    Args:
+        seed: Seed of the values.
+        task: Task with these values.
+        watched: Recorded session of the task.
+    """
+
+    seed: int
+    task: Task
+    watched: WatchedRun
 
 
 class _RecordingModel:
@@ -347,11 +362,13 @@ class SessionCache:
         self.template, self.name, self.sandbox = template, name, sandbox
         self.make_task = cache(template)
         """Function that returns the task of a seed; each task is made once and then reused."""
+        self.make_variant = cache(partial(make_variant, template))
+        """Function that returns a task with the structure of one seed and the values of another; each is made once."""
         self._afresh: dict[int, Digests] = {}
         self._observation: Observation | None = None
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
-        self._watched: dict[int, WatchedRun] = {}
+        self._watched: dict[tuple[int, int], WatchedRun] = {}
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
         """Make the tasks of some seeds in a new Python process and return their digests, to compare them with those made here.
@@ -388,10 +405,16 @@ class SessionCache:
         """Run a session of a task again, without storing the result. By default no message is ever evicted."""
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
-    def watch(self, seed: int) -> WatchedRun:
-        """Run the session of a seed without compaction again, and record the workspace before each request. Results are kept."""
-        if seed not in self._watched:
-            task, blobs, trees = self.make_task(seed), TemporaryBlobStore(), list[Snapshot]()
+    def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
+        """Run the session of a seed without compaction again, and record the workspace before each request. Results are kept.
+
+        Args:
+            seed: Seed of the task.
+            values_seed: Seed from which the values are drawn instead; the structure stays that of `seed`. None takes `seed`.
+        """
+        key = seed, seed if values_seed is None else values_seed
+        if key not in self._watched:
+            task, blobs, trees = self.make_variant(*key), TemporaryBlobStore(), list[Snapshot]()
             with closing(open_task_sandbox(task, self.sandbox).use_blobs(blobs)) as sandbox:
                 run = simulate(
                     task,
@@ -401,13 +424,19 @@ class SessionCache:
                     sandbox=sandbox,
                     before_request=lambda: trees.append(sandbox.snapshot()),
                 )
-            self._watched[seed] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
-        return self._watched[seed]
+            self._watched[key] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
+        return self._watched[key]
 
-    def watch_other(self, seed: int) -> tuple[int, WatchedRun]:
-        """Return another seed and the result of `watch` for it; a seed whose session was recorded before is preferred."""
-        other = next((one for one in self._watched if one != seed), seed + 1)
-        return other, self.watch(other)
+    def watch_other(self, seed: int) -> OtherValues:
+        """Return the task and the recorded session with the structure of a seed and the values of another seed.
+
+        For a template with one structure, another seed whose session was recorded before is preferred.
+        """
+        other = seed + 1
+        if "structure_seed" not in list_parameters(self.template):
+            other = next((values_seed for _, values_seed in self._watched if values_seed != seed), other)
+            return OtherValues(other, self.make_task(other), self.watch(other))
+        return OtherValues(other, self.make_variant(seed, other), self.watch(seed, other))
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
         """Return the scripted agent's actions in a session without compaction, one for each model request."""

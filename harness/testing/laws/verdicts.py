@@ -18,12 +18,13 @@ REPEATED_GRADINGS = 20
 def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that the finished work of another seed fails each check that requires a fact with another value under that seed.
 
-    A check that passes such work ignores its facts, or reads the expected value from a file that the agent can write. Only facts
-    that messages or files state are considered. A value that only a command prints, such as the code with which a copy is
-    continued, is right for the files of its own seed.
+    The other work has the structure of this seed, so it differs in its values alone. A check that passes such work ignores its
+    facts, or reads the expected value from a file that the agent can write. Only facts that messages or files state are
+    considered. A value that only a command prints, such as the code with which a copy is continued, is right for the files of its
+    own seed.
     """
-    task, (other_seed, watched) = sessions.make_task(seed), sessions.watch_other(seed)
-    other_values = sessions.make_task(other_seed).values
+    task, (other_seed, other_task, watched) = sessions.make_task(seed), sessions.watch_other(seed)
+    other_values = other_task.values
     changed = {fact.name for fact in find_stated_facts(task) if other_values[fact.name] != task.values[fact.name]}
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
         sandbox.start()
