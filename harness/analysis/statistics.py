@@ -8,7 +8,7 @@ the bootstrap and of Wald's interval.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, log2, nan, sqrt
+from math import ceil, comb, log2, nan, sqrt
 from typing import NamedTuple
 
 from scipy.stats import beta, norm
@@ -161,6 +161,46 @@ def compute_mcnemar_p(counts: PairedCounts) -> float:
         return 1.0
     table = [[counts.both, counts.only_a], [counts.only_b, counts.neither]]
     return min(1.0, float(mcnemar(table, exact=True).pvalue))
+
+
+def estimate_pass_at_k(successes: int, replicates: int, k: int) -> float:
+    """Return the unbiased estimate of pass@k: the probability that at least one of `k` replicates of an instance succeeds.
+
+    Replicates are trials with equal configuration, task and seed that differ in the seed of the model alone. Trials of several
+    instances must not be counted together: estimate the probability for each instance, then average over instances.
+
+    Args:
+        successes: Number of successful replicates of the instance.
+        replicates: Number of replicates of the instance.
+        k: Number of attempts, from 1 to `replicates`.
+
+    Raises:
+        UsageError: There are fewer than `k` replicates, or the numbers contradict each other.
+    """
+    _check_replicates(successes, replicates, k)
+    return 1.0 - comb(replicates - successes, k) / comb(replicates, k)
+
+
+def estimate_pass_hat_k(successes: int, replicates: int, k: int) -> float:
+    """Return the unbiased estimate of pass^k: the probability that all of `k` replicates of an instance succeed.
+
+    Args:
+        successes: Number of successful replicates of the instance; see `estimate_pass_at_k`.
+        replicates: Number of replicates of the instance.
+        k: Number of attempts, from 1 to `replicates`.
+
+    Raises:
+        UsageError: There are fewer than `k` replicates, or the numbers contradict each other.
+    """
+    _check_replicates(successes, replicates, k)
+    return comb(successes, k) / comb(replicates, k)
+
+
+def _check_replicates(successes: int, replicates: int, k: int) -> None:
+    if not 0 <= successes <= replicates:
+        raise UsageError(f"successes: must be between 0 and the number of replicates, {replicates} (got {successes})")
+    if not 1 <= k <= replicates:
+        raise UsageError(f"k: must be between 1 and the number of replicates of the instance, {replicates} (got {k})")
 
 
 def adjust_holm(p_values: Sequence[float]) -> list[float]:

@@ -1,6 +1,6 @@
 """Intervals, tests and power, checked against published numbers, exact enumeration and general properties."""
 
-from itertools import product
+from itertools import combinations, product
 from math import comb, isnan, sqrt
 
 import pytest
@@ -19,6 +19,8 @@ from harness.analysis.statistics import (
     compute_smallest_p,
     describe_detectable_effect,
     describe_evidence,
+    estimate_pass_at_k,
+    estimate_pass_hat_k,
     estimate_rate,
 )
 from harness.errors import UsageError
@@ -235,3 +237,19 @@ def test_few_pairs_are_called_examples_whatever_their_interval_says():
 )
 def test_words_follow_the_interval_and_the_test(pairs, said):
     assert said in describe_evidence(pairs)
+
+
+def test_pass_at_k_and_pass_hat_k_are_means_over_all_choices_of_k_replicates():
+    outcomes = [True, False, False, True, False]
+    for k in range(1, 6):
+        choices = list(combinations(outcomes, k))
+        assert estimate_pass_at_k(2, 5, k) == pytest.approx(sum(map(any, choices)) / len(choices))
+        assert estimate_pass_hat_k(2, 5, k) == pytest.approx(sum(map(all, choices)) / len(choices))
+
+
+@pytest.mark.parametrize("estimate", [estimate_pass_at_k, estimate_pass_hat_k])
+def test_more_attempts_than_replicates_are_refused(estimate):
+    with pytest.raises(UsageError, match=r"k: must be between 1 and .* 3 \(got 4\)"):
+        estimate(1, 3, 4)
+    with pytest.raises(UsageError, match="successes"):
+        estimate(4, 3, 1)
