@@ -22,7 +22,7 @@ MAX_FINDING_CHARACTERS = 500
 DISPLAY_SEED = 0
 """Random seed with which a task is made when the command only displays it.
 
-Facts, script and checks of a task do not depend on the seed, only their values do.
+The values never show, but the seed also draws the structure of many tasks: some of their facts, steps and checks.
 """
 
 
@@ -134,7 +134,8 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     and with a new process for each reply. The exit code is 1 when a check fails.
 
     Checks that involve a policy use `keep-last` with its defaults. Not run are law-8 (a better summarizer never hurts), which
-    needs a grid; law-10 over HTTP, which needs a server; and law-9 in the sandbox `local`, which has no action cache.
+    needs a grid; law-10 over HTTP, which needs a server; law-11 (instances differ), which `harness task spread` runs; and law-9
+    in the sandbox `local`, which has no action cache.
 
     Example: `harness task check mine.py --seeds 3`
     """
@@ -161,11 +162,52 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
         raise click.exceptions.Exit(1)
 
 
+@task_command.command("spread")
+@click.argument("name")
+@click.option("--first-seed", type=click.IntRange(min=0), default=100, help="Smallest seed of the instances.")
+@click.option("--seeds", type=options.POSITIVE, default=20, help="Number of instances to run.")
+@options.BACKEND
+@options.UNSAFE_LOCAL
+def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName, unsafe_local: bool) -> None:
+    """Measure how much the instances of a task differ (law-11).
+
+    NAME is a built-in task, FILE.py or FILE.py:FUNCTION. One session of the scripted model runs for each seed, under `keep-last`
+    with its defaults in a window of 32,768 tokens. Two sessions have the same course if they call the same tools with arguments
+    of the same shape and pass the same checks. The exit code is 1 when the instances differ too little, or when the mean score
+    leaves no room for better and worse policies.
+
+    Example: `harness task spread flashcards --seeds 10`
+    """
+    from harness.testing.laws import instances  # noqa: PLC0415  (loads the agent and all that it needs)
+
+    whole_name = name if not name.endswith(".py") else f"{name}:{find_only_function(name)}"
+    template = load_task(whole_name)
+    chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local)
+    results = []
+    for result in instances.measure_instances(
+        template, range(first_seed, first_seed + seeds), SandboxChoice(backend=chosen_backend)
+    ):
+        results.append(result)
+        words = format_count(result.compactions, "compaction")
+        click.echo(f"seed {result.seed}: score {result.score:.3f}, {words}, course {result.course[:8]}")
+    spread = instances.InstanceSpread(tuple(results))
+    print_line(
+        f"{name}: mean score {spread.mean_score:.3f}, standard deviation between seeds {spread.standard_deviation:.3f}, "
+        f"{spread.distinct_share:.0%} of the seeds with a course of their own"
+    )
+    findings = list(instances.check_instances(spread))
+    for finding in findings:
+        click.echo(f"FAIL  law-11: {finding}")
+    if findings:
+        raise click.exceptions.Exit(1)
+
+
 def _list_skipped_laws(backend: str) -> Iterator[str]:
     """Yield the validity checks that `harness task check` does not run, with the reason."""
     yield "policies other than `keep-last` with its defaults"
     yield "law-8 (a better summarizer never hurts), which needs a grid (see `harness run`)"
     yield "law-10 over HTTP"
+    yield "law-11 (instances differ), which needs many seeds (see `harness task spread`)"
     if not is_isolated(backend):
         yield f"law-9, because the sandbox `{backend}` has no action cache"
 

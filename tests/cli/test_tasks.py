@@ -12,7 +12,11 @@ def test_the_suite_is_listed_with_loads_facts_and_runtime():
     assert shown.returncode == 0
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line[:1].strip()}
     assert set(SUITE) <= set(rows)
-    for word in ("constraints", "91", "8 constraint", "11 of 23", "python"):
+    task = SUITE["flashcards"](0)
+    constraints = sum(fact.kind == "constraint" for fact in task.facts)
+    recoverable = sum(fact.recover is not None for fact in task.facts)
+    numbers = (str(len(task.script.steps)), f"{constraints} constraint", f"{recoverable} of {len(task.facts)}")
+    for word in ("constraints", *numbers, "python"):
         assert word in rows["flashcards"]
 
 
@@ -26,7 +30,7 @@ def test_a_task_is_shown_with_facts_and_checks_and_never_a_value():
         assert task.values[fact.name] not in re.split(r"\s{2,}", line.rstrip())
     for check in task.checks:
         assert check.title in shown
-    assert "knobs: world.recoverable_share, world.use_lag_steps, world.redundancy, world.update_rate\n" in shown
+    assert "knobs: world.recoverable_share, world.use_lag_steps, world.redundancy, world.update_rate, world.difficulty\n" in shown
     assert "world.output_sigma" in within("tasks", "long-march").stdout.rpartition("knobs: ")[2]
 
 
@@ -154,3 +158,13 @@ def test_local_needs_leave():
     refused = within("task", "check", TINY, "--backend", "local")
     assert refused.exit_code == 2
     assert "--unsafe-local" in refused.stderr
+
+
+def test_a_task_whose_seeds_are_copies_has_no_spread(tmp_path):
+    file = tmp_path / "mine.py"
+    assert within("task", "new", file).exit_code == 0
+    measured = within("task", "spread", file, "--seeds", "2", "--first-seed", "3", *LOCAL)
+    assert measured.exit_code == 1
+    assert re.search(r"^seed 3: score 1\.000, \d compactions?, course [0-9a-f]{8}$", measured.stdout, re.MULTILINE)
+    assert "standard deviation between seeds 0.000" in measured.stdout
+    assert "FAIL  law-11: the mean score is 1.000" in measured.stdout

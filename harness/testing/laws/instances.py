@@ -1,0 +1,109 @@
+"""Law 11: the instances that seeds draw from a template are different sessions, and a lossy policy solves them differently well.
+
+Seeds with equal sessions are copies of one measurement. The law therefore runs the sessions of many seeds under one policy, the
+default policy with its extractive summaries in a window of 32K tokens, and compares their scores and their courses.
+"""
+
+import hashlib
+import json
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.sandboxes.backends import SandboxChoice
+from harness.task import Task
+from harness.testing.laws.findings import Finding
+from harness.testing.laws.simulation import BUBBLEWRAP, WINDOW_TOKENS, Run, compute_max_steps, simulate
+
+BASE_POLICY = KeepLast(threshold=0.8, keep_last=10, summarizer="scripted/extractive")
+"""Policy under which instances are compared."""
+MIN_STANDARD_DEVIATION = 0.05
+"""Smallest standard deviation of the score between seeds that counts as different."""
+MIN_MEAN_SCORE, MAX_MEAN_SCORE = 0.2, 0.8
+"""Bounds of the mean score, between which a policy can turn out better or worse."""
+MIN_DISTINCT_SHARE = 2 / 3
+"""Smallest share of seeds with a course of their own."""
+CALIBRATION_SEEDS = range(20)
+"""Seeds with which the tasks of the suite were calibrated."""
+REPORT_SEEDS = range(100, 120)
+"""Seeds with which differences between instances are reported; no task was calibrated with them."""
+
+
+class InstanceResult(NamedTuple):
+    """Score and course of the session of one instance.
+
+    Args:
+        seed: Seed of the instance.
+        score: Share of passed checks.
+        course: Digest of the sequence of tools, the shapes of their arguments and the verdicts of the checks.
+        compactions: Number of compactions in the session.
+    """
+
+    seed: int
+    score: float
+    course: str
+    compactions: int
+
+
+class InstanceSpread(NamedTuple):
+    """Differences between the instances of one task under `BASE_POLICY`.
+
+    Args:
+        results: Result of each seed.
+    """
+
+    results: tuple[InstanceResult, ...]
+
+    @property
+    def mean_score(self) -> float:
+        """Mean of the scores."""
+        return statistics.fmean(one.score for one in self.results)
+
+    @property
+    def standard_deviation(self) -> float:
+        """Standard deviation of the scores between seeds; 0 for a single seed."""
+        return statistics.stdev(one.score for one in self.results) if len(self.results) > 1 else 0.0
+
+    @property
+    def distinct_share(self) -> float:
+        """Number of different courses, as a share of the seeds."""
+        return len({one.course for one in self.results}) / len(self.results)
+
+
+def measure_instances(
+    make_task: Callable[[int], Task], seeds: Iterable[int], sandbox: SandboxChoice = BUBBLEWRAP
+) -> Iterator[InstanceResult]:
+    """Run the session of each seed under `BASE_POLICY`, and yield its result.
+
+    The sessions run without an action cache, which by law 9 changes none of them.
+    """
+    for seed in seeds:
+        task = make_task(seed)
+        run = simulate(task, BASE_POLICY, window_tokens=WINDOW_TOKENS, max_steps=compute_max_steps(task), sandbox=sandbox)
+        yield InstanceResult(seed, run.score, describe_course(run), len(run.compactions))
+
+
+def describe_course(run: Run) -> str:
+    """Return a digest of the course of a session, in which texts count by their number of lines and not by their words."""
+    calls = [(name, describe_shape(arguments)) for name, arguments in run.calls]
+    verdicts = [(one.check.name, one.passed) for one in run.check_results]
+    return hashlib.sha256(json.dumps([calls, verdicts]).encode()).hexdigest()
+
+
+def describe_shape(arguments_json: str) -> list[tuple[str, int]]:
+    """Return the name and the number of lines of each argument of a tool call."""
+    return [(name, str(value).count("\n") + 1) for name, value in json.loads(arguments_json).items()]
+
+
+def check_instances(spread: InstanceSpread) -> Iterator[Finding]:
+    """Check that scores and courses of instances differ enough, and that the mean score leaves room for better and worse."""
+    if spread.standard_deviation < MIN_STANDARD_DEVIATION:
+        words = f"the standard deviation of the score between seeds is {spread.standard_deviation:.3f}"
+        yield Finding(f"{words}, less than {MIN_STANDARD_DEVIATION}: let the structure decide which facts the checks rest on")
+    if not MIN_MEAN_SCORE <= spread.mean_score <= MAX_MEAN_SCORE:
+        words = f"the mean score is {spread.mean_score:.3f}, outside {MIN_MEAN_SCORE} to {MAX_MEAN_SCORE}"
+        yield Finding(f"{words}: state facts earlier or later, or in other forms")
+    if spread.distinct_share < MIN_DISTINCT_SHARE:
+        words = f"only {spread.distinct_share:.0%} of the seeds have a course of their own, less than {MIN_DISTINCT_SHARE:.0%}"
+        yield Finding(f"{words}: let the structure decide number and order of the work items")
